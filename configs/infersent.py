@@ -1,0 +1,5 @@
+from mednli_jax import defaults
+
+
+def get_config(variant="demo"):
+    return defaults.nli("infersent", variant)

@@ -1,0 +1,113 @@
+"""What the doors share: flags, one-line errors, exit codes. Importing it imports neither jax nor a door.
+
+Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from mednli_jax.errors import UserError
+
+OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
+FLAGS = flags.FLAGS
+CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs/esim_kd.py:mednli
+  --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4
+                               --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
+                               --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
+
+
+def define_config() -> None:
+    config_flags.DEFINE_config_file("config", None, "a config file", lock_config=True)
+
+
+def run(main: Callable[[], int | None], usage: str, argv: list[str] | None = None) -> int:
+    """Parses flags, runs a door and returns its exit code.
+
+    usage: what `--help` prints. Whatever a door writes is for its user alone: files 0600, folders 0700.
+    """
+    argv = list(sys.argv if argv is None else argv)
+    os.umask(0o077)
+    try:
+        return _run(main, usage, argv)
+    except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _run(main, usage, argv):
+    if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
+        print(usage.strip(), flush=True)
+        return OK
+    try:
+        _parse(argv)
+        return main() or OK
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _parse(argv):
+    files = [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == "config"]
+    for argument in files:
+        _check_config_file(argument.partition("=")[2])
+    # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
+    sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
+    try:
+        rest = FLAGS(sys.argv)[1:]
+    except flags.Error as error:
+        raise UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.") from None
+    except (AttributeError, KeyError) as error:
+        raise UserError(f"E-USE-002 the config has no such field: {_unknown_field(error)} Fix: see the config file.") from None
+    except (TypeError, ValueError) as error:
+        raise UserError(f"E-USE-003 a config field has a value of the wrong type: {_last_line(str(error))}") from None
+    if rest:
+        raise UserError(f"E-USE-004 unexpected argument '{rest[0]}'. Fix: flags are written --name=value; see --help.")
+
+
+def _check_config_file(value):
+    path = Path(value.split(":", 1)[0])
+    if not value:
+        raise UserError("E-USE-005 --config needs a value. Fix: --config=configs/esim_kd.py")
+    if not path.is_file():
+        near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        known = f" Known there: {', '.join(near)}." if near else ""
+        raise UserError(f"E-USE-005 {path}: no such config file.{known} Fix: give a path like configs/esim_kd.py.")
+
+
+def _last_line(message):
+    """ml_collections hands a config file's own error on as a traceback in text; its last line is what was said."""
+    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
+    line = lines[-1] if lines else message
+    if "Traceback" in message:
+        line = line.removeprefix("mednli_jax.errors.").removeprefix("UserError: ")
+    return line if line.endswith((".", "?")) else line + "."
+
+
+def _unknown_field(error):
+    text = str(error.args[0] if error.args else error).strip("'\"").replace('"', "'")
+    return " ".join(text.split()).rstrip("'") + ("" if text.endswith("?") else ".")
+
+
+def config():
+    """The parsed --config. Raises UserError where the flag is missing."""
+    if FLAGS.config is None:
+        raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
+    return FLAGS.config
+
+
+def config_name(argv: list[str] | None = None) -> str:
+    """`esim_kd-demo` from `--config=configs/esim_kd.py`: names run directories."""
+    for argument in sys.argv if argv is None else argv:
+        name, _, value = argument.partition("=")
+        if name.lstrip("-") == "config":
+            path, _, variant = value.partition(":")
+            return f"{Path(path).stem}-{(variant or 'demo').replace('/', '-')}"
+    return "run"

@@ -1,0 +1,278 @@
+"""From Examples to padded arrays on disk, prepared once and found again by the hash of everything that shapes them.
+
+A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and two private
+files, `vocabulary.json` and `rows.json` (uids, labels' tags). Dimension letters: N rows, T tokens, K links, V words,
+D numbers per word.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import mednli_jax
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS, Split
+from mednli_jax.knowledge.distance import corpus_links
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.progress import say
+from mednli_jax.runs import write_atomic, write_json
+from mednli_jax.text import UNK, Vocab
+
+FORMAT = 1
+SIDES = ("premise", "hypothesis")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One split of a prepared corpus.
+
+    first: its first row in the arrays; label [N] int (index into LABELS, -1 = unlabelled);
+    length: (premise [N], hypothesis [N]); uids, tags: one entry per row.
+    """
+
+    name: str
+    first: int
+    label: np.ndarray
+    length: tuple[np.ndarray, np.ndarray]
+    uids: tuple[str, ...]
+    tags: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them (manifest)."""
+
+    folder: Path
+    manifest: dict
+    arrays: dict[str, np.ndarray]
+    vectors: np.ndarray
+    splits: dict[str, Rows]
+
+    @property
+    def longest_path(self) -> int:
+        return self.manifest["knowledge"]["longest_path"]
+
+    def vocabulary(self) -> Vocab:
+        return Vocab.load(self.folder / "vocabulary.json")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How Examples become arrays. Every field is part of the prepared folder's key.
+
+    max_length: tokens kept of each sentence, from its head. hypothesis_only: premises are left empty.
+    vectors_path: None = random. max_links: K; max_path: longest path in edges, 0 = no limit.
+    """
+
+    lowercase: bool
+    max_length: int
+    hypothesis_only: bool
+    vectors_path: Path | None
+    vectors_dim: int
+    vectors_seed: int
+    direction: str
+    max_path: int
+    max_links: int
+
+
+def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
+    """The tokens a model sees of one side of an example."""
+    if encoding.hypothesis_only and side == "premise":
+        return []
+    tokens = example.premise_tokens if side == "premise" else example.hypothesis_tokens
+    return [token.lower() if encoding.lowercase else token for token in tokens[: encoding.max_length]]
+
+
+def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
+    length = np.array([len(sequence) for sequence in sequences], np.int32)
+    numbers = np.zeros((len(sequences), width), np.int32)
+    for row, sequence in zip(numbers, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return numbers, length
+
+
+def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width: dict[str, int] | None = None) -> dict:
+    """Token arrays of some examples: premise, hypothesis [N, T] and their lengths [N]; T = longest, or as given."""
+    arrays = {}
+    for side in SIDES:
+        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in examples]
+        longest = max(max(map(len, numbers), default=0), 1)
+        arrays[side], arrays[f"{side}_length"] = pad(numbers, width[side] if width else longest)
+    return arrays
+
+
+def encode_links(examples, ontology, encoding: Encoding) -> tuple[dict, dict]:
+    """Link arrays [N, K] of some examples and what is to be known about them."""
+    linker = Linker(ontology)
+    # A premise stands with several hypotheses, a hypothesis may recur: each distinct sentence is linked once.
+    found: dict = {}
+    mentions = {}
+    for side in SIDES:
+        sentences = [tuple(tokens_of(example, side, encoding)) for example in examples]
+        for sentence in sentences:
+            if sentence not in found:
+                found[sentence] = linker.link(sentence)
+        mentions[side] = [found[sentence] for sentence in sentences]
+    links = corpus_links(
+        ontology, mentions["premise"], mentions["hypothesis"], max_links=encoding.max_links,
+        max_tokens=encoding.max_length, direction=encoding.direction, max_length=encoding.max_path,
+    )
+    filled = links.distance >= 0
+    width = max(int(filled.sum(axis=1).max(initial=0)), 1)
+    arrays = {
+        "link_premise": links.premise[:, :width],
+        "link_hypothesis": links.hypothesis[:, :width],
+        "link_distance": links.distance[:, :width],
+    }
+    lengths, counts = np.unique(links.distance[filled], return_counts=True)
+    facts = {
+        "ontology": ontology.name, "version": ontology.version, "sha256": ontology.sha256, "concepts": len(ontology),
+        "longest_path": max(links.longest, 0), "dropped_links": links.dropped,
+        "pairs_with_links": int(filled.any(axis=1).sum()), "links": int(filled.sum()),
+        "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
+    }
+    return arrays, facts
+
+
+def encode_corpus(splits: dict[str, Split], ontology, encoding: Encoding):
+    """All arrays, the vocabulary, the vectors and the facts of a corpus."""
+    examples = [example for split in splits.values() for example in split.examples]
+    seen = Vocab.build(tokens_of(example, side, encoding) for example in examples for side in SIDES)
+    vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+    vocab, matrix = vectors.known()
+    arrays = encode_sentences(examples, vocab, encoding)
+    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    knowledge = {"ontology": "none", "longest_path": 0}
+    if ontology is not None:
+        links, knowledge = encode_links(examples, ontology, encoding)
+        arrays |= links
+    facts = {
+        "splits": {name: {**split.facts, "rows": len(split)} for name, split in splits.items()},
+        "vocabulary": {"words": len(seen) - 2, "with_vector": vectors.found, "lowered": vectors.lowered,
+                       "source": vectors.source, "sha256": vectors.sha256},
+        "unknown_tokens": {side: int((arrays[side] == UNK).sum()) for side in SIDES},
+        "truncated": {
+            side: sum(len(getattr(e, f"{side}_tokens")) > encoding.max_length for e in examples) for side in SIDES
+        },
+        "knowledge": knowledge,
+    }
+    return arrays, vocab, matrix, facts
+
+
+class Cache:
+    """Prepared corpora below one folder, each under the hash of its key."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder).expanduser() / "prepared"
+
+    def digests(self, paths: Sequence[Path]) -> dict[str, str]:
+        """sha256 of source files by name; remembered by (path, size, time of change), so that a hit reads nothing."""
+        memo_path = self.folder / "sources.json"
+        try:
+            memo = json.loads(memo_path.read_text())
+        except (OSError, ValueError):
+            memo = {}
+        known, result = len(memo), {}
+        for path in paths:
+            status = path.stat()
+            stamp = f"{path.absolute()}:{status.st_size}:{status.st_mtime_ns}"
+            if stamp not in memo:
+                with open(path, "rb") as file:
+                    memo[stamp] = hashlib.file_digest(file, "sha256").hexdigest()
+            result[path.name] = memo[stamp]
+        if len(memo) != known:
+            self._make()
+            write_json(memo_path, memo)
+        return result
+
+    def _make(self):
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"E-RUN-005 {self.folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to "
+                            "a folder you can write.") from error
+
+    def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
+        """The corpus prepared under `key`, built by `build` where it is missing or damaged; and whether it was a hit."""
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        folder = self.folder / f"{name}-{digest}"
+        if folder.is_dir():
+            prepared = _read(folder, key)
+            if prepared:
+                return prepared, True
+            say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
+            shutil.rmtree(folder)
+        self._make()
+        temporary = self.folder / f".{folder.name}.{os.getpid()}.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            _write(temporary, key, *build())
+            os.replace(temporary, folder)
+        except OSError as error:
+            raise UserError(f"E-RUN-005 {folder}: cannot be written ({error.strerror}). Fix: free space, or set "
+                            "$MEDNLI_JAX_CACHE to another folder.") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        prepared = _read(folder, key)
+        if prepared is None:
+            raise UserError(f"E-PREP-001 {folder}: what was written cannot be read back. Fix: check the disk.")
+        return prepared, False
+
+
+def _write(folder, key, splits, arrays, vocab, vectors, facts):
+    folder.mkdir(mode=0o700, parents=True)
+    for name, array in {**arrays, "vectors": vectors}.items():
+        with open(folder / f"{name}.npy", "wb") as file:
+            np.save(file, array, allow_pickle=False)
+    rows = {
+        name: {"uids": [e.uid for e in split.examples], "tags": [list(e.tags) for e in split.examples]}
+        for name, split in splits.items()
+    }
+    write_atomic(folder / "rows.json", json.dumps(rows))
+    vocab.save(folder / "vocabulary.json")
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
+    manifest["sha256"] = _manifest_digest(manifest)
+    write_json(folder / "manifest.json", manifest)
+
+
+def _manifest_digest(manifest):
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _read(folder, key) -> Prepared | None:
+    """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        if manifest["key"] != key or manifest["sha256"] != _manifest_digest(manifest):
+            return None
+        for name, digest in manifest["files"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+                return None
+        names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+        rows = json.loads((folder / "rows.json").read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    splits, first = {}, 0
+    for name in manifest["splits"]:
+        last = first + manifest["splits"][name]["rows"]
+        lengths = tuple(np.array(arrays[f"{side}_length"][first:last]) for side in SIDES)
+        uids, tags = rows[name]["uids"], tuple(map(tuple, rows[name]["tags"]))
+        splits[name] = Rows(name, first, np.array(arrays["label"][first:last]), lengths, tuple(uids), tags)
+        first = last
+    return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)

@@ -1,0 +1,84 @@
+"""Parent configs: the files in configs/ derive from these, so that configs never import configs.
+
+Every field is typed: a field without a value is a placeholder, a sequence is a tuple. The variant after the colon
+names the corpus; what a corpus changes stands in CORPORA, once for all models.
+"""
+
+import difflib
+
+from ml_collections import config_dict
+
+from mednli_jax.errors import UserError
+
+GENRES = ("fiction", "government", "slate", "telephone", "travel")
+VARIANTS = ("demo", "demo_full", "mednli", "snli", *(f"multinli/{genre}" for genre in GENRES))
+
+
+def _section(**fields) -> config_dict.ConfigDict:
+    return config_dict.ConfigDict(fields)
+
+
+def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
+    """An NLI experiment.
+
+    model: a name of models.table. knowledge: "none", "replace" or "bias". variant: one of VARIANTS.
+    The values for mednli are the paper's (Romanov & Shivade 2018, section 5, and its published code).
+    Raises: UserError for an unknown variant.
+    """
+    if variant not in VARIANTS:
+        near = difflib.get_close_matches(variant, VARIANTS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise UserError(f"unknown variant '{variant}'.{hint} Known: {', '.join(VARIANTS)}.")
+    corpus, _, genre = variant.partition("/")
+    config = config_dict.ConfigDict()
+    config.seeds = (0,)
+    config.data = _section(
+        name=corpus,
+        dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
+        genre=genre,
+        limit=config_dict.placeholder(int),  # first N labelled training pairs
+        lowercase=True,
+        max_length=50,
+        hypothesis_only=False,
+    )
+    config.vectors = _section(path=config_dict.placeholder(str), dim=300, seed=0)
+    config.knowledge = _section(
+        ontology="mesh", direction="either", max_path=0, max_links=64, permute_seed=config_dict.placeholder(int)
+    )
+    config.model = _section(
+        name=model, hidden_size=300, dropout=0.5, train_vectors=False, knowledge=knowledge, masking="masked"
+    )
+    if model == "infersent":
+        config.model.update(cell="lstm", pooling="max", matching="full")
+    if model == "esim":
+        config.model.dropout = 0.0  # the published MedNLI code has none
+    if model in ("infersent", "esim"):
+        config.model.knowledge_weight = 1.0
+    config.train = _section(
+        epochs=40, batch_size=512, learning_rate=1e-3, weight_decay=1e-6, clip=0.0, patience=5, select="loss",
+        max_buckets=4, checkpoint_minutes=5.0,
+    )
+    CORPORA[corpus](config)
+    return config
+
+
+def _demo(config):
+    """Small and synthetic: smaller batches, so that a few epochs are enough steps."""
+    config.train.update(epochs=6, batch_size=32, patience=5)
+
+
+def _demo_full(config):
+    config.train.update(epochs=6, batch_size=64, patience=5)
+
+
+def _mednli(config):
+    config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
+    config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+
+
+def _snli(config):
+    config.train.batch_size = 64
+    config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+
+
+CORPORA = {"demo": _demo, "demo_full": _demo_full, "mednli": _mednli, "snli": _snli, "multinli": _snli}

@@ -1,0 +1,167 @@
+"""Concepts, their names and their is-a graph: the one shape into which every terminology is read."""
+
+import difflib
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from mednli_jax.errors import DataError, UserError
+
+MAX_NAMED_IDS = 5  # how many ids an error lists
+
+
+def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
+    """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
+    children, parents = np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T
+    return csr_array((np.ones(len(children), bool), (children, parents)), shape=(size, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Ontology:
+    """C concepts, known by index inside the package and by id outside.
+
+    name, version: of the source, e.g. "mesh", "2024".
+    ids, labels: [C] identifier and preferred name of each concept.
+    names: (surface name, concept index): preferred names, synonyms, aliases, abbreviations, case kept.
+      Where concepts share a name, a preferred name wins over the others, then the one listed first.
+    parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles.
+    sha256: hexadecimal digest of all sources together; equal digests mean equal ontologies.
+    types: [C] semantic types of each concept joined by "|", or () where the source has none.
+      For MeSH these are the tree numbers, so that a prefix ("C", "C14.280") names a kind.
+    link_types: prefixes of the types worth linking in text, chosen by the reader; () links every concept.
+    abbreviations: those of `names` that are shorthand: linked however short they are.
+
+    Raises DataError on construction: E-ONTO-001 sizes, E-ONTO-002 repeated ids, E-ONTO-003 a cycle.
+    """
+
+    name: str
+    version: str
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    names: tuple[tuple[str, int], ...]
+    parents: csr_array
+    sha256: str
+    types: tuple[str, ...] = ()
+    link_types: tuple[str, ...] = ()
+    abbreviations: frozenset[str] = field(default=frozenset())
+
+    def __post_init__(self):
+        _check_sizes(self)
+        parents = csr_array(self.parents, dtype=bool, copy=True)
+        parents.sum_duplicates()
+        parents.eliminate_zeros()
+        object.__setattr__(self, "parents", parents)
+        _check_acyclic(self)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def children(self) -> csr_array:
+        """[C, C] bool, the transpose of `parents`: children[p, c] says that c is-a p."""
+        return csr_array(self.parents.T)
+
+    @cached_property
+    def index_of(self) -> dict[str, int]:
+        """Concept id -> index, for callers that ask often and handle unknown ids themselves."""
+        return {concept: index for index, concept in enumerate(self.ids)}
+
+    def index(self, concept_id: str) -> int:
+        """The index of a concept. Raises UserError, with a suggestion, for an id that is not there."""
+        index = self.index_of.get(concept_id)
+        if index is None:
+            raise UserError(f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}")
+        return index
+
+    def ancestors(self, concept_id: str) -> dict[str, int]:
+        """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
+        return self._reach(concept_id, self.parents)
+
+    def descendants(self, concept_id: str) -> dict[str, int]:
+        """Every concept below this one and the number of is-a steps to it (at least 1); nearest first."""
+        return self._reach(concept_id, self.children)
+
+    def _reach(self, concept_id: str, graph: csr_array) -> dict[str, int]:
+        start = self.index(concept_id)
+        steps, frontier = {start: 0}, [start]
+        while frontier:
+            ahead = []
+            for concept in frontier:
+                for neighbour in graph.indices[graph.indptr[concept] : graph.indptr[concept + 1]].tolist():
+                    if neighbour not in steps:
+                        steps[neighbour] = steps[concept] + 1
+                        ahead.append(neighbour)
+            frontier = sorted(ahead)
+        del steps[start]
+        return {self.ids[concept]: distance for concept, distance in steps.items()}
+
+    def _suggestion(self, concept_id: str) -> str:
+        """A hint for `index`: people often give a name where an id is wanted, or mistype an id."""
+        wanted = concept_id.casefold()
+        for concept, label in zip(self.ids, self.labels, strict=True):
+            if label.casefold() == wanted:
+                return f" Did you mean '{concept}' ({label})?"
+        close = difflib.get_close_matches(concept_id, self.ids, n=1)
+        return f" Did you mean '{close[0]}' ({self.labels[self.index_of[close[0]]]})?" if close else ""
+
+
+def permuted(ontology: Ontology, seed: int) -> Ontology:
+    """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
+
+    Labels and types move with the names, so exactly the same spans of a text are linked, one name to one concept as
+    before: what is lost is only what the graph says about them. The permutation is a sort by hash, so that it depends
+    on `seed` and the ids alone, on every platform and with every NumPy.
+    """
+    keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
+    target = sorted(range(len(keys)), key=keys.__getitem__)  # the names of concept c move to concept target[c]
+    source = np.argsort(target).tolist()
+    return replace(
+        ontology,
+        name=f"{ontology.name}-permuted-{seed}",
+        labels=tuple(ontology.labels[index] for index in source),
+        types=tuple(ontology.types[index] for index in source) if ontology.types else (),
+        names=tuple((name, target[index]) for name, index in ontology.names),
+        sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
+    )
+
+
+def _check_sizes(ontology: Ontology) -> None:
+    size = len(ontology.ids)
+    for part, length in (("labels", len(ontology.labels)), ("types", len(ontology.types) or size)):
+        if length != size:
+            raise DataError("E-ONTO-001", f"ontology '{ontology.name}' has {size} ids but {length} {part}", field=part)
+    if ontology.parents.shape != (size, size):
+        problem = f"ontology '{ontology.name}' has {size} ids but an is-a graph of shape {ontology.parents.shape}"
+        raise DataError("E-ONTO-001", problem, field="parents")
+    outside = sum(not 0 <= index < size for _, index in ontology.names)
+    if outside:
+        problem = f"ontology '{ontology.name}': {outside} names belong to no concept"
+        raise DataError("E-ONTO-001", problem, field="names")
+    if len(set(ontology.ids)) != size:
+        seen, twice = set(), []
+        for concept in ontology.ids:
+            if concept in seen:
+                twice.append(concept)
+            seen.add(concept)
+        raise DataError("E-ONTO-002", f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
+
+
+def _check_acyclic(ontology: Ontology) -> None:
+    """Raise E-ONTO-003 for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
+    _, component = connected_components(ontology.parents, directed=True, connection="strong")
+    in_cycle = np.bincount(component, minlength=1)[component] > 1
+    cyclic = np.flatnonzero(in_cycle | ontology.parents.diagonal()).tolist()
+    if cyclic:
+        ids = _listed([ontology.ids[concept] for concept in cyclic])
+        problem = f"ontology '{ontology.name}' has a cycle of is-a edges among {ids}"
+        raise DataError("E-ONTO-003", problem, field="parents", fix="remove one edge of the cycle in the source")
+
+
+def _listed(ids: list[str]) -> str:
+    shown = ", ".join(ids[:MAX_NAMED_IDS])
+    return shown if len(ids) <= MAX_NAMED_IDS else f"{shown} and {len(ids) - MAX_NAMED_IDS} more"

@@ -1,0 +1,155 @@
+"""Scores of classifiers and how sure one can be of them. NumPy only.
+
+`gold` and `predicted` are integer arrays [N], indices into LABELS unless a function says otherwise; probabilities are
+[N, C] rows that sum to 1. Accuracies and the like are 0-1. Wrong shapes, no rows or indices out of range: ValueError.
+"""
+
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from mednli_jax.examples import LABELS
+
+CLASSES = len(LABELS)
+
+
+def accuracy(gold, predicted) -> float:
+    """Share of rows predicted right."""
+    gold, predicted = _indices(gold, predicted)
+    return float(np.mean(gold == predicted))
+
+
+def confusion(gold, predicted, classes=CLASSES) -> np.ndarray:
+    """Counts [classes, classes] int64: row = gold class, column = predicted class."""
+    gold, predicted = _indices(gold, predicted, classes)
+    return np.bincount(gold * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+
+
+def per_class(gold, predicted, labels=LABELS) -> dict:
+    """Precision, recall, F1 and support (gold rows) of each class by name; a ratio 0/0 is 0."""
+    counts = confusion(gold, predicted, len(labels))
+    right, support, said = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    scores = {}
+    for index, label in enumerate(labels):
+        scores[label] = {
+            "precision": _ratio(right[index], said[index]),
+            "recall": _ratio(right[index], support[index]),
+            "f1": _ratio(2 * right[index], said[index] + support[index]),
+            "support": int(support[index]),
+        }
+    return scores
+
+
+def macro_f1(gold, predicted, labels=LABELS) -> float:
+    """Mean of the classes' F1, each class weighing the same; a class that never occurs counts 0."""
+    return float(np.mean([score["f1"] for score in per_class(gold, predicted, labels).values()]))
+
+
+def wilson_interval(correct, n, level=0.95) -> tuple[float, float]:
+    """Score interval of a proportion (Wilson 1927): (low, high). n = 0 tells nothing: (0, 1)."""
+    if not 0 <= correct <= n:
+        raise ValueError(f"{correct} of {n} is no proportion")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}, expected between 0 and 1")
+    if n == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, spread = correct / n, z * z / n
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
+    # The ends are exact where no or every answer is right; rounding would leave 1e-17 behind.
+    return (0.0 if correct == 0 else centre - half), (1.0 if correct == n else centre + half)
+
+
+def mcnemar(gold, first, second) -> dict:
+    """Do two systems differ on the same rows? Exact two-sided binomial test (McNemar 1947) over the disagreements.
+
+    Returns: only_first and only_second (rows that only that system has right) and p_value (1 when these are 0).
+    """
+    gold, first = _indices(gold, first)
+    second = _indices(gold, second)[1]
+    only_first = int(np.sum((first == gold) & (second != gold)))
+    only_second = int(np.sum((first != gold) & (second == gold)))
+    n, fewer = only_first + only_second, min(only_first, only_second)
+    ways = tail = 1
+    for k in range(1, fewer + 1):
+        ways = ways * (n - k + 1) // k
+        tail += ways
+    # Whole numbers up to the last division: exact however many rows there are.
+    p_value = min(1.0, 2 * tail / 2**n) if n else 1.0
+    return {"only_first": only_first, "only_second": only_second, "p_value": p_value}
+
+
+def reliability(probabilities, labels, bins=15) -> list[dict]:
+    """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al. 2017, sec. 2).
+
+    Returns: per bin low, high, count, confidence (mean winning probability) and accuracy; None in empty bins.
+    """
+    probabilities, labels = _distributions(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"{bins} bins")
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    edges = np.arange(bins + 1) / bins
+    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
+    rows = []
+    for index in range(bins):
+        inside = place == index
+        count = int(inside.sum())
+        rows.append({
+            "low": float(edges[index]),
+            "high": float(edges[index + 1]),
+            "count": count,
+            "confidence": float(confidence[inside].mean()) if count else None,
+            "accuracy": float(right[inside].mean()) if count else None,
+        })
+    return rows
+
+
+def expected_calibration_error(probabilities, labels, bins=15) -> float:
+    """Mean gap between confidence and accuracy over the bins, weighted by their rows (Guo et al. 2017, eq. 3)."""
+    rows = [row for row in reliability(probabilities, labels, bins) if row["count"]]
+    total = sum(row["count"] for row in rows)
+    return sum(row["count"] / total * abs(row["confidence"] - row["accuracy"]) for row in rows)
+
+
+def negative_log_likelihood(probabilities, labels, floor=1e-12) -> float:
+    """Mean of -ln p(gold), in nats. Less than `floor` counts as `floor`: one zero must not make it infinite."""
+    probabilities, labels = _distributions(probabilities, labels)
+    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], floor)).mean())
+
+
+def mean_sd(values) -> dict:
+    """Scores of several seeds: mean, sd (of the sample, n - 1; 0.0 for one seed) and per_seed, the scores given."""
+    values = [float(value) for value in values]
+    if not values:
+        raise ValueError("no values")
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": float(np.mean(values)), "sd": sd, "per_seed": values}
+
+
+def _ratio(part, whole):
+    return float(part / whole) if whole else 0.0
+
+
+def _indices(gold, predicted, classes=None):
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    if gold.shape != predicted.shape or gold.ndim != 1 or not len(gold):
+        raise ValueError(f"expected two index arrays [N] with N > 0, got shapes {gold.shape} and {predicted.shape}")
+    for values in (gold, predicted):
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"expected integer class indices, got {values.dtype}")
+        if values.min() < 0 or (classes is not None and values.max() >= classes):
+            raise ValueError("class index out of range")
+    return gold.astype(np.int64), predicted.astype(np.int64)
+
+
+def _distributions(probabilities, labels):
+    probabilities = np.asarray(probabilities, np.float64)
+    if probabilities.ndim != 2:
+        raise ValueError(f"expected probabilities [N, C], got shape {probabilities.shape}")
+    labels = _indices(labels, np.zeros(len(probabilities), int), probabilities.shape[1])[0]
+    # NaN fails both comparisons, so it is caught here as well.
+    if not (np.all(probabilities >= 0) and np.all(np.abs(probabilities.sum(axis=1) - 1) <= 1e-3)):
+        raise ValueError("rows of probabilities must be finite, not negative and sum to 1")
+    return probabilities, labels

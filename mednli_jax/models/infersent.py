@@ -1,0 +1,65 @@
+"""InferSent (Conneau et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2.
+
+Dimension letters: B batch, P premise tokens, H hypothesis tokens, T tokens of one side, D feature.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from mednli_jax.models import layers
+
+
+class InferSent(nn.Module):
+    """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers -> logits.
+
+    knowledge: "none"; "replace": the attended states of the paper's matrix A are appended along time before pooling;
+    "bias": the same with a learned weight per path length.
+    masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
+    pooling "max", "mean" or "last" (the states after the last token of each direction: the plain BiLSTM);
+    matching "full" or "concat" ([p, h] alone).
+    """
+
+    hidden_size: int = 300
+    dropout: float = 0.5
+    num_classes: int = 3
+    train_vectors: bool = False
+    cell: str = "lstm"
+    pooling: str = "max"
+    matching: str = "full"
+    knowledge: str = "none"
+    masking: str = "masked"
+    longest_path: int = 0
+    knowledge_weight: float = 1.0
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        masked = self.masking == "masked"
+        embed = layers.WordEmbedding(self.train_vectors, name="embedding")
+        encode = layers.BiRNN(self.hidden_size, self.cell, name="encoder")
+        masks = layers.sentence_masks(batch)
+        states = tuple(encode(embed(batch[s]), batch[f"{s}_length"]) for s in ("premise", "hypothesis"))
+        if self.knowledge != "none":
+            weighting = "paper" if self.knowledge == "replace" else "learned"
+            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_weight, name="knowledge")
+            attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
+            states = tuple(jnp.concatenate(pair, axis=1) for pair in zip(states, attended, strict=True))
+            masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
+        premise_BD, hypothesis_BD = (self._pool(*pair, masked) for pair in zip(states, masks, strict=True))
+        features = [premise_BD, hypothesis_BD]
+        if self.matching == "full":
+            features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
+        x = jnp.concatenate(features, axis=-1)
+        for i in range(2):
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch, train=train)
+            x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
+        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch, train=train)
+        return layers.Linear(self.num_classes, name="logits")(x)
+
+    def _pool(self, states_BTD, mask_BT, masked):
+        if self.pooling == "mean":
+            return layers.masked_mean(states_BTD, mask_BT)
+        if self.pooling == "max":
+            return layers.masked_max(states_BTD, mask_BT if masked else jnp.ones_like(mask_BT))
+        forward, backward = jnp.split(states_BTD, 2, axis=-1)
+        last_B = jnp.maximum(mask_BT.sum(axis=1) - 1, 0)
+        return jnp.concatenate([jnp.take_along_axis(forward, last_B[:, None, None], axis=1)[:, 0], backward[:, 0]], -1)

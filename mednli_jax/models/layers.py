@@ -1,0 +1,252 @@
+"""Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs, knowledge attention.
+
+Dimension letters: B batch, T time (P premise, H hypothesis tokens), D feature, G gates, K links, L path lengths.
+
+All of them keep one promise: what stands on padding (tokens past a row's length, rows whose `mask` is 0) never
+changes what a real row sees.
+"""
+
+import zlib
+from collections.abc import Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Batch = Mapping[str, jax.Array]
+
+# Energies of masked positions: exp underflows to exactly 0 in float32 and bfloat16, and unlike -inf a row with no
+# real position stays finite.
+MASKED_ENERGY = -1e9
+
+
+def uniform_init(fan_in: int):
+    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with fan_in = hidden) for LSTM and GRU."""
+    bound = fan_in**-0.5
+
+    def init(key, shape, dtype=jnp.float32):
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return init
+
+
+class Linear(nn.Module):
+    """y = x W + b over the last axis, weights and bias drawn as PyTorch's Linear draws them."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x):
+        init = uniform_init(x.shape[-1])
+        kernel = self.param("kernel", init, (x.shape[-1], self.features))
+        bias = self.param("bias", init, (self.features,))
+        return x @ kernel + bias
+
+
+def length_mask(length_B: jax.Array, size: int) -> jax.Array:
+    """[B, size] bool: True on real tokens."""
+    return jnp.arange(size) < length_B[:, None]
+
+
+def masked_softmax(energies, mask):
+    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives zeros."""
+    weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
+    return jnp.where(mask, weights, 0.0)
+
+
+def masked_max(states_BTD, mask_BT):
+    """Maximum over real tokens [B, D]; zeros where a row has none (padding rows)."""
+    top = jnp.max(jnp.where(mask_BT[..., None], states_BTD, MASKED_ENERGY), axis=1)
+    return jnp.where(mask_BT.any(axis=1)[:, None], top, 0.0)
+
+
+def masked_mean(states_BTD, mask_BT):
+    """Mean over real tokens [B, D]; zeros where a row has none."""
+    total = jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
+    return total / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
+
+
+class WordEmbedding(nn.Module):
+    """Looks tokens up in the pretrained table of the `frozen` collection, or in a trained copy of it.
+
+    The frozen table lives outside the optimiser, the seed axis and the checkpoints.
+    """
+
+    trainable: bool = False
+
+    @nn.compact
+    def __call__(self, tokens_BT):
+        table_VD = self.get_variable("frozen", "vectors")
+        if self.trainable:
+            table_VD = self.param("vectors", lambda key: table_VD)
+        return table_VD[tokens_BT]
+
+
+class RowDropout(nn.Module):
+    """Dropout whose mask belongs to the row: key = fold_in(seed, step, row, layer).
+
+    `batch["row_key"]` [B] already folds seed, step and the row's number in the data set; the layer is this module's
+    path. The mask of a row is therefore the same whatever the bucket length, the place in the batch and the number
+    of devices (counter-based keys: the first T rows of a longer draw are the shorter draw).
+    """
+
+    rate: float
+
+    @nn.compact
+    def __call__(self, x, batch: Batch, *, train: bool):
+        if not train or self.rate == 0.0:
+            return x
+        layer = zlib.crc32("/".join(self.path).encode())
+        keep = 1.0 - self.rate
+
+        def mask_of_row(key):
+            return jax.random.bernoulli(jax.random.fold_in(key, layer), keep, x.shape[1:])
+
+        return jnp.where(jax.vmap(mask_of_row)(batch["row_key"]), x / keep, 0.0)
+
+
+class MaskedBatchNorm(nn.Module):
+    """Batch normalisation over real rows of the global batch (Ioffe & Szegedy 2015, algorithm 1).
+
+    linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a device that holds
+    only padding. Here (n, sum, sum of squares) are summed over devices first. As in PyTorch: the batch is normalised
+    with the biased variance, the running variance takes the unbiased one.
+    """
+
+    affine: bool = True
+    momentum: float = 0.9
+    epsilon: float = 1e-5
+    axis_name: str | None = None
+
+    @nn.compact
+    def __call__(self, x_BD, mask_B, *, train: bool):
+        size = x_BD.shape[-1]
+        mean_D = self.variable("batch_stats", "mean", jnp.zeros, (size,))
+        variance_D = self.variable("batch_stats", "variance", jnp.ones, (size,))
+        if train and not self.is_initializing():
+            mean, variance = self._batch_moments(x_BD, mask_B, mean_D, variance_D)
+        else:
+            mean, variance = mean_D.value, variance_D.value
+        y_BD = (x_BD - mean) * lax.rsqrt(variance + self.epsilon)
+        if self.affine:
+            y_BD = y_BD * self.param("scale", nn.initializers.ones, (size,))
+            y_BD = y_BD + self.param("bias", nn.initializers.zeros, (size,))
+        return y_BD
+
+    def _batch_moments(self, x_BD, mask_B, mean_D, variance_D):
+        weight_B1 = mask_B.astype(x_BD.dtype)[:, None]
+        sums = (weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0), (weight_B1 * x_BD**2).sum(axis=0))
+        n, total, squares = sums if self.axis_name is None else lax.psum(sums, self.axis_name)
+        n = jnp.maximum(n, 1.0)
+        mean = total / n
+        variance = jnp.maximum(squares / n - mean**2, 0.0)
+        unbiased = variance * n / jnp.maximum(n - 1.0, 1.0)
+        mean_D.value = self.momentum * mean_D.value + (1 - self.momentum) * mean
+        variance_D.value = self.momentum * variance_D.value + (1 - self.momentum) * unbiased
+        return mean, variance
+
+
+def _lstm_cell(carry, gates, recurrent, keep):
+    """One LSTM step for both directions. gates [2, B, 4H] hold x W + b; PyTorch's order: input, forget, cell, output."""
+    h, c = carry
+    i, f, g, o = jnp.split(gates + jnp.einsum("zbh,zhg->zbg", h, recurrent), 4, axis=-1)
+    c = keep * (nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g))
+    h = keep * (nn.sigmoid(o) * jnp.tanh(c))
+    return h, c
+
+
+def _gru_cell(carry, gates, recurrent, keep):
+    """One GRU step, reset gate after the recurrent product (Lasagne, cuDNN): c = tanh(x W + r * (h U) + b)."""
+    (h,) = carry
+    r, u, n = jnp.split(gates, 3, axis=-1)
+    r_h, u_h, n_h = jnp.split(jnp.einsum("zbh,zhg->zbg", h, recurrent), 3, axis=-1)
+    r, u = nn.sigmoid(r + r_h), nn.sigmoid(u + u_h)
+    candidate = jnp.tanh(n + r * n_h)
+    return (keep * ((1 - u) * h + u * candidate),)
+
+
+CELLS = {"lstm": (_lstm_cell, 4, 2), "gru": (_gru_cell, 3, 1)}
+
+
+class BiRNN(nn.Module):
+    """Bidirectional LSTM or GRU over padded sequences: x [B, T, D], length [B] -> states [B, T, 2H], 0 on padding.
+
+    One product projects the inputs of both directions for all steps; the scan then runs both directions side by side.
+    A padded step multiplies the state by 0: the backward direction starts fresh at a row's last token, and outputs on
+    padding are zeros without a second pass.
+    """
+
+    hidden_size: int
+    cell: str = "lstm"
+
+    @nn.compact
+    def __call__(self, x_BTD, length_B):
+        step, gates, carries = CELLS[self.cell]
+        size, width = self.hidden_size, gates * self.hidden_size
+        init = uniform_init(size)
+        kernel = self.param("kernel", init, (x_BTD.shape[-1], 2 * width))
+        recurrent = self.param("recurrent", init, (2, size, width))
+        bias = self.param("bias", init, (2 * width,))
+
+        x_TBD = jnp.swapaxes(x_BTD, 0, 1)
+        forward_TBG, backward_TBG = jnp.split(x_TBD @ kernel + bias, 2, axis=-1)
+        gates_T2BG = jnp.stack([forward_TBG, backward_TBG[::-1]], axis=1)
+        keep_TB = length_mask(length_B, x_BTD.shape[1]).T.astype(x_BTD.dtype)
+        keep_T2B1 = jnp.stack([keep_TB, keep_TB[::-1]], axis=1)[..., None]
+
+        def body(carry, inputs):
+            carry = step(carry, inputs[0], recurrent, inputs[1])
+            return carry, carry[0]
+
+        zeros = jnp.zeros((2, x_BTD.shape[0], size), x_BTD.dtype)
+        _, states_T2BH = lax.scan(body, (zeros,) * carries, (gates_T2BG, keep_T2B1))
+        states_TBD = jnp.concatenate([states_T2BH[:, 0], states_T2BH[::-1, 1]], axis=-1)
+        return jnp.swapaxes(states_TBD, 0, 1)
+
+
+class KnowledgeEnergies(nn.Module):
+    """Dense energies [B, P, H] from a batch's sparse ontology links.
+
+    weighting "paper": A = 1 - d / longest path of the corpus, 0 where no path exists, 1 for the same concept
+    (Romanov & Shivade 2018, section 4.2.2). weighting "learned": one weight per path length, started at
+    `initial` * A; lengths beyond the table share the last weight.
+    """
+
+    weighting: str
+    longest_path: int
+    initial: float = 1.0
+
+    @nn.compact
+    def __call__(self, batch: Batch):
+        lengths = jnp.arange(self.longest_path + 1)
+        weights_L = 1.0 - lengths / max(self.longest_path, 1)
+        if self.weighting == "learned":
+            weights_L = self.param("path_weight", lambda key: self.initial * weights_L)
+        distance_BK = batch["link_distance"].astype(jnp.int32)
+        value_BK = weights_L[jnp.clip(distance_BK, 0, self.longest_path)]
+        value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
+        size = (batch["premise"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+        rows = jnp.arange(size[0])[:, None]
+        premise, hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in ("premise", "hypothesis"))
+        # Links are unique per token pair, so adding sets; empty links add 0 to the corner.
+        return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
+
+
+def soft_align(energies_BPH, premise_BPD, hypothesis_BHD, mask_BP, mask_BH, *, masked: bool = True):
+    """Each side's tokens as weighted sums of the other side's (Chen et al. 2017, eqs. 11-13).
+
+    masked=False is the published MedNLI code: the softmax also runs over padding.
+    Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
+    """
+    mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
+    if not masked:
+        mask_B1H, mask_B1P = jnp.ones_like(mask_B1H), jnp.ones_like(mask_B1P)
+    over_hypothesis_BPH = masked_softmax(energies_BPH, mask_B1H)
+    over_premise_BHP = masked_softmax(jnp.swapaxes(energies_BPH, 1, 2), mask_B1P)
+    return over_hypothesis_BPH @ hypothesis_BHD, over_premise_BHP @ premise_BPD
+
+
+def sentence_masks(batch: Batch):
+    """(premise mask [B, P], hypothesis mask [B, H])."""
+    return tuple(length_mask(batch[f"{side}_length"], batch[side].shape[1]) for side in ("premise", "hypothesis"))

@@ -1,0 +1,43 @@
+"""The models by name, and the one place where a config's `model` section becomes a linen module."""
+
+import dataclasses
+
+from mednli_jax.errors import UserError
+from mednli_jax.models.bow import BOW
+from mednli_jax.models.esim import ESIM
+from mednli_jax.models.infersent import InferSent
+
+MODELS = {"bow": BOW, "infersent": InferSent, "esim": ESIM}
+CHOICES = {
+    "knowledge": ("none", "replace", "bias"),
+    "masking": ("masked", "paper"),
+    "cell": ("lstm", "gru"),
+    "pooling": ("max", "mean", "last"),
+    "matching": ("full", "concat"),
+}
+
+
+def build(name: str, fields: dict, *, longest_path: int = 0, axis_name: str | None = None):
+    """A linen module from typed fields.
+
+    Args:
+      name: key of MODELS.
+      fields: the module's fields by name; a field the module lacks is an error unless it is switched off ("none").
+      longest_path: longest path length of the corpus's links (edges); used by the knowledge modes.
+      axis_name: the mapped device axis, for models that normalise over the global batch.
+    Raises: UserError naming the field and the known values.
+    """
+    if name not in MODELS:
+        raise UserError(f"config.model.name: unknown model '{name}'. Known: {', '.join(MODELS)}.")
+    module = MODELS[name]
+    known = {field.name for field in dataclasses.fields(module)}
+    extras = {"longest_path": longest_path, "axis_name": axis_name}
+    arguments = {key: value for key, value in extras.items() if key in known}
+    for key, value in fields.items():
+        if key in CHOICES and value not in CHOICES[key]:
+            raise UserError(f"config.model.{key}: unknown value '{value}'. Known: {', '.join(CHOICES[key])}.")
+        if key in known:
+            arguments[key] = value
+        elif key != "name" and value not in ("none", "masked"):
+            raise UserError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
+    return module(**arguments)

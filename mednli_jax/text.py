@@ -1,0 +1,134 @@
+"""From text to token numbers: lines of a file, tokens of a sentence, and the vocabulary that numbers them."""
+
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mednli_jax.errors import DataError
+
+PAD, UNK = 0, 1
+SPECIALS = ("<pad>", "<unk>")
+MAX_LINE_BYTES = 1 << 20
+
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+def binary_lines(path, max_bytes=MAX_LINE_BYTES):
+    """Streams the lines of a plain or gzipped file (told apart by content) as bytes, in bounded memory.
+
+    Yields: (line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.
+    Raises: gzip.BadGzipFile where a compressed file is truncated or damaged, other OSErrors as they come.
+    """
+    with open(path, "rb") as raw:
+        magic = raw.read(2)
+        raw.seek(0)
+        zipped = magic == b"\x1f\x8b"
+        if not zipped and Path(path).suffix == ".gz":
+            raise gzip.BadGzipFile("not a gzip file")
+        # GzipFile.readline is a Python method; the buffered reader around it reads lines in C.
+        stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 18) if zipped else raw
+        number = 0
+        try:
+            while line := stream.readline(max_bytes + 1):
+                number += 1
+                if len(line) > max_bytes and not line.endswith(b"\n"):
+                    while line and not line.endswith(b"\n"):
+                        line = stream.readline(max_bytes)
+                    yield number, None
+                else:
+                    yield number, line.rstrip(b"\r\n")
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile(f"damaged after line {number}") from error
+
+
+def binary_parse_tokens(parse: str) -> tuple[str, ...]:
+    """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well ) )`.
+
+    The tree's own parentheses are dropped; brackets of the sentence (-LRB- and its five relatives) become themselves
+    again, also inside a token (Stanford's tokeniser keeps `:-RRB-` in one piece).
+    """
+    tokens = [token for token in parse.split() if token not in ("(", ")")]
+    if "B-" in parse:
+        tokens = [_restore_brackets(token) if "B-" in token else token for token in tokens]
+    # A corpus repeats its words: one string per distinct word keeps SNLI's training split in memory.
+    return tuple(map(sys.intern, tokens))
+
+
+def _restore_brackets(token):
+    for escaped, bracket in _BRACKETS.items():
+        token = token.replace(escaped, bracket)
+    return token
+
+
+def treebank_tokens(sentence: str) -> tuple[str, ...]:
+    """Penn Treebank tokens of one sentence; double quotes become `` and '' as in the treebank. Needs no downloads."""
+    from nltk.tokenize import TreebankWordTokenizer  # a slow import, and only corpora without parses need it
+
+    return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow.
+
+    The two special words cannot be reached from text: a token spelled "<pad>" is encoded as unknown, so that no
+    sentence can mask itself.
+    """
+
+    words: tuple[str, ...]
+    _index: dict = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        if tuple(self.words[:2]) != SPECIALS:
+            raise ValueError(f"a vocabulary starts with {SPECIALS}")
+        index = {word: number for number, word in enumerate(self.words) if number > UNK}
+        if len(index) != len(self.words) - 2 or any(word in index for word in SPECIALS):
+            raise ValueError("a vocabulary holds every word once")
+        object.__setattr__(self, "_index", index)
+
+    def __len__(self):
+        return len(self.words)
+
+    def __contains__(self, word):
+        return word in self._index
+
+    def encode(self, tokens) -> list[int]:
+        """Numbers of the tokens, as many as there are tokens: an unknown one becomes UNK and is never left out."""
+        return [self._index.get(token, UNK) for token in tokens]
+
+    @classmethod
+    def build(cls, token_sequences, keep=None):
+        """Vocabulary of the sequences: most frequent word first, equally frequent words by code point.
+
+        keep: a container; words not in it are left out (the words that have pretrained vectors). None keeps all.
+        """
+        counts = Counter(token for tokens in token_sequences for token in tokens)
+        words = [word for word in counts if word not in SPECIALS and (keep is None or word in keep)]
+        words.sort(key=lambda word: (-counts[word], word))
+        return cls(SPECIALS + tuple(words))
+
+    def save(self, path):
+        """Writes the words as one JSON array in UTF-8."""
+        Path(path).write_text(json.dumps(self.words, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path):
+        """Reads what `save` wrote. Raises DataError where the file is no such array."""
+        name, fix = Path(path).name, "prepare the data again"
+        try:
+            words = json.loads(Path(path).read_bytes().decode("utf-8"))
+        except OSError as error:
+            raise DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=name, fix=fix) from error
+        except (ValueError, RecursionError):
+            raise DataError("E-DATA-030", "not valid JSON in UTF-8", file=name, fix=fix) from None
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise DataError("E-DATA-030", "not a JSON array of words", file=name, fix=fix)
+        try:
+            return cls(tuple(words))
+        except ValueError as error:
+            raise DataError("E-DATA-030", str(error), file=name, fix=fix) from None

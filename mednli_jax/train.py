@@ -1,0 +1,191 @@
+"""`python -m mednli_jax.train`: from a config to a tested accuracy."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.progress import say
+from mednli_jax.runs import RunDirectory, environment, next_free, write_json
+
+USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
+
+  python -m mednli_jax.train --config=configs/esim_kd.py
+  python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
+
+{cli.CONFIG_HELP}
+  --workdir=DIR                where the run goes (default: runs/<config>-<variant>, numbered if taken)
+  --resume                     go on with the interrupted run in --workdir
+  --force                      start over in --workdir, dropping the run it holds
+
+Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
+The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
+Exit codes: 0 done, 2 bad input or usage, 3 interrupted (go on with --resume)."""
+
+cli.define_config()
+flags.DEFINE_string("workdir", None, "run directory")
+flags.DEFINE_bool("resume", False, "go on with an interrupted run")
+flags.DEFINE_bool("force", False, "drop the run in --workdir and start over")
+
+
+def main() -> int:
+    config = cli.config()
+    from mednli_jax import experiment  # jax is imported after the flags are known to be good
+
+    experiment.check(config)
+    name = cli.config_name()
+    if cli.FLAGS.workdir:
+        folder = Path(cli.FLAGS.workdir).expanduser()
+    else:
+        folder = Path("runs") / name if cli.FLAGS.resume else next_free(Path("runs") / name)
+    return _Training(config, folder, name).run()
+
+
+class _Training:
+    """One run of the door: corpus, program, run directory, trainer, result."""
+
+    def __init__(self, config, folder, name):
+        self.config, self.folder, self.name, self.started = config, folder, name, time.monotonic()
+        self.signals = 0
+
+    def say(self, line):
+        say(line)
+        self.directory.log(line)
+
+    def run(self):
+        from mednli_jax.tasks.nli import NLITask
+        from mednli_jax.training.loop import Interrupted
+
+        task = NLITask()
+        prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
+        directory = RunDirectory.create(
+            self.folder, self.config.to_dict(), resume=cli.FLAGS.resume, force=cli.FLAGS.force
+        )
+        self.directory = directory
+        if cli.FLAGS.resume and directory.status() == "complete":
+            self.say(f"{directory.folder}: the run is complete already; nothing to do.")
+            return cli.OK
+        directory.write_result("running", {})
+        self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+        try:
+            return self._train(task, prepared)
+        except (Interrupted, KeyboardInterrupt):
+            directory.write_result("interrupted", {"seconds": self._seconds()})
+            self.say(f"interrupted. Go on with: {self._resume_command()}")
+            return cli.INTERRUPTED
+        except BaseException:
+            directory.write_result("failed", {"seconds": self._seconds()})
+            raise
+
+    def _resume_command(self):
+        kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
+        return " ".join(["python -m mednli_jax.train", *kept, f"--workdir={self.folder}", "--resume"])
+
+    def _seconds(self):
+        return round(time.monotonic() - self.started, 1)
+
+    def _train(self, task, prepared):
+        import jax
+
+        from mednli_jax import experiment
+        from mednli_jax.training.checkpoint import Checkpoints
+        from mednli_jax.training.loop import Trainer
+
+        experiment.use_compile_cache()
+        program = experiment.program(self.config, prepared)
+        devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
+        write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
+        write_json(self.directory.folder / "data.json", prepared.manifest)
+        seeds = tuple(self.config.seeds)
+        trainer = Trainer(
+            program, experiment.settings(self.config), prepared.splits, seeds,
+            checkpoints=Checkpoints(self.directory.checkpoints), on_epoch=self._on_epoch,
+            should_stop=lambda: self.signals > 0,
+        )
+        parameters = sum(x[0].size for x in jax.tree.leaves(trainer.learner.params))
+        self.say(
+            f"{self.config.model.name}: {parameters:,} parameters, seeds {', '.join(map(str, seeds))}, "
+            f"{len(devices)} x {devices[0]}, buckets {' '.join(f'{p}+{h}' for p, h in program.buckets.boxes)}"
+        )
+        if cli.FLAGS.resume and trainer.resume():
+            self.say(f"resumed in epoch {trainer.epoch} after {trainer.done} batches")
+        self.directory.keep_metrics(trainer.epoch - 1)
+        self._catch_signals()
+        best = trainer.run()
+        self._finish(task, prepared, program, trainer, best)
+        return cli.OK
+
+    def _catch_signals(self):
+        """The first signal stops at the next chunk, the second at once."""
+
+        def stop(number, frame):
+            self.signals += 1
+            if self.signals > 1:
+                raise KeyboardInterrupt
+            say("stopping after the work under way ...")
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+
+    def _on_epoch(self, row):
+        self.directory.append_metrics(row)
+
+        def mean(name):
+            values = [v for v in row[name] if v is not None]
+            return sum(values) / len(values) if values else float("nan")
+
+        self.say(
+            f"epoch {row['epoch']}/{self.config.train.epochs}: train loss {mean('train_loss'):.4f}, "
+            f"dev loss {mean('dev_loss'):.4f}, dev accuracy {mean('dev_accuracy'):.4f}, "
+            f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
+        )
+
+    def _finish(self, task, prepared, program, trainer, best):
+        import numpy as np
+
+        result = {
+            "corpus": self.config.data.name + (f"/{self.config.data.genre}" if self.config.data.genre else ""),
+            "task": "nli",
+            "model": self.config.model.name,
+            "config": self.name,
+            "seeds": list(self.config.seeds),
+            "epochs": trainer.epoch - 1,
+            "best_epoch": np.asarray(best.epoch).tolist(),
+            "parameters": sum(int(x[0].size) for x in _leaves(best.params)),
+            "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
+            "compile_seconds": round(program.compile_seconds, 2),
+            "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}),
+            "prepared": prepared.folder.name,
+        }
+        for split in ("dev", "test"):
+            rows = prepared.splits.get(split)
+            result[split] = task.score(rows, trainer.predict(split, best.variables)) if rows else None
+        self.directory.write_result("complete", {**result, "seconds": self._seconds()})
+        for split in ("dev", "test"):
+            if result[split]:
+                self.say(_summary(split, result[split]))
+        for note in result["notes"]:
+            self.say(note)
+        print(self.directory.folder / "result.json")
+
+
+def _leaves(tree):
+    import jax
+
+    return jax.tree.leaves(tree)
+
+
+def _summary(split, scores):
+    accuracy = scores["accuracy"]
+    text = f"{split} accuracy {accuracy['mean']:.4f}"
+    if len(accuracy["per_seed"]) > 1:
+        text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
+    slices = scores["slices"] if "slices" in scores else {}
+    return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices.items())
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE))

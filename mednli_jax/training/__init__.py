@@ -1,0 +1,1 @@
+"""The one training loop: state, step, optimiser, devices, checkpoints."""

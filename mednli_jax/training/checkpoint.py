@@ -1,0 +1,125 @@
+"""Checkpoints: Orbax for the arrays, a sha256 manifest beside each, the latest two kept.
+
+Orbax writes under a temporary name and renames, so that a killed save leaves no half checkpoint. It does not notice a
+flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
+"""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from flax import serialization
+
+from mednli_jax import runs
+from mednli_jax.errors import UserError
+from mednli_jax.progress import say
+
+KEEP = 2
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _digest(content: dict) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class Checkpoints:
+    """The numbered checkpoints of one run directory. A checkpoint is a tree of arrays and a small JSON value."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder).absolute()
+
+    def _manifest(self, number: int) -> Path:
+        return self.folder / f"{number}.manifest.json"
+
+    def numbers(self) -> list[int]:
+        """Numbers of the complete checkpoints, oldest first."""
+        found = (path.name.removesuffix(".manifest.json") for path in self.folder.glob("*.manifest.json"))
+        return sorted(int(name) for name in found if name.isdigit() and (self.folder / name).is_dir())
+
+    def save(self, state, meta: dict) -> None:
+        """Saves under the next number and drops all but the latest two. Raises UserError where the disk is full."""
+        number = (self.numbers() or [0])[-1] + 1
+        target = self.folder / str(number)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
+            tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
+            with ocp.StandardCheckpointer() as checkpointer:
+                checkpointer.save(target, tree)
+        except (OSError, ValueError) as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise UserError(f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({type(error).__name__}). "
+                            "Fix: free space; the previous checkpoint stands, --resume goes on from it.") from error
+        content = {"files": _digests(target), "meta": meta}
+        runs.write_json(self._manifest(number), {**content, "sha256": _digest(content)})
+        self._drop_old()
+
+    def _drop_old(self):
+        kept = self.numbers()[-KEEP:]
+        for number in self.numbers()[:-KEEP]:
+            self._manifest(number).unlink()
+            shutil.rmtree(self.folder / str(number), ignore_errors=True)
+        for path in self.folder.iterdir():  # temporary folders of killed saves
+            if path.is_dir() and path.name not in {str(number) for number in kept}:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def load(self):
+        """The newest undamaged checkpoint as (tree of NumPy arrays, meta); None where there is none at all.
+
+        A damaged one is named and the previous one used. Raises UserError where all are damaged.
+        """
+        numbers = self.numbers()
+        for number in reversed(numbers):
+            try:
+                manifest = json.loads(self._manifest(number).read_text())
+                content = {key: manifest[key] for key in ("files", "meta")}
+                intact = _digest(content) == manifest["sha256"]
+                if intact and _digests(self.folder / str(number)) == manifest["files"]:
+                    with ocp.StandardCheckpointer() as checkpointer:
+                        return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
+            except (OSError, ValueError, KeyError, TypeError):
+                pass
+            say(f"E-RUN-008 {self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
+        if numbers:
+            raise UserError(f"E-RUN-008 {self.folder}: every checkpoint is damaged. Fix: train again with --force.")
+        return None
+
+
+def _as_numpy(checkpointer, folder):
+    """Restores to host memory whatever devices wrote it."""
+    shapes = checkpointer.metadata(folder).item_metadata.tree
+    return ocp.PyTreeCheckpointer().restore(
+        folder, restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+    )
+
+
+def restore_into(template, tree):
+    """The saved tree in the structure of `template`. Raises UserError naming the first leaf that does not fit.
+
+    The leading seed axis may differ: finished seeds are no longer trained.
+    """
+    expected = serialization.to_state_dict(template)
+    flat, found = _paths(expected), _paths(tree)
+    for name in sorted(flat.keys() | found.keys()):
+        if name not in flat or name not in found:
+            side = "has no" if name not in found else "holds an unknown"
+            raise UserError(f"E-RUN-009 the checkpoint {side} array '{name}'. Fix: use the config the run was trained with.")
+        if flat[name].shape[1:] != found[name].shape[1:]:
+            raise UserError(f"E-RUN-009 the checkpoint's '{name}' has shape {list(found[name].shape)}, the model expects "
+                            f"{list(flat[name].shape)}. Fix: use the config the run was trained with.")
+    return serialization.from_state_dict(template, tree)
+
+
+def _paths(tree):
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree.leaves_with_path(tree)}

@@ -1,0 +1,73 @@
+"""Where a step runs: jit on one device, pmap over several. The loop sees the same calls either way."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+AXIS = "batch"
+
+
+class Devices:
+    """Maps per-device bodies over the local devices and places their arguments.
+
+    A body takes (learner or variables, frozen, data, index); all but `index` are the same on every device, `index`
+    is split along its row axis.
+    """
+
+    def __init__(self, devices=None):
+        self.all = list(jax.local_devices() if devices is None else devices)
+        self.count = len(self.all)
+        self.axis_name = AXIS if self.count > 1 else None
+        self._replicated = None
+        if self.count > 1:
+            mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
+            self._replicated = NamedSharding(mesh, PartitionSpec())
+
+    def replicate(self, tree):
+        """Puts a tree of arrays on every device."""
+        return jax.device_put(tree, self.all[0] if self.count == 1 else self._replicated)
+
+    def split(self, index: np.ndarray) -> np.ndarray:
+        """Rows [..., B] -> [devices, ..., B / devices]; unchanged on one device."""
+        if self.count == 1:
+            return index
+        parts = index.reshape(*index.shape[:-1], self.count, -1)
+        return np.ascontiguousarray(np.moveaxis(parts, -2, 0))
+
+    def join(self, rows: np.ndarray) -> np.ndarray:
+        """The inverse for a result [devices, S, B / devices, ...] -> [S, B, ...]."""
+        if self.count == 1:
+            return rows
+        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
+
+    def map(self, body, *, reduced: bool, donate: bool = False):
+        """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once."""
+        donated = (0,) if donate else ()
+        if self.count == 1:
+            return jax.jit(body, donate_argnums=donated)
+        return jax.pmap(
+            body,
+            axis_name=AXIS,
+            in_axes=(None, None, None, 0),
+            out_axes=None if reduced else 0,
+            devices=self.all,
+            donate_argnums=donated,
+        )
+
+    def check_replicas(self, tree) -> None:
+        """Raises if devices hold different values: pmap with out_axes=None would hand back one of them in silence."""
+        if self.count == 1:
+            return
+        digests = jax.pmap(_digest, axis_name=AXIS, in_axes=None, out_axes=0, axis_size=self.count, devices=self.all)(tree)
+        if len(np.unique(np.asarray(digests))) != 1:
+            raise RuntimeError("the devices' copies of the parameters drifted apart; results would depend on the device")
+
+
+def _digest(tree):
+    """A checksum of all bits: equal trees give equal numbers."""
+    total = jnp.zeros((), jnp.uint32)
+    for i, leaf in enumerate(jax.tree.leaves(tree)):
+        bits = jax.lax.bitcast_convert_type(leaf, {8: jnp.uint64, 4: jnp.uint32, 2: jnp.uint16}[leaf.dtype.itemsize])
+        total = total * jnp.uint32(31) + jnp.sum(bits.astype(jnp.uint32), dtype=jnp.uint32) + jnp.uint32(i)
+    return total

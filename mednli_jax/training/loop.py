@@ -1,0 +1,265 @@
+"""The one training loop: epochs of batches, dev after each, the best epoch per seed, checkpoints, a stop at any chunk.
+
+It knows nothing of the task's text: rows are numbers, and what a batch means is the task's business.
+Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mednli_jax.data import batching
+from mednli_jax.progress import Bar
+from mednli_jax.training import state as states
+from mednli_jax.training.checkpoint import Checkpoints, restore_into
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.step import predict_step, train_step
+
+CHUNK_SECONDS = 2.0
+PREDICT_ROWS = 256
+
+
+class Interrupted(Exception):
+    """The run was asked to stop; its state is saved."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The `train` section of a config, as the loop needs it."""
+
+    epochs: int
+    batch_size: int
+    patience: int
+    select: str  # "loss" or "accuracy" of the dev split
+    max_buckets: int
+    checkpoint_minutes: float
+
+
+@dataclass
+class Program:
+    """Compiled bodies over one resident data set: training and prediction for each bucket."""
+
+    model: object
+    task: object
+    optimizer: object
+    devices: Devices
+    buckets: batching.Buckets
+    frozen: dict
+    data: dict
+    compile_seconds: float = 0.0
+    _compiled: dict = field(default_factory=dict)
+
+    def train(self, bucket: int, learner, index):
+        """One step; index [S, B]. Donates the learner."""
+        body = train_step(self.model, self.task, self.optimizer, self.buckets.boxes[bucket], self.devices.axis_name)
+        call = self._call(("train", bucket, index.shape), body, learner, index, reduced=True, donate=True)
+        return call(learner, self.frozen, self.data, self.devices.split(index))
+
+    def predict(self, bucket: int, variables, index):
+        """Logits [S, B, C] on the device(s); index [B]."""
+        body = predict_step(self.model, self.task, self.buckets.boxes[bucket])
+        seeds = jax.tree.leaves(variables)[0].shape[0]
+        call = self._call(("predict", bucket, seeds, index.shape), body, variables, index, reduced=False)
+        return call(variables, self.frozen, self.data, self.devices.split(index))
+
+    def _call(self, key, body, state, index, **how):
+        if key not in self._compiled:
+            started = time.monotonic()
+            mapped = self.devices.map(body, **how)
+            self._compiled[key] = mapped.lower(state, self.frozen, self.data, self.devices.split(index)).compile()
+            self.compile_seconds += time.monotonic() - started
+        return self._compiled[key]
+
+    def logits(self, variables, rows, bucket_of_row, *, batch_size: int) -> np.ndarray:
+        """Logits [S, N, C] of a split, every row once, in the split's order."""
+        plan = batching.predict_plan(bucket_of_row, batch_size=batch_size, first=rows.first)
+        parts = [(index, self.predict(bucket, variables, index)) for bucket, index in plan]
+        result = None
+        for index, part in parts:
+            part = self.devices.join(np.asarray(part))
+            if result is None:
+                result = np.zeros((part.shape[0], len(rows), part.shape[2]), part.dtype)
+            result[:, index[index >= 0] - rows.first] = part[:, index >= 0]
+        return result
+
+
+class Trainer:
+    """Trains all seeds of a run. `run()` returns the best parameters of each; `history` is one row per epoch.
+
+    Args:
+      program: the compiled bodies.
+      settings: see Settings.
+      splits: name -> rows with `first`, `length`, `label`; "train" and "dev" are used.
+      seeds: A seeds.
+      checkpoints: where to save and resume from, None to keep nothing.
+      on_epoch: called with each epoch's row of metrics.
+      should_stop: asked between chunks; True saves and raises Interrupted.
+    """
+
+    def __init__(self, program: Program, settings: Settings, splits, seeds, *, checkpoints: Checkpoints | None = None,
+                 on_epoch: Callable[[dict], None] = lambda row: None, should_stop: Callable[[], bool] = lambda: False):
+        self.program, self.settings, self.splits, self.seeds = program, settings, splits, tuple(seeds)
+        self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
+        self.bucket_of_row = {name: program.buckets.assign(*rows.length) for name, rows in splits.items()}
+        # The global batch is split evenly over the devices.
+        self.batch_size = -(-settings.batch_size // program.devices.count) * program.devices.count
+        self.predict_rows = max(self.batch_size, -(-PREDICT_ROWS // program.devices.count) * program.devices.count)
+        self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
+        self.trained_examples, self.train_seconds = 0, 0.0
+        self.learner, self.best = self._initial()
+        self._saved = time.monotonic()
+        self._chunk = 4
+
+    def _initial(self):
+        program = self.program
+        first = np.full((self.batch_size,), -1, np.int32)
+        batch = program.task.to_batch(program.data, jnp.asarray(first), program.buckets.boxes[0])
+        learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
+        return program.devices.replicate(learner), program.devices.replicate(states.init_best(learner))
+
+    # -- resume ---------------------------------------------------------------------------------------------------
+
+    def resume(self) -> bool:
+        """Goes back to the newest checkpoint; False where there is none."""
+        loaded = self.checkpoints.load() if self.checkpoints else None
+        if loaded is None:
+            return False
+        tree, meta = loaded
+        restored = restore_into({"learner": self.learner, "best": self.best}, tree)
+        self.learner = self.program.devices.replicate(restored["learner"])
+        self.best = self.program.devices.replicate(restored["best"])
+        self.epoch, self.done, self.sums = meta["epoch"], meta["done"], meta["sums"]
+        self.trained_examples, self.train_seconds = meta["trained_examples"], meta["train_seconds"]
+        return True
+
+    def save(self):
+        self._saved = time.monotonic()
+        if self.checkpoints:
+            meta = {"epoch": self.epoch, "done": self.done, "sums": self.sums,
+                    "trained_examples": self.trained_examples, "train_seconds": self.train_seconds}
+            self.checkpoints.save({"learner": self.learner, "best": self.best}, meta)
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def run(self) -> states.Best:
+        while self.epoch <= self.settings.epochs and len(self._slots()):
+            self._drop_finished()
+            seconds = self._train_epoch()
+            self._finish_epoch(seconds)
+        return self.best
+
+    def _slots(self):
+        """Places in Best of the seeds whose patience is not used up."""
+        return np.flatnonzero(np.asarray(self.best.stale) < self.settings.patience)
+
+    def _learner_slots(self):
+        order = {int(seed): place for place, seed in enumerate(self.seeds)}
+        return np.array([order[int(seed)] for seed in np.asarray(self.learner.seed)])
+
+    def _drop_finished(self):
+        """Drops finished seeds once they are half of the program: one compilation more, not one per seed."""
+        places = self._learner_slots()
+        live = np.isin(places, self._slots())
+        if self.done == 0 and live.sum() <= len(live) // 2:
+            self.learner = self.program.devices.replicate(states.keep_seeds(self.learner, np.flatnonzero(live)))
+
+    def _train_epoch(self):
+        seeds = np.asarray(self.learner.seed)
+        plan = batching.epoch_plan(
+            self.bucket_of_row["train"], batch_size=self.batch_size, epoch=self.epoch, seeds=seeds
+        )
+        title = f"epoch {self.epoch}/{self.settings.epochs}"
+        begun, compiled = time.monotonic(), self.program.compile_seconds
+        with Bar(title, len(self.splits["train"])) as bar:
+            bar.advance(sum(int((index[0] >= 0).sum()) for _, index in plan[: self.done]))
+            pending = None
+            while self.done < len(plan):
+                chunk = plan[self.done : self.done + self._chunk]
+                started = time.monotonic()
+                sums = None
+                for bucket, index in chunk:
+                    self.learner, step_sums = self.program.train(bucket, self.learner, index)
+                    sums = step_sums if sums is None else _add(sums, step_sums)
+                if pending is not None:  # fetch the chunk before while this one computes
+                    self._take(pending, started)
+                pending = sums
+                self.done += len(chunk)
+                stop = self.should_stop()
+                save = time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
+                if stop or save or self.done == len(plan):
+                    self._take(pending, started)
+                    pending = None
+                    if stop or (save and self.done < len(plan)):
+                        self.save()
+                    if stop:
+                        raise Interrupted
+                bar.advance(sum(int((index[0] >= 0).sum()) for _, index in chunk), self._note())
+        seconds = time.monotonic() - begun - (self.program.compile_seconds - compiled)
+        self.trained_examples += len(self.splits["train"]) * len(seeds)
+        self.train_seconds += seconds
+        return seconds
+
+    def _take(self, sums, started):
+        """Adds a chunk's sums to the epoch's, and adapts the chunk to about two seconds."""
+        sums = {name: np.asarray(value, np.float64).tolist() for name, value in sums.items()}
+        if self.sums is None:
+            self.sums = sums
+        else:
+            self.sums = {name: np.add(self.sums[name], sums[name]).tolist() for name in sums}
+        seconds = time.monotonic() - started
+        if seconds > 1.5 * CHUNK_SECONDS:
+            self._chunk = max(1, self._chunk // 2)
+        elif seconds < CHUNK_SECONDS / 2:
+            self._chunk = min(256, self._chunk * 2)
+
+    def _note(self):
+        if self.sums is None:
+            return ""
+        return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
+
+    def _finish_epoch(self, seconds):
+        places, task = self._learner_slots(), self.program.task
+        rows = self.splits["dev"]
+        logits = self.predict("dev", self.learner.variables)
+        loss = task.losses(rows, logits)
+        accuracy = np.array(task.score(rows, logits)["accuracy"]["per_seed"])
+        value = loss if self.settings.select == "loss" else 1 - accuracy
+        # A loss that is not a number never becomes the best.
+        value = jnp.asarray(np.where(np.isfinite(value), value, np.inf), jnp.float32)
+        self.program.devices.check_replicas(self.learner.params)
+        self.best = states.update_best(self.best, self.learner, places, value, self.epoch)
+        count = np.maximum(self.sums["count"], 1)
+        row = {
+            "epoch": self.epoch,
+            "seeds": [self.seeds[place] for place in places],
+            "train_loss": _finite(np.asarray(self.sums["loss"]) / count),
+            "train_accuracy": _finite(np.asarray(self.sums["correct"]) / count),
+            "dev_loss": _finite(loss),
+            "dev_accuracy": _finite(accuracy),
+            "stale": np.asarray(self.best.stale)[places].tolist(),
+            "seconds": round(seconds, 3),
+            "examples_per_second": round(float(count.sum()) / max(seconds, 1e-9), 2),
+        }
+        self.epoch, self.done, self.sums = self.epoch + 1, 0, None
+        self.save()
+        self.on_epoch(row)
+
+    def predict(self, split: str, variables) -> np.ndarray:
+        """Logits [S, N, C] of a split."""
+        return self.program.logits(
+            variables, self.splits[split], self.bucket_of_row[split], batch_size=self.predict_rows
+        )
+
+
+@jax.jit
+def _add(a, b):
+    return jax.tree.map(jnp.add, a, b)
+
+
+def _finite(values):
+    """JSON has no NaN: a diverged seed reads null."""
+    return [float(v) if np.isfinite(v) else None for v in values]

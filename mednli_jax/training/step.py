@@ -1,0 +1,75 @@
+"""One pure per-device body for training and one for prediction; everything else is a map over them.
+
+Dimension letters: S seeds, B rows of this device's share of the batch, C classes.
+"""
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from mednli_jax.training.state import Learner
+
+
+def row_keys(seed, step, index_B):
+    """[B] keys fold_in(seed, step, row): a row's dropout depends on nothing else of the batch or the devices."""
+    key = jax.random.fold_in(jax.random.key(seed), step)
+    return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
+
+
+def train_step(model, task, optimizer, bucket, axis_name=None):
+    """The body `step(learner, frozen, data, index) -> (learner, sums)`.
+
+    Args:
+      model: linen module, called as `model.apply(variables, batch, train=True)`.
+      task: has `to_batch(data, index, bucket)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
+      bucket: static shape of the batch, passed on to the task.
+      axis_name: the mapped device axis, None on one device.
+    The body takes index [S, B] (row numbers, -1 = padding) and returns sums over the global batch, each [S]:
+    loss, correct, count. Division happens once, at the end of the epoch.
+    """
+
+    def over_devices(x):
+        return x if axis_name is None else lax.psum(x, axis_name)
+
+    def one_seed(learner, frozen, data, index_B):
+        batch = task.to_batch(data, index_B, bucket)
+        batch["row_key"] = row_keys(learner.seed, learner.step, index_B)
+        count = over_devices(batch["mask"].sum())
+
+        def loss_of(params):
+            variables = {"params": params, "batch_stats": learner.batch_stats, "frozen": frozen}
+            logits_BC, changed = model.apply(variables, batch, train=True, mutable=["batch_stats"])
+            loss = jnp.sum(batch["mask"] * task.loss(logits_BC, batch))
+            correct = jnp.sum(batch["mask"] * task.correct(logits_BC, batch))
+            return loss / lax.stop_gradient(jnp.maximum(count, 1.0)), (loss, correct, changed)
+
+        (_, (loss, correct, changed)), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.params)
+        gradients = over_devices(gradients)
+        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params)
+        learner = Learner(
+            seed=learner.seed,
+            step=learner.step + 1,
+            params=optax.apply_updates(learner.params, updates),
+            batch_stats=changed["batch_stats"] if "batch_stats" in changed else learner.batch_stats,
+            opt_state=opt_state,
+        )
+        return learner, {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
+
+    def step(learner, frozen, data, index_SB):
+        return jax.vmap(one_seed, in_axes=(0, None, None, 0))(learner, frozen, data, index_SB)
+
+    return step
+
+
+def predict_step(model, task, bucket):
+    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [B] is shared by all seeds."""
+
+    def one_seed(variables, frozen, data, index_B):
+        batch = task.to_batch(data, index_B, bucket)
+        return model.apply({**variables, "frozen": frozen}, batch, train=False)
+
+    def predict(variables, frozen, data, index_B):
+        return jax.vmap(one_seed, in_axes=(0, None, None, None))(variables, frozen, data, index_B)
+
+    return predict

@@ -1,0 +1,94 @@
+"""Tokens and vocabularies: the same text gives the same numbers, and no token is ever lost."""
+
+import gzip
+import json
+
+import pytest
+
+from mednli_jax.errors import DataError
+from mednli_jax.text import PAD, UNK, Vocab, binary_lines, binary_parse_tokens, treebank_tokens
+
+
+def test_binary_parse_keeps_words_and_restores_brackets():
+    parse = "( ( The patient ) ( ( is ( -LRB- ( not -RRB- ) ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )"
+    assert binary_parse_tokens(parse) == ("The", "patient", "is", "(", "not", ")", "[", "x", "]", "{", "y", "}", ".")
+    assert binary_parse_tokens("( well :-RRB- )") == ("well", ":)")
+    assert binary_parse_tokens("( B-12 low )") == ("B-12", "low")
+    assert binary_parse_tokens("word") == ("word",)
+    assert binary_parse_tokens("( )") == ()
+
+
+def test_treebank_tokens():
+    assert treebank_tokens("He can't walk, BP 182/110.") == ("He", "ca", "n't", "walk", ",", "BP", "182/110", ".")
+    assert treebank_tokens('She said "no".') == ("She", "said", "``", "no", "''", ".")
+
+
+def test_vocab_order_is_frequency_then_word_whatever_came_first():
+    one = Vocab.build([("b", "a", "b"), ("c",)])
+    other = Vocab.build([("c",), ("a",), ("b", "b")])
+    assert one == other
+    assert one.words == ("<pad>", "<unk>", "b", "a", "c")
+    assert len(one) == 5
+
+
+def test_encode_keeps_every_token_and_case():
+    vocab = Vocab.build([("b", "a", "b")])
+    assert vocab.encode(["a", "A", "b", "zebra"]) == [3, UNK, 2, UNK]
+    assert "a" in vocab
+    assert "A" not in vocab
+
+
+def test_text_cannot_reach_the_special_words():
+    vocab = Vocab.build([("<pad>", "<unk>", "a")])
+    assert vocab.words == ("<pad>", "<unk>", "a")
+    assert vocab.encode(["<pad>", "a"]) == [UNK, 2]
+    assert PAD not in vocab.encode(["<pad>", "<unk>"])
+
+
+def test_build_keeps_only_words_asked_for():
+    vocab = Vocab.build([("b", "a", "b", "c")], keep={"a", "c", "unseen"})
+    assert vocab.words[2:] == ("a", "c")
+
+
+@pytest.mark.parametrize("words", [(), ("a", "b"), ("<pad>", "<unk>", "a", "a"), ("<pad>", "<unk>", "<pad>")])
+def test_vocab_refuses_wrong_words(words):
+    with pytest.raises(ValueError, match="vocabulary"):
+        Vocab(words)
+
+
+def test_vocab_survives_saving(tmp_path):
+    vocab = Vocab.build([("naïve", "``", "\u2028", 'quo"te', "\\")])
+    vocab.save(tmp_path / "vocab.json")
+    assert Vocab.load(tmp_path / "vocab.json") == vocab
+    assert json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))[:2] == ["<pad>", "<unk>"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b'{"a": 1}', b'["<pad>", "<unk>", 3]', b'["secret"]', b'["\xff"]'])
+def test_broken_vocab_file_is_a_data_error(tmp_path, content):
+    (tmp_path / "vocab.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"E-DATA-030 vocab\.json") as caught:
+        Vocab.load(tmp_path / "vocab.json")
+    assert "secret" not in str(caught.value)
+
+
+def test_missing_vocab_file_is_a_data_error(tmp_path):
+    with pytest.raises(DataError, match=r"E-DATA-003 vocab\.json"):
+        Vocab.load(tmp_path / "vocab.json")
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_binary_lines_bounds_memory_and_goes_on_after_a_long_line(tmp_path, zipped):
+    path = tmp_path / ("lines.gz" if zipped else "lines")
+    content = b"abcd\r\n" + b"x" * 50 + b"\n\nlast"
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    assert list(binary_lines(path, max_bytes=6)) == [(1, b"abcd"), (2, None), (3, b""), (4, b"last")]
+
+
+def test_binary_lines_notices_a_truncated_gzip(tmp_path):
+    content = gzip.compress(b"\n".join(b"%d" % (number * 7919) for number in range(5000)))
+    (tmp_path / "half.gz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(gzip.BadGzipFile, match="damaged after line"):
+        list(binary_lines(tmp_path / "half.gz"))
+    (tmp_path / "plain.gz").write_bytes(b"text")
+    with pytest.raises(gzip.BadGzipFile, match="not a gzip file"):
+        list(binary_lines(tmp_path / "plain.gz"))
