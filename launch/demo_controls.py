@@ -10,6 +10,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -21,7 +22,6 @@ from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.distance import corpus_links
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.ontology import Ontology
 
 MAX_LINKS, MAX_TOKENS, LONGEST = 64, 200, 8
 
@@ -59,14 +59,14 @@ def text_control(name: str, splits: dict[str, Split], tokens) -> Control:
 def ngrams(tokens: Sequence[str]) -> list[str]:
     """Unigrams and bigrams, lower-cased, with a mark at both ends."""
     words = ["<s>", *(token.lower() for token in tokens), "</s>"]
-    return words[1:-1] + [f"{left} {right}" for left, right in zip(words, words[1:], strict=False)]
+    return words[1:-1] + [f"{left} {right}" for left, right in pairwise(words)]
 
 
-def link_features(examples: Sequence[NLIExample], ontology: Ontology, linker: Linker) -> np.ndarray:
+def link_features(examples: Sequence[NLIExample], linker: Linker) -> np.ndarray:
     """float [N, 11]: links of each length 0-8 per pair, their number, the shortest length (-1 where there is none)."""
     premises = {example.group: linker.link(example.premise_tokens) for example in examples}
     links = corpus_links(
-        ontology,
+        linker.ontology,
         [premises[example.group] for example in examples],
         [linker.link(example.hypothesis_tokens) for example in examples],
         max_links=MAX_LINKS,
@@ -78,10 +78,9 @@ def link_features(examples: Sequence[NLIExample], ontology: Ontology, linker: Li
     return np.column_stack([counts, number, shortest]).astype(float)
 
 
-def distance_controls(splits: dict[str, Split], ontology: Ontology) -> list[Control]:
+def distance_controls(splits: dict[str, Split], linker: Linker) -> list[Control]:
     """Gradient boosting and logistic regression on `link_features`."""
-    linker = Linker(ontology)
-    train, test = (link_features(splits[name].examples, ontology, linker) for name in ("train", "test"))
+    train, test = (link_features(splits[name].examples, linker) for name in ("train", "test"))
     models = {
         "distances alone, boosting": HistGradientBoostingClassifier(max_iter=100, random_state=0),
         "distances alone, logistic": LogisticRegression(max_iter=2000),
@@ -110,12 +109,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", choices=tuple(SIZES), default="demo", help="which demo corpus")
     size = parser.parse_args().size
-    ontology = read_mesh()
-    splits = load_demo(size, ontology=ontology)
+    linker = Linker(read_mesh())
+    splits = load_demo(size, linker=linker)
     controls = [
         text_control("hypothesis alone", splits, lambda example: example.hypothesis_tokens),
         text_control("premise alone", splits, lambda example: example.premise_tokens),
-        *distance_controls(splits, ontology),
+        *distance_controls(splits, linker),
     ]
     print(f"{'accuracy on test, %':<28}{'whole':>8}{'unseen':>8}{'rest':>8}")
     for control in controls:

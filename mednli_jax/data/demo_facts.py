@@ -1,15 +1,17 @@
 """The demo corpus's fact groups: pairs that words, numbers and facts met in training decide.
 
-The conditions come from clinical_facts.json. Nearly every premise also says something undecided about a second condition
-(a relative has it, it is to be ruled out), and neutral hypotheses name that one: whether a hypothesis repeats a concept of
-its premise therefore does not tell the label.
+The conditions come from clinical_facts.json. Nearly every premise also says something undecided about a second
+condition (a relative has it, it is to be ruled out), and neutral hypotheses name that one: whether a hypothesis repeats
+a concept of its premise therefore does not tell the label.
 """
+
+from collections import Counter
 
 from mednli_jax.data import demo_templates as wording
 from mednli_jax.data.demo_relations import Draw, Relations, share_word
 from mednli_jax.examples import LABELS
 
-HABIT_RATE = 0.88  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
+HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
 NUMBERS_WEIGHT = 5  # against the weights of `demo_templates.KINDS`
 EVERY = 3  # one condition in three is used: few enough for a small model to meet each of them many times
 
@@ -21,7 +23,13 @@ class Facts:
     """
 
     def __init__(self, conditions: list[dict], relations: Relations):
-        self.conditions, self.relations = conditions[::EVERY], relations
+        chosen = conditions[::EVERY]
+        count = Counter(treatment for condition in chosen for treatment in set(condition["treatments"]))
+        self.conditions = [
+            condition | {"own": [treatment for treatment in condition["treatments"] if count[treatment] == 1]}
+            for condition in chosen
+        ]
+        self.relations = relations
         self.kinds = [kind for kind in wording.KINDS for _ in range(kind.weight)] + [None] * NUMBERS_WEIGHT
 
     def group(self, draw: Draw) -> tuple[str, dict[str, str]]:
@@ -39,7 +47,7 @@ class Facts:
         return statement, hypotheses
 
     def _slots(self, draw: Draw, needs: tuple[str, ...]) -> dict[str, str]:
-        """Texts of a condition (c, short, s, t, p, test), a second and a third one unlike it, and two causes."""
+        """Texts of a condition (c, short, s, t, own, p, test), a second and a third one unlike it, and two causes."""
         while True:
             first, second, third = (draw.choice(self.conditions) for _ in range(3))
             apart = self._apart(first, second) and self._apart(first, third) and self._apart(second, third)
@@ -53,7 +61,8 @@ class Facts:
             "c": first["name"], "c2": second["name"], "c3": third["name"], "s": draw.choice(first["symptoms"]),
             "s2": draw.choice(symptoms), "t": draw.choice(first["treatments"]), "test": draw.choice(first["tests"]),
             "p": draw.choice(first["procedures"] or [""]), "short": draw.choice(first["short"] or [""]),
-            "risk": risk, "risk2": risk2,
+            "own": draw.choice(first["own"] or [""]), "risk": risk, "risk2": risk2,
+            "recent": draw.choice(wording.RECENT),
         }
         unsure = draw.choice(wording.DISEASE_STATEMENTS["other"])
         return slots | {"u": wording.fill(draw, unsure, x=second["name"])}

@@ -80,6 +80,7 @@ RELATION_HYPOTHESES = {
 
 # Who a hypothesis speaks of: "patient" in a frame becomes one of these, whatever the label.
 SUBJECTS = ("patient", "the patient", "pt", "the pt", "this patient")
+TAILS = ("per the chart", "according to the records", "as documented in the records sent from the outside hospital")
 
 # ---- Fact groups: decided by the words of the pair and by facts met in training ------------------------------------
 
@@ -116,7 +117,7 @@ HABITS = {
 class Kind:
     """One kind of fact group: premise frames, and hypotheses that the premise's words alone decide.
 
-    needs: lists of a condition (names as in clinical_facts.json) that must not be empty.
+    needs: lists of a condition that may not be empty (as in clinical_facts.json, or "own": treatments of no other one).
     habits: whether the annotators' habits hold true of its premises; the others turn the same wording around.
     """
 
@@ -143,18 +144,22 @@ KINDS = (
           "{short} diagnosed in [**{year}**], {u}"),
          HAS, UNSURE, HAS_NOT, needs=("short",)),
     Kind("treatment", 3,
-         ("on {t} for {c}, {u}", "{u}, {c} treated with {t}", "{t} started for {c}, {u}", "{u}, on {t} at home"),
+         ("on {t} for {c}, {u}", "{u}, {c} treated with {t}", "{t} started for {c}, {u}", "{u}, {c} on {t}"),
          ("patient is treated for {c}", "patient receives {t}", "patient has {c}"),
          ("patient is treated for {c2}", "patient tolerates {t} well", "patient has {c2}"),
          ("patient is not treated for {c}", "patient is not on {t}", "patient has no {c}")),
+    Kind("own treatment", 1,
+         ("on {own} at home, {u}", "{u}, takes {own}", "{own} started on [**{date}**], {u}", "{u}, meds: {own}"),
+         ("patient is treated for {c}", "patient has {c}"), ("patient is treated for {c2}", *UNSURE),
+         ("patient is not treated for {c}", "patient has no {c}"), needs=("own",)),
     Kind("symptom", 3,
-         ("c/o {s} w/o {s2}, {u}", "presented with {s}, denies {s2}, {u}", "{u}, reports {s}, no {s2}",
-          "{u}, no {s2}, has had {s}", "denies {s2} but endorses {s}, {u}"),
+         ("{c} c/b {s} w/o {s2}, {u}", "presented with {s} from {c}, denies {s2}, {u}", "{u}, {c}, reports {s}, no {s2}",
+          "{u}, no {s2}, has had {s} w/ known {c}", "denies {s2} but endorses {s}, h/o {c}, {u}"),
          ("patient has {s}", "patient reports {s}", "patient has no {s2}", "patient does not report {s2}"),
          ("patient has {c2}", "patient had {s2} last year", "patient has severe {s}", "{s} improved with rest"),
          ("patient has {s2}", "patient reports {s2}", "patient has no {s}", "patient does not report {s}")),
     Kind("procedure", 2,
-         ("s/p {p} in [**{year}**] for {c}, {u}", "{u}, underwent {p} on [**{date}**]", "s/p {p}, {u}",
+         ("s/p {p} in [**{year}**] for {c}, {u}", "{u}, underwent {p} for {c}", "{c} s/p {p}, {u}",
           "{u}, {c} s/p {p}"),
          ("patient underwent {p}", "patient has had {p}", "patient has had a procedure"),
          ("{p} was complicated", "patient needs repeat {p}", "patient will have a procedure"),
@@ -163,7 +168,7 @@ KINDS = (
     Kind("test", 1,
          ("{test} done on [**{date}**] for {s}, {u}", "{u}, had {test} at [**Hospital{k} {n}**]",
           "{s} evaluated w/ {test}, {u}"),
-         ("{test} was done", "patient had {test}"), ("{test} was normal", "{test} was abnormal"),
+         ("{test} was done", "patient had {test} done"), ("{test} was normal", "{test} was abnormal"),
          ("{test} was not done", "patient did not have {test}"), habits=False),
     Kind("temporal", 2,
          ("{c} since [**{year}**], stable, {u}", "{u}, {c} first noted {ago}", "chronic {c} for {years} years, {u}"),
@@ -195,7 +200,7 @@ KINDS = (
          ("{c} was caused by {risk2}", "patient has {c2} due to {risk}", "patient has {c2}"),
          ("{c} was not caused by {risk}", "patient never had {c}", "patient has no {c}"), habits=False),
     Kind("both", 2,
-         ("h/o {c} and {c2}", "known {c}, also has {c2}", "pmh significant for {c} and {c2}", "{c2} in addition to {c}"),
+         ("h/o {c} and {c2}", "known {c}, also has {c2}", "pmh notable for {c} and {c2}", "{c2} in addition to {c}"),
          ("patient also has {c2}", "there is also {c2}", "patient has {c2}"),
          ("patient has {c2} due to {risk}", "patient also has {c3}", "{c2} was caused by {risk}"),
          ("patient has no {c2}", "patient has never had {c2}", "patient has {c} without other disease"),

@@ -21,7 +21,7 @@ def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
     return csr_array((np.ones(len(children), bool), (children, parents)), shape=(size, size))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ontology:
     """C concepts, known by index inside the package and by id outside.
 
@@ -60,6 +60,9 @@ class Ontology:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Ontology({self.name} {self.version}, {len(self)} concepts, {len(self.names)} names)"
 
     @cached_property
     def children(self) -> csr_array:

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mednli_jax.models.recurrence import CELLS
+
 Batch = Mapping[str, jax.Array]
 
 # Energies of masked positions: exp underflows to exactly 0 in float32 and bfloat16, and unlike -inf a row with no
@@ -147,28 +149,6 @@ class MaskedBatchNorm(nn.Module):
         return mean, variance
 
 
-def _lstm_cell(carry, gates, recurrent, keep):
-    """One LSTM step for both directions. gates [2, B, 4H] hold x W + b; PyTorch's order: input, forget, cell, output."""
-    h, c = carry
-    i, f, g, o = jnp.split(gates + jnp.einsum("zbh,zhg->zbg", h, recurrent), 4, axis=-1)
-    c = keep * (nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g))
-    h = keep * (nn.sigmoid(o) * jnp.tanh(c))
-    return h, c
-
-
-def _gru_cell(carry, gates, recurrent, keep):
-    """One GRU step, reset gate after the recurrent product (Lasagne, cuDNN): c = tanh(x W + r * (h U) + b)."""
-    (h,) = carry
-    r, u, n = jnp.split(gates, 3, axis=-1)
-    r_h, u_h, n_h = jnp.split(jnp.einsum("zbh,zhg->zbg", h, recurrent), 3, axis=-1)
-    r, u = nn.sigmoid(r + r_h), nn.sigmoid(u + u_h)
-    candidate = jnp.tanh(n + r * n_h)
-    return (keep * ((1 - u) * h + u * candidate),)
-
-
-CELLS = {"lstm": (_lstm_cell, 4, 2), "gru": (_gru_cell, 3, 1)}
-
-
 class BiRNN(nn.Module):
     """Bidirectional LSTM or GRU over padded sequences: x [B, T, D], length [B] -> states [B, T, 2H], 0 on padding.
 
@@ -182,7 +162,7 @@ class BiRNN(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD, length_B):
-        step, gates, carries = CELLS[self.cell]
+        recurrence, gates = CELLS[self.cell]
         size, width = self.hidden_size, gates * self.hidden_size
         init = uniform_init(size)
         kernel = self.param("kernel", init, (x_BTD.shape[-1], 2 * width))
@@ -195,12 +175,7 @@ class BiRNN(nn.Module):
         keep_TB = length_mask(length_B, x_BTD.shape[1]).T.astype(x_BTD.dtype)
         keep_T2B1 = jnp.stack([keep_TB, keep_TB[::-1]], axis=1)[..., None]
 
-        def body(carry, inputs):
-            carry = step(carry, inputs[0], recurrent, inputs[1])
-            return carry, carry[0]
-
-        zeros = jnp.zeros((2, x_BTD.shape[0], size), x_BTD.dtype)
-        _, states_T2BH = lax.scan(body, (zeros,) * carries, (gates_T2BG, keep_T2B1))
+        states_T2BH = recurrence(gates_T2BG, recurrent, keep_T2B1)
         states_TBD = jnp.concatenate([states_T2BH[:, 0], states_T2BH[::-1, 1]], axis=-1)
         return jnp.swapaxes(states_TBD, 0, 1)
 

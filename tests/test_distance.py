@@ -1,0 +1,247 @@
+"""Distances against a breadth-first search written here, and links against pairs counted one by one."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Mention
+from mednli_jax.knowledge.distance import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+
+# 3 is-a 1 is-a 0, 3 is-a 2 is-a 0, 4 is-a 2, 6 is-a 3, 6 is-a 0; 5 stands alone.
+EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
+
+
+def graph(edges, size):
+    ids = tuple(f"X{index}" for index in range(size))
+    return Ontology("graph", "1", ids, ids, (), is_a_matrix(edges, size), "0" * 64)
+
+
+def walk(edges, size, start, ways):
+    """Plain breadth-first search over the edges turned in the given ways."""
+    ahead = {node: set() for node in range(size)}
+    for child, parent in edges:
+        if "up" in ways:
+            ahead[child].add(parent)
+        if "down" in ways:
+            ahead[parent].add(child)
+    distance, queue = {start: 0}, deque([start])
+    while queue:
+        node = queue.popleft()
+        for neighbour in ahead[node] - set(distance):
+            distance[neighbour] = distance[node] + 1
+            queue.append(neighbour)
+    return distance
+
+
+def reference(edges, size, direction):
+    """All distances [size, size]; "either" walks only up or only down, "undirected" may turn."""
+    table = np.full((size, size), -1)
+    for start in range(size):
+        for ways in (("up",), ("down",)) if direction == "either" else (("up", "down"),):
+            for node, distance in walk(edges, size, start, ways).items():
+                if table[start, node] < 0 or distance < table[start, node]:
+                    table[start, node] = distance
+    return table
+
+
+def all_pairs(size):
+    return np.stack(np.meshgrid(np.arange(size), np.arange(size), indexing="ij"), -1).reshape(-1, 2)
+
+
+def test_by_hand():
+    pairs = np.array([[3, 0], [0, 3], [6, 0], [6, 2], [3, 4], [1, 2], [5, 5], [5, 0], [4, 6]])
+    either = shortest_paths(graph(EDGES, 7), pairs)
+    assert either.tolist() == [2, 2, 1, 2, -1, -1, 0, -1, -1]
+    assert either.dtype == np.int16
+    undirected = shortest_paths(graph(EDGES, 7), pairs, direction="undirected")
+    assert undirected.tolist() == [2, 2, 1, 2, 2, 2, 0, -1, 3]
+
+
+@pytest.mark.parametrize("direction", ["either", "undirected"])
+@pytest.mark.parametrize(("size", "degree"), [(1, 0), (30, 1.0), (200, 1.3), (700, 1.1)])
+def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
+    rng = np.random.default_rng(size)
+    count = int(size * degree)
+    ends = np.sort(rng.integers(0, size, (count, 2)), axis=1)
+    shuffled = rng.permutation(size)  # parents are not always of lower index
+    edges = [(int(shuffled[child]), int(shuffled[parent])) for parent, child in ends if parent != child]
+    expected = reference(edges, size, direction)
+    pairs = all_pairs(size) if size <= 200 else rng.integers(0, size, (20000, 2))
+    found = shortest_paths(graph(edges, size), pairs, direction=direction)
+    np.testing.assert_array_equal(found, expected[pairs[:, 0], pairs[:, 1]])
+    if size > 1:
+        assert found.max() > 2  # the graph is worth the test
+        for limit in (1, 2, 3):
+            cut = shortest_paths(graph(edges, size), pairs, direction=direction, max_length=limit)
+            np.testing.assert_array_equal(cut, np.where(found <= limit, found, -1))
+
+
+def test_either_way_is_symmetric_and_undirected_is_never_longer():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 7, (50, 2))
+    ontology = graph(EDGES, 7)
+    either, undirected = (shortest_paths(ontology, pairs, direction=name) for name in ("either", "undirected"))
+    np.testing.assert_array_equal(either, shortest_paths(ontology, pairs[:, ::-1]))
+    assert (undirected[either >= 0] <= either[either >= 0]).all()
+
+
+def test_long_chain():
+    size = 600
+    edges = [(index + 1, index) for index in range(size - 1)]
+    assert shortest_paths(graph(edges, size), np.array([[0, size - 1], [size - 1, 7]])).tolist() == [599, 592]
+
+
+def test_no_pairs_and_no_edges():
+    assert shortest_paths(graph(EDGES, 7), np.zeros((0, 2), int)).shape == (0,)
+    assert shortest_paths(graph((), 3), np.array([[0, 1], [2, 2]]), direction="undirected").tolist() == [-1, 0]
+
+
+def test_wrong_arguments():
+    ontology = graph(EDGES, 7)
+    with pytest.raises(UserError, match="unknown direction 'up'"):
+        shortest_paths(ontology, np.zeros((1, 2), int), direction="up")
+    with pytest.raises(UserError, match="max_length is -1"):
+        shortest_paths(ontology, np.zeros((1, 2), int), max_length=-1)
+    for pairs in ([[0, 7]], [[-1, 0]]):
+        with pytest.raises(ValueError, match="outside"):
+            shortest_paths(ontology, np.array(pairs))
+    with pytest.raises(ValueError, match="shape"):
+        shortest_paths(ontology, np.zeros((3, 3), int))
+
+
+def test_mesh_distances_by_tree_numbers():
+    mesh = read_mesh(aliases=False)
+    fibrillation, flutter, cardiovascular, asthma = map(mesh.index, ("D001281", "D001282", "D002318", "D001249"))
+    pairs = np.array([[fibrillation, cardiovascular], [cardiovascular, fibrillation], [fibrillation, flutter]])
+    assert shortest_paths(mesh, pairs).tolist() == [3, 3, -1]  # C14.280.067.198 below C14; siblings are not is-a
+    assert shortest_paths(mesh, pairs, direction="undirected").tolist() == [3, 3, 2]
+    assert shortest_paths(mesh, np.array([[fibrillation, asthma]])).tolist() == [-1]
+
+
+# ---- links ----
+
+
+def listed(links: Links):
+    """[(row, i, j, distance)] of the filled slots, checking that the empty ones are zeros behind them."""
+    rows = []
+    for row in range(len(links.distance)):
+        filled = links.distance[row] >= 0
+        assert not filled[filled.sum() :].any()
+        assert (links.distance[row][~filled] == -1).all()
+        assert (links.premise[row][~filled] == 0).all()
+        assert (links.hypothesis[row][~filled] == 0).all()
+        for slot in np.flatnonzero(filled):
+            values = (links.premise[row, slot], links.hypothesis[row, slot], links.distance[row, slot])
+            rows.append((row, *map(int, values)))
+    return rows
+
+
+def test_links_by_hand():
+    premises = [[Mention(1, 3, "X3"), Mention(5, 6, "X4")], [], [Mention(0, 1, "X6")]]
+    hypotheses = [[Mention(0, 1, "X0"), Mention(4, 5, "X2")], [Mention(0, 1, "X0")], [Mention(2, 3, "X6")]]
+    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=50)
+    assert listed(links) == [
+        (0, 1, 4, 1),  # X3 - X2
+        (0, 2, 4, 1),
+        (0, 5, 4, 1),  # X4 - X2
+        (0, 1, 0, 2),  # X3 - X0
+        (0, 2, 0, 2),
+        (0, 5, 0, 2),  # X4 - X0
+        (2, 0, 2, 0),  # the same concept
+    ]
+    assert (links.dropped, links.longest) == (0, 2)
+    for array in (links.premise, links.hypothesis, links.distance):
+        assert array.dtype == np.int16
+        assert array.shape == (3, 8)
+
+
+def test_more_links_than_slots_keep_the_shortest_and_count_the_rest():
+    premises = [[Mention(1, 3, "X3"), Mention(5, 6, "X4")]]
+    hypotheses = [[Mention(0, 1, "X0"), Mention(4, 5, "X2")]]
+    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=4, max_tokens=50)
+    assert listed(links) == [(0, 1, 4, 1), (0, 2, 4, 1), (0, 5, 4, 1), (0, 1, 0, 2)]
+    assert (links.dropped, links.longest) == (2, 2)
+    one = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=1, max_tokens=50)
+    assert (listed(one), one.dropped, one.longest) == ([(0, 1, 4, 1)], 5, 2)
+
+
+def test_tokens_beyond_the_limit_have_no_links_but_count_for_the_longest():
+    premises, hypotheses = [[Mention(1, 3, "X3"), Mention(5, 6, "X2")]], [[Mention(1, 2, "X0"), Mention(2, 3, "X3")]]
+    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=2)
+    assert listed(links) == [(0, 1, 1, 2)]
+    assert (links.dropped, links.longest) == (0, 2)
+    nothing = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=1)
+    assert (listed(nothing), nothing.longest) == ([], 2)
+
+
+def test_overlapping_mentions_give_the_least_distance_once():
+    premises = [[Mention(0, 2, "X6"), Mention(1, 3, "X2"), Mention(1, 2, "X3")]]
+    links = corpus_links(graph(EDGES, 7), premises, [[Mention(0, 1, "X2")]], max_links=8, max_tokens=9)
+    assert listed(links) == [(0, 1, 0, 0), (0, 2, 0, 0), (0, 0, 0, 2)]
+
+
+def test_concepts_that_the_ontology_lacks_are_related_to_themselves_alone():
+    premises = [[Mention(0, 1, "Q1"), Mention(1, 2, "X0")]]
+    hypotheses = [[Mention(0, 1, "Q1"), Mention(1, 2, "Q2"), Mention(2, 3, "X1")]]
+    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=9)
+    assert listed(links) == [(0, 0, 0, 0), (0, 1, 2, 1)]
+
+
+def test_direction_and_cut_off_reach_the_search():
+    premises, hypotheses = [[Mention(0, 1, "X3")]], [[Mention(0, 1, "X4"), Mention(1, 2, "X0")]]
+    kept = {"max_links": 4, "max_tokens": 9}
+    assert listed(corpus_links(graph(EDGES, 7), premises, hypotheses, **kept)) == [(0, 0, 1, 2)]
+    both = corpus_links(graph(EDGES, 7), premises, hypotheses, direction="undirected", **kept)
+    assert listed(both) == [(0, 0, 0, 2), (0, 0, 1, 2)]
+    assert listed(corpus_links(graph(EDGES, 7), premises, hypotheses, max_length=1, **kept)) == []
+
+
+def test_random_corpus_equals_counting_one_by_one():
+    rng = np.random.default_rng(5)
+    size, rows, kept, tokens = 40, 60, 5, 9
+    edges = [(child, int(rng.integers(0, child))) for child in range(1, size) for _ in range(2)]
+    ontology, table = graph(edges, size), reference(edges, size, "either")
+
+    def mentions():
+        starts = rng.integers(0, 11, rng.integers(0, 5))
+        return [Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size)}") for s in starts]
+
+    premises, hypotheses = [mentions() for _ in range(rows)], [mentions() for _ in range(rows)]
+    expected, dropped, longest = [], 0, -1
+    for row in range(rows):
+        cells = {}
+        for a in premises[row]:
+            for b in hypotheses[row]:
+                distance = int(table[int(a.concept[1:]), int(b.concept[1:])])
+                longest = max(longest, distance)
+                for i in range(a.start, min(a.end, tokens)):
+                    for j in range(b.start, min(b.end, tokens)):
+                        if distance >= 0:
+                            cells[i, j] = min(distance, cells.get((i, j), distance))
+        order = sorted((distance, i, j) for (i, j), distance in cells.items())
+        expected += [(row, i, j, distance) for distance, i, j in order[:kept]]
+        dropped += max(len(order) - kept, 0)
+    links = corpus_links(ontology, premises, hypotheses, max_links=kept, max_tokens=tokens)
+    assert listed(links) == expected
+    assert (links.dropped, links.longest) == (dropped, longest)
+    assert dropped > 0
+    assert longest > 1
+
+
+def test_a_corpus_without_pairs_or_mentions():
+    empty = corpus_links(graph(EDGES, 7), [], [], max_links=3, max_tokens=5)
+    assert (empty.distance.shape, empty.dropped, empty.longest) == ((0, 3), 0, -1)
+    silent = corpus_links(graph(EDGES, 7), [[], []], [[], [Mention(0, 1, "X0")]], max_links=3, max_tokens=5)
+    assert (listed(silent), silent.dropped, silent.longest) == ([], 0, -1)
+
+
+def test_sides_and_limits_must_fit():
+    with pytest.raises(ValueError, match="1 premises but of 2"):
+        corpus_links(graph(EDGES, 7), [[]], [[], []], max_links=3, max_tokens=5)
+    for limits in ({"max_links": 0, "max_tokens": 5}, {"max_links": 3, "max_tokens": 40000}):
+        with pytest.raises(ValueError, match=r"1\.\.32767"):
+            corpus_links(graph(EDGES, 7), [[]], [[]], **limits)
