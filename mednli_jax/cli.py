@@ -65,7 +65,9 @@ def _parse(argv):
     except flags.Error as error:
         raise UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.") from None
     except (AttributeError, KeyError) as error:
-        raise UserError(f"E-USE-002 the config has no such field: {_unknown_field(error)} Fix: see the config file.") from None
+        raise UserError(
+            f"E-USE-002 the config has no such field: {_unknown_field(error)} Fix: see the config file."
+        ) from None
     except (TypeError, ValueError) as error:
         raise UserError(f"E-USE-003 a config field has a value of the wrong type: {_last_line(str(error))}") from None
     if rest:
@@ -101,6 +103,14 @@ def config():
     if FLAGS.config is None:
         raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
     return FLAGS.config
+
+
+def required(name: str, example: str) -> str:
+    """The value of a string flag. Raises UserError where it is missing."""
+    value = getattr(FLAGS, name)
+    if not value:
+        raise UserError(f"E-USE-006 --{name} is missing. Fix: {example}")
+    return value
 
 
 def config_name(argv: list[str] | None = None) -> str:

@@ -55,8 +55,15 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if model in ("infersent", "esim"):
         config.model.knowledge_weight = 1.0
     config.train = _section(
-        epochs=40, batch_size=512, learning_rate=1e-3, weight_decay=1e-6, clip=0.0, patience=5, select="loss",
-        max_buckets=4, checkpoint_minutes=5.0,
+        epochs=40,
+        batch_size=512,
+        learning_rate=1e-3,
+        weight_decay=1e-6,
+        clip=0.0,
+        patience=5,
+        select="loss",
+        max_buckets=4,
+        checkpoint_minutes=5.0,
     )
     CORPORA[corpus](config)
     return config

@@ -22,7 +22,7 @@ class Mention:
 class NLIExample:
     """One premise-hypothesis pair.
 
-    uid: stable identifier (the corpus's pairID, else derived from file name and line); joins predictions, filters, errors.
+    uid: stable identifier (the corpus's pairID, else file name and line); predictions, filters and errors join on it.
     label: one of LABELS, or "" where the pair is unlabelled (prediction).
     premise_tokens, hypothesis_tokens: as the corpus tokenises them, case kept.
     group: pairs that share a premise share this string.

@@ -1,5 +1,6 @@
 """From a config to something that trains or predicts; shared by the doors."""
 
+import hashlib
 from pathlib import Path
 
 import jax
@@ -7,10 +8,15 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax.data import batching
+from mednli_jax.data.encode import SIDES, Rows
 from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
 from mednli_jax.models import table
+from mednli_jax.runs import RunDirectory, read_json, write_atomic
 from mednli_jax.tasks import nli
+from mednli_jax.text import Vocab
 from mednli_jax.training import loop, optim
+from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 
 
@@ -36,33 +42,45 @@ def check(config) -> None:
 def settings(config) -> loop.Settings:
     train = config.train
     return loop.Settings(
-        epochs=train.epochs, batch_size=train.batch_size, patience=train.patience, select=train.select,
-        max_buckets=train.max_buckets, checkpoint_minutes=train.checkpoint_minutes,
+        epochs=train.epochs,
+        batch_size=train.batch_size,
+        patience=train.patience,
+        select=train.select,
+        max_buckets=train.max_buckets,
+        checkpoint_minutes=train.checkpoint_minutes,
     )
 
 
 def program(config, prepared, *, devices: Devices | None = None) -> loop.Program:
     """The compiled bodies of a config over a prepared corpus."""
-    devices = devices or Devices()
-    task = nli.NLITask()
-    model = table.build(
-        config.model.name, config.model.to_dict(), longest_path=prepared.longest_path, axis_name=devices.axis_name
-    )
-    optimizer = optim.build_optimizer(
-        learning_rate=config.train.learning_rate, weight_decay=config.train.weight_decay, clip=config.train.clip
-    )
     train = prepared.splits["train"]
     limit = tuple(max(int(rows.length[side].max()) for rows in prepared.splits.values()) for side in (0, 1))
     # The published masking sees padding, so that padding has to be of one length.
     most = 1 if config.model.masking == "paper" else config.train.max_buckets
     buckets = batching.choose_buckets(*train.length, batch_size=config.train.batch_size, limit=limit, most=most)
-    data = nli.resident(prepared)
-    width = [max(box[side] for box in buckets.boxes) for side in (0, 1)]
-    for side, size in zip(("premise", "hypothesis"), width, strict=True):
-        data[side] = _widen(data[side], size)
+    arrays = nli.resident(prepared)
+    return _program(config, buckets, arrays, prepared.vectors, prepared.longest_path, devices or Devices())
+
+
+def _program(config, buckets, arrays, vectors, longest_path, devices):
+    model = table.build(
+        config.model.name, config.model.to_dict(), longest_path=longest_path, axis_name=devices.axis_name
+    )
+    train = config.train
+    optimizer = optim.build_optimizer(
+        learning_rate=train.learning_rate, weight_decay=train.weight_decay, clip=train.clip
+    )
+    data = dict(arrays)
+    for i, side in enumerate(("premise", "hypothesis")):
+        data[side] = _widen(data[side], max(box[i] for box in buckets.boxes))
     return loop.Program(
-        model=model, task=task, optimizer=optimizer, devices=devices, buckets=buckets,
-        frozen=devices.replicate(nli.frozen(prepared.vectors)), data=devices.replicate(data),
+        model=model,
+        task=nli.NLITask(),
+        optimizer=optimizer,
+        devices=devices,
+        buckets=buckets,
+        frozen=devices.replicate(nli.frozen(vectors)),
+        data=devices.replicate(data),
     )
 
 
@@ -73,6 +91,7 @@ def _widen(array, width):
 
 def restored_config(values: dict) -> config_dict.ConfigDict:
     """A run's config.json as the config it was: sequences are tuples again."""
+
     def tuples(value):
         if isinstance(value, dict):
             return {key: tuples(item) for key, item in value.items()}
@@ -81,14 +100,115 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
     return config_dict.ConfigDict(tuples(values))
 
 
+class TrainedRun:
+    """A finished run, ready to score a split or new pairs. Open it with `load_run`."""
+
+    def __init__(self, directory: RunDirectory):
+        self.directory = directory
+        self.config = restored_config(directory.config)
+        self.result = read_json(directory.folder / "result.json")
+        self.manifest = read_json(directory.folder / "data.json")
+        self.task = nli.NLITask()
+        self.vocabulary = Vocab.load(self._own("vocabulary.json"))
+        self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
+        self.variables = self._best()
+
+    def _own(self, name):
+        """A file the run keeps for itself, checked against its manifest."""
+        path = self.directory.private / name
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UserError(
+                f"E-RUN-010 {path}: cannot be read ({error.strerror}). Fix: restore the run directory."
+            ) from None
+        if digest != self.manifest["files"][name]:
+            raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
+        return path
+
+    def _best(self):
+        loaded = Checkpoints(self.directory.checkpoints).load()
+        if loaded is None or self.result["status"] != "complete":
+            raise UserError(
+                f"E-RUN-011 {self.directory.folder}: the run is not finished (status "
+                f"{self.result['status']}). Fix: train with --resume --workdir={self.directory.folder}."
+            )
+        best = loaded[0]["best"]
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {)}}
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.
+
+        Raises: UserError for an unknown split, or where the corpus is no longer what it was.
+        """
+        prepared, _ = self.task.load(self.config)
+        if split not in prepared.splits:
+            raise UserError(f"--split={split}: the corpus has no such split. Known: {', '.join(prepared.splits)}.")
+        changed = [
+            n for n in ("vocabulary.json", "vectors.npy") if prepared.manifest["files"][n] != self.manifest["files"][n]
+        ]
+        if changed:
+            raise UserError(
+                "E-RUN-012 the corpus or the vectors changed since the run was trained. Fix: restore them, or "
+                "train again."
+            )
+        rows = prepared.splits[split]
+        bodies = program(self.config, prepared)
+        buckets = bodies.buckets.assign(*rows.length)
+        logits = bodies.logits(self.variables, rows, buckets, batch_size=_rows_per_batch(bodies.devices))
+        return self.task.score(rows, logits), logits
+
+    def predict(self, pairs) -> list[dict[str, float]]:
+        """Class probabilities of (premise, hypothesis) string pairs, in their order: [{"entailment": .7, ...}, ...].
+
+        The mean over the run's seeds. `unknown_words` afterwards holds the tokens without a vector, per side.
+        """
+        examples = [self.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
+        if not examples:
+            self.unknown_words = dict.fromkeys(SIDES, 0)
+            return []
+        arrays, self.unknown_words = self.task.encode(self.config, self.vocabulary, examples)
+        length = tuple(arrays[f"{side}_length"] for side in SIDES)
+        rows = Rows("new", 0, arrays["label"], length, tuple(e.uid for e in examples), ((),) * len(examples))
+        devices = Devices()
+        batch_size = _rows_per_batch(devices)
+        limit = tuple(int(x.max()) for x in length)
+        if self.config.model.masking == "paper":  # its logits depend on the padded length: use the training's
+            limit = (self.config.data.max_length,) * 2
+        most = 1 if self.config.model.masking == "paper" else 4
+        buckets = batching.choose_buckets(*length, batch_size=batch_size, limit=limit, most=most)
+        longest = self.manifest["knowledge"]["longest_path"]
+        bodies = _program(self.config, buckets, arrays, self.vectors, longest, devices)
+        logits = bodies.logits(self.variables, rows, buckets.assign(*length), batch_size=batch_size)
+        probabilities = np.asarray(jax.nn.softmax(logits, axis=-1)).mean(axis=0)
+        return [dict(zip(LABELS, map(float, row), strict=True)) for row in probabilities]
+
+
+def _rows_per_batch(devices):
+    return -(-loop.PREDICT_ROWS // devices.count) * devices.count
+
+
+def load_run(folder) -> TrainedRun:
+    """Opens a finished run. Raises UserError where the folder is none, or is damaged."""
+    return TrainedRun(RunDirectory.existing(Path(folder).expanduser()))
+
+
+def keep_for_prediction(directory: RunDirectory, prepared) -> None:
+    """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
+    for name in ("vocabulary.json", "vectors.npy"):
+        write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+
+
 def use_compile_cache() -> Path:
     """Compiled programs are kept across runs, readable by their owner alone."""
     folder = nli.cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to a folder "
-                        "you can write.") from error
+        raise UserError(
+            f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to a folder "
+            "you can write."
+        ) from error
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     return folder

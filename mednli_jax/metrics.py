@@ -96,13 +96,15 @@ def reliability(probabilities, labels, bins=15) -> list[dict]:
     for index in range(bins):
         inside = place == index
         count = int(inside.sum())
-        rows.append({
-            "low": float(edges[index]),
-            "high": float(edges[index + 1]),
-            "count": count,
-            "confidence": float(confidence[inside].mean()) if count else None,
-            "accuracy": float(right[inside].mean()) if count else None,
-        })
+        rows.append(
+            {
+                "low": float(edges[index]),
+                "high": float(edges[index + 1]),
+                "count": count,
+                "confidence": float(confidence[inside].mean()) if count else None,
+                "accuracy": float(right[inside].mean()) if count else None,
+            }
+        )
     return rows
 
 

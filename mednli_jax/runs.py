@@ -36,8 +36,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UserError(f"E-RUN-005 {path}: cannot be written ({error.strerror}). Fix: free space or check the folder's "
-                        "permissions.") from error
+        raise UserError(
+            f"E-RUN-005 {path}: cannot be written ({error.strerror}). Fix: free space or check the folder's "
+            "permissions."
+        ) from error
 
 
 def write_json(path: Path, value) -> None:
@@ -49,9 +51,13 @@ def read_json(path: Path):
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
+        raise UserError(
+            f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
+        ) from None
     except (ValueError, OSError) as error:
-        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: restore the file.") from None
+        raise UserError(
+            f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: restore the file."
+        ) from None
 
 
 def environment() -> dict:
@@ -79,8 +85,14 @@ def _commit() -> str:
     """The commit of the checkout this package runs from, with + if it has changes; "" outside a checkout."""
     folder = Path(mednli_jax.__file__).parent
     try:
-        head = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=folder,
-                              capture_output=True, text=True, timeout=5, check=True)
+        head = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return head.stdout.strip()
@@ -106,8 +118,10 @@ class RunDirectory:
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
-            raise UserError(f"E-RUN-001 {run.folder}: not a run directory (config.json is missing). Fix: give the "
-                            "directory that train printed, e.g. --run=runs/esim_kd-demo.")
+            raise UserError(
+                f"E-RUN-001 {run.folder}: not a run directory (config.json is missing). Fix: give the "
+                "directory that train printed, e.g. --run=runs/esim_kd-demo."
+            )
         return run
 
     @classmethod
@@ -124,13 +138,17 @@ class RunDirectory:
         if run.folder.is_dir() and not found and any(p.name != "lock" for p in run.folder.iterdir()):
             raise UserError(f"E-RUN-006 {run.folder}: holds other files. Fix: choose an empty --workdir.")
         if found and not (resume or force):
-            raise UserError(f"E-RUN-003 {run.folder}: holds a run already (status {run.status()}). "
-                            "Fix: --resume to go on, --force to start over, or another --workdir.")
+            raise UserError(
+                f"E-RUN-003 {run.folder}: holds a run already (status {run.status()}). "
+                "Fix: --resume to go on, --force to start over, or another --workdir."
+            )
         try:
             for path in (run.folder, run.folder / "private"):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"E-RUN-005 {run.folder}: cannot be made ({error.strerror}). Fix: check --workdir.") from error
+            raise UserError(
+                f"E-RUN-005 {run.folder}: cannot be made ({error.strerror}). Fix: check --workdir."
+            ) from error
         run.lock()
         if found and resume:
             run._check_config(config)
@@ -143,8 +161,10 @@ class RunDirectory:
         old = read_json(self.folder / "config.json")
         changed = sorted(key for key, value in _flat(config).items() if _flat(old).get(key, "") != value)
         if changed:
-            raise UserError(f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
-                            "Fix: resume with the same flags, or choose another --workdir.")
+            raise UserError(
+                f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
+                "Fix: resume with the same flags, or choose another --workdir."
+            )
 
     def _clear(self):
         """Removes what an earlier run left, and only names that a run writes."""
@@ -160,8 +180,10 @@ class RunDirectory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(f"E-RUN-007 {self.folder}: another process is training here. Fix: wait for it, or choose "
-                            "another --workdir.") from None
+            raise UserError(
+                f"E-RUN-007 {self.folder}: another process is training here. Fix: wait for it, or choose "
+                "another --workdir."
+            ) from None
 
     @property
     def config(self) -> dict:

@@ -99,10 +99,15 @@ class _Training:
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
         write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
         write_json(self.directory.folder / "data.json", prepared.manifest)
+        experiment.keep_for_prediction(self.directory, prepared)
         seeds = tuple(self.config.seeds)
         trainer = Trainer(
-            program, experiment.settings(self.config), prepared.splits, seeds,
-            checkpoints=Checkpoints(self.directory.checkpoints), on_epoch=self._on_epoch,
+            program,
+            experiment.settings(self.config),
+            prepared.splits,
+            seeds,
+            checkpoints=Checkpoints(self.directory.checkpoints),
+            on_epoch=self._on_epoch,
             should_stop=lambda: self.signals > 0,
         )
         parameters = sum(x[0].size for x in jax.tree.leaves(trainer.learner.params))
@@ -183,7 +188,7 @@ def _summary(split, scores):
     text = f"{split} accuracy {accuracy['mean']:.4f}"
     if len(accuracy["per_seed"]) > 1:
         text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-    slices = scores["slices"] if "slices" in scores else {}
+    slices = scores.get("slices", {)}
     return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices.items())
 
 

@@ -20,10 +20,12 @@ class Buckets:
 
     def assign(self, premise_length: np.ndarray, hypothesis_length: np.ndarray) -> np.ndarray:
         """[N] int: for each row the cheapest bucket that holds it (fewest padded tokens; the first of equals)."""
-        cost = np.stack([
-            np.where((premise_length <= p) & (hypothesis_length <= h), p + h, np.iinfo(np.int64).max)
-            for p, h in self.boxes
-        ])
+        cost = np.stack(
+            [
+                np.where((premise_length <= p) & (hypothesis_length <= h), p + h, np.iinfo(np.int64).max)
+                for p, h in self.boxes
+            ]
+        )
         if (cost.min(axis=0) == np.iinfo(np.int64).max).any():
             raise ValueError("a row is longer than the largest bucket")
         return cost.argmin(axis=0)

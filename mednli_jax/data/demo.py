@@ -81,7 +81,8 @@ def _row(example: NLIExample) -> dict[str, str]:
             f"sentence{side}": text,
             f"sentence{side}_parse": f"(ROOT (FRAG {' '.join(f'(X {leaf})' for leaf in leaves)}))",
             f"sentence{side}_binary_parse": "".join(f"( {leaf} " for leaf in leaves[:-1])
-            + leaves[-1] + " )" * (len(leaves) - 1),
+            + leaves[-1]
+            + " )" * (len(leaves) - 1),
         }
     return row
 
@@ -114,10 +115,17 @@ class _Corpus:
             groups.append(group)
         self.shown.update(*(pairs for group in groups for pairs in group.pairs.values()))
         tag = SEEN if name == "train" else UNSEEN
-        examples = [example for number, group in enumerate(groups)
-                    for example in _examples(f"demo-{name}-{number:06d}", group, tag)]
+        examples = [
+            example
+            for number, group in enumerate(groups)
+            for example in _examples(f"demo-{name}-{number:06d}", group, tag)
+        ]
         facts = {
-            "note": NOTE, "size": size, "seed": SEED, "rows": len(examples), "ontology_sha256": self.linker.ontology.sha256,
+            "note": NOTE,
+            "size": size,
+            "seed": SEED,
+            "rows": len(examples),
+            "ontology_sha256": self.linker.ontology.sha256,
             "labels": dict(Counter(example.label for example in examples)),
             "groups": {"relation": of_relations, "fact": count - of_relations},
             "relation_pairs": len({pair for group in groups for pair in group.intended.values()}),
@@ -151,8 +159,11 @@ class _Corpus:
         """A group, or None where a draw broke a rule: draws are repeated as a whole, so that no label is favoured."""
         plan = _plan(draw)
         relations = [self.relations.draw(draw, split, side) for _, _, side in plan]
-        intended = {label: _pair(relation.stated, relation.middle)
-                    for (label, *_), relation in zip(plan, relations, strict=True) if label}
+        intended = {
+            label: _pair(relation.stated, relation.middle)
+            for (label, *_), relation in zip(plan, relations, strict=True)
+            if label
+        }
         new = split == "train" or self.shown.isdisjoint(intended.values())
         if not new or any(self._collide(*two) for two in combinations(relations, 2)):
             return None
@@ -228,8 +239,16 @@ def _facts_text() -> str:
 def _examples(name: str, group: _Group, tag: str) -> list[NLIExample]:
     tags = (tag,) if group.intended else ()
     return [
-        NLIExample(f"{name}{label[0]}", group.premise, text, label, group.premise_tokens,
-                   group.hypothesis_tokens[label], name, tags)
+        NLIExample(
+            f"{name}{label[0]}",
+            group.premise,
+            text,
+            label,
+            group.premise_tokens,
+            group.hypothesis_tokens[label],
+            name,
+            tags,
+        )
         for label, text in group.hypotheses.items()
     ]
 

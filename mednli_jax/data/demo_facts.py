@@ -58,10 +58,18 @@ class Facts:
             return self._slots(draw, needs)
         risk, risk2 = draw.shuffled(wording.RISKS)[:2]
         slots = {
-            "c": first["name"], "c2": second["name"], "c3": third["name"], "s": draw.choice(first["symptoms"]),
-            "s2": draw.choice(symptoms), "t": draw.choice(first["treatments"]), "test": draw.choice(first["tests"]),
-            "p": draw.choice(first["procedures"] or [""]), "short": draw.choice(first["short"] or [""]),
-            "own": draw.choice(first["own"] or [""]), "risk": risk, "risk2": risk2,
+            "c": first["name"],
+            "c2": second["name"],
+            "c3": third["name"],
+            "s": draw.choice(first["symptoms"]),
+            "s2": draw.choice(symptoms),
+            "t": draw.choice(first["treatments"]),
+            "test": draw.choice(first["tests"]),
+            "p": draw.choice(first["procedures"] or [""]),
+            "short": draw.choice(first["short"] or [""]),
+            "own": draw.choice(first["own"] or [""]),
+            "risk": risk,
+            "risk2": risk2,
             "recent": draw.choice(wording.RECENT),
         }
         unsure = draw.choice(wording.DISEASE_STATEMENTS["other"])

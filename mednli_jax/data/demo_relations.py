@@ -20,15 +20,38 @@ DISEASE_TREES = (
     *("C01", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "C11", "C12", "C14", "C15", "C16", "C17", "C18", "C19"),
     *("C20", "C23.300", "C23.550", "C23.888", "C25", "C26", "F03"),
 )
-NOT_TREES = ("C22", "C01.610", "C04.619", "C04.651", "C23.888.144", "C23.888.119", "C23.550.210", "C23.550.291",
-             "C23.550.727")
+NOT_TREES = (
+    "C22",
+    "C01.610",
+    "C04.619",
+    "C04.651",
+    "C23.888.144",
+    "C23.888.119",
+    "C23.550.210",
+    "C23.550.291",
+    "C23.550.727",
+)
 # Families of medicines: only below these do MeSH's chemical classes read like a medication list.
 DRUG_FAMILIES = {
-    "D007769": "Lactams", "D000305": "Adrenal Cortex Hormones", "D000617": "Aminoglycosides", "D015363": "Quinolones",
-    "D018942": "Macrolides", "D013754": "Tetracyclines", "D001569": "Benzodiazepines", "D001463": "Barbiturates",
-    "D013449": "Sulfonamides", "D061385": "Insulins", "D053610": "Opiate Alkaloids", "D012459": "Salicylates",
-    "D000662": "Amphetamines", "D011412": "Propanolamines", "D006493": "Heparin", "D010640": "Phenothiazines",
-    "D013453": "Sulfonylurea Compounds", "D004095": "Dihydropyridines", "D001645": "Biguanides",
+    "D007769": "Lactams",
+    "D000305": "Adrenal Cortex Hormones",
+    "D000617": "Aminoglycosides",
+    "D015363": "Quinolones",
+    "D018942": "Macrolides",
+    "D013754": "Tetracyclines",
+    "D001569": "Benzodiazepines",
+    "D001463": "Barbiturates",
+    "D013449": "Sulfonamides",
+    "D061385": "Insulins",
+    "D053610": "Opiate Alkaloids",
+    "D012459": "Salicylates",
+    "D000662": "Amphetamines",
+    "D011412": "Propanolamines",
+    "D006493": "Heparin",
+    "D010640": "Phenothiazines",
+    "D013453": "Sulfonylurea Compounds",
+    "D004095": "Dihydropyridines",
+    "D001645": "Biguanides",
 }
 PLAIN_NAME = re.compile(r"[A-Za-z][a-z]{3,}(?: [A-Za-z][a-z]{2,}){0,2}")
 UNNATURAL = re.compile(r"neoplasm|viridae|aceae|derivative|compound|agent|iii| and |signs|[^aeiouy ]{6}")
@@ -97,7 +120,7 @@ class Relations:
         self.kinds = _kinds(self.ontology)
         self.names = self._usable_names()
         self.pools = self._allot(Draw(seed))
-        self._used = Counter()
+        self._used, self._known = Counter(), set()
 
     def above(self, concept: str) -> dict[str, int]:
         """The ancestors of a concept and their distances."""
@@ -112,14 +135,17 @@ class Relations:
     def draw(self, draw: Draw, split: str, side: str) -> Relation:
         """A relation whose stated concept lies `side` ("below", "above") of M; M and steps do not depend on `side`.
 
-        Rarely used concepts are preferred, so that a corpus shows many pairs; `use` says that a relation was used.
+        Rarely used concepts are preferred, so that a corpus shows many pairs; and in dev and test those that training
+        showed in other pairs, so that what is new is the relation. `use` says that a relation was used.
         """
         steps = 1 if draw.chance(ONE_STEP) else 2
         pool = self.pools[split, steps]
         candidates = [draw.choice(pool) for _ in range(CANDIDATES)]
-        middle, middle_name, sides = min(candidates, key=lambda unit: self._used[split, steps, side, unit[0]])
+        middle, middle_name, sides = min(
+            candidates, key=lambda unit: (self._is_strange(split, unit[0]), self._used[split, steps, side, unit[0]])
+        )
         others = [draw.choice(sides[side]) for _ in range(CANDIDATES)]
-        stated, names = min(others, key=lambda other: self._used[middle, other[0]])
+        stated, names = min(others, key=lambda other: (self._is_strange(split, other[0]), self._used[middle, other[0]]))
         return Relation(split, self.kinds[middle], middle, middle_name, stated, draw.choice(names), side, steps)
 
     def use(self, relation: Relation) -> None:
@@ -127,6 +153,11 @@ class Relations:
         self._used[relation.split, relation.steps, relation.side, relation.middle] += 1
         self._used[relation.middle, relation.stated] += 1
         self._used[relation.stated, relation.middle] += 1
+        if relation.split == "train":
+            self._known |= {relation.middle, relation.stated}
+
+    def _is_strange(self, split: str, concept: str) -> bool:
+        return split != "train" and concept not in self._known
 
     def _usable_names(self) -> dict[str, tuple[str, ...]]:
         index = {self.ontology.index(concept): concept for concept in self.kinds}

@@ -62,9 +62,6 @@ class Prepared:
     def longest_path(self) -> int:
         return self.manifest["knowledge"]["longest_path"]
 
-    def vocabulary(self) -> Vocab:
-        return Vocab.load(self.folder / "vocabulary.json")
-
 
 @dataclass(frozen=True)
 class Encoding:
@@ -125,8 +122,13 @@ def encode_links(examples, ontology, encoding: Encoding) -> tuple[dict, dict]:
                 found[sentence] = linker.link(sentence)
         mentions[side] = [found[sentence] for sentence in sentences]
     links = corpus_links(
-        ontology, mentions["premise"], mentions["hypothesis"], max_links=encoding.max_links,
-        max_tokens=encoding.max_length, direction=encoding.direction, max_length=encoding.max_path,
+        ontology,
+        mentions["premise"],
+        mentions["hypothesis"],
+        max_links=encoding.max_links,
+        max_tokens=encoding.max_length,
+        direction=encoding.direction,
+        max_length=encoding.max_path,
     )
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
@@ -137,9 +139,14 @@ def encode_links(examples, ontology, encoding: Encoding) -> tuple[dict, dict]:
     }
     lengths, counts = np.unique(links.distance[filled], return_counts=True)
     facts = {
-        "ontology": ontology.name, "version": ontology.version, "sha256": ontology.sha256, "concepts": len(ontology),
-        "longest_path": max(links.longest, 0), "dropped_links": links.dropped,
-        "pairs_with_links": int(filled.any(axis=1).sum()), "links": int(filled.sum()),
+        "ontology": ontology.name,
+        "version": ontology.version,
+        "sha256": ontology.sha256,
+        "concepts": len(ontology),
+        "longest_path": max(links.longest, 0),
+        "dropped_links": links.dropped,
+        "pairs_with_links": int(filled.any(axis=1).sum()),
+        "links": int(filled.sum()),
         "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
     }
     return arrays, facts
@@ -157,10 +164,16 @@ def encode_corpus(splits: dict[str, Split], ontology, encoding: Encoding):
     if ontology is not None:
         links, knowledge = encode_links(examples, ontology, encoding)
         arrays |= links
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {
-        "splits": {name: {**split.facts, "rows": len(split)} for name, split in splits.items()},
-        "vocabulary": {"words": len(seen) - 2, "with_vector": vectors.found, "lowered": vectors.lowered,
-                       "source": vectors.source, "sha256": vectors.sha256},
+        "splits": {name: {**split.facts, "first": first[name], "rows": len(split)} for name, split in splits.items()},
+        "vocabulary": {
+            "words": len(seen) - 2,
+            "with_vector": vectors.found,
+            "lowered": vectors.lowered,
+            "source": vectors.source,
+            "sha256": vectors.sha256,
+        },
         "unknown_tokens": {side: int((arrays[side] == UNK).sum()) for side in SIDES},
         "truncated": {
             side: sum(len(getattr(e, f"{side}_tokens")) > encoding.max_length for e in examples) for side in SIDES
@@ -200,11 +213,13 @@ class Cache:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"E-RUN-005 {self.folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to "
-                            "a folder you can write.") from error
+            raise UserError(
+                f"E-RUN-005 {self.folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to "
+                "a folder you can write."
+            ) from error
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
-        """The corpus prepared under `key`, built by `build` where it is missing or damaged; and whether it was a hit."""
+        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         folder = self.folder / f"{name}-{digest}"
         if folder.is_dir():
@@ -220,8 +235,10 @@ class Cache:
             _write(temporary, key, *build())
             os.replace(temporary, folder)
         except OSError as error:
-            raise UserError(f"E-RUN-005 {folder}: cannot be written ({error.strerror}). Fix: free space, or set "
-                            "$MEDNLI_JAX_CACHE to another folder.") from error
+            raise UserError(
+                f"E-RUN-005 {folder}: cannot be written ({error.strerror}). Fix: free space, or set "
+                "$MEDNLI_JAX_CACHE to another folder."
+            ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         prepared = _read(folder, key)
@@ -268,11 +285,10 @@ def _read(folder, key) -> Prepared | None:
         rows = json.loads((folder / "rows.json").read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    splits, first = {}, 0
-    for name in manifest["splits"]:
-        last = first + manifest["splits"][name]["rows"]
+    splits = {}
+    for name, facts in sorted(manifest["splits"].items(), key=lambda item: item[1]["first"]):
+        first, last = facts["first"], facts["first"] + facts["rows"]
         lengths = tuple(np.array(arrays[f"{side}_length"][first:last]) for side in SIDES)
         uids, tags = rows[name]["uids"], tuple(map(tuple, rows[name]["tags"]))
         splits[name] = Rows(name, first, np.array(arrays["label"][first:last]), lengths, tuple(uids), tags)
-        first = last
     return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)

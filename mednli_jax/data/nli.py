@@ -69,10 +69,12 @@ def load_nli(name: str, folder: Path, *, limit: int | None = None, genre: str = 
         raise UserError(f"Unknown genre '{genre}' of {name}.{_suggest(genre, corpus.genres)}")
     _check_limit(limit)
     paths = find_files(name, corpus, Path(folder))
-    return check_disjoint({
-        split: read_nli_jsonl(path, split=split, limit=limit if split == "train" else None, genre=genre or None)
-        for split, path in paths.items()
-    })
+    return check_disjoint(
+        {
+            split: read_nli_jsonl(path, split=split, limit=limit if split == "train" else None, genre=genre or None)
+            for split, path in paths.items()
+        }
+    )
 
 
 def read_nli_jsonl(path, *, split: str, limit: int | None = None, genre: str | None = None) -> Split:
@@ -119,8 +121,11 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
             common = sum(pair.uid in uids for pair in earlier.examples)
             if common:
                 raise DataError(
-                    "E-DATA-021", f"{common} pairs stand in {earlier.name} as well as in {split.name} (same pairID)",
-                    file=split.facts.get("file"), field="pairID", fix=FRESH_COPY,
+                    "E-DATA-021",
+                    f"{common} pairs stand in {earlier.name} as well as in {split.name} (same pairID)",
+                    file=split.facts.get("file"),
+                    field="pairID",
+                    fix=FRESH_COPY,
                 )
             shared[earlier.name] = len(premises & {pair.premise for pair in earlier.examples})
         checked[name] = replace(split, facts={**split.facts, "shared_premises": shared})

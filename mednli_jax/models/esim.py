@@ -70,7 +70,9 @@ class ESIM(nn.Module):
         if self.knowledge == "none":
             return tuple(enhance(energies_BPH))
         weighting = "paper" if self.knowledge == "replace" else "learned"
-        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_weight, name="knowledge")(batch)
+        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_weight, name="knowledge")(
+            batch
+        )
         if self.knowledge == "bias":
             return tuple(enhance(energies_BPH + links_BPH))
         both = zip(enhance(energies_BPH), enhance(links_BPH), strict=True)

@@ -56,7 +56,8 @@ def _lstm_backward(saved, d_out):
         d_h = k * (d_h + d_state)
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
         d_gate = jnp.concatenate(
-            [d_c * g * i * (1 - i), d_c * c_last * f * (1 - f), d_c * i * (1 - g**2), d_h * tanh_c * o * (1 - o)], axis=-1
+            [d_c * g * i * (1 - i), d_c * c_last * f * (1 - f), d_c * i * (1 - g**2), d_h * tanh_c * o * (1 - o)],
+            axis=-1,
         )
         return (jnp.einsum("zbg,zhg->zbh", d_gate, recurrent), d_c * f), d_gate
 

@@ -17,7 +17,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.knowledge import ontology as ontologies
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.text import UNK, treebank_tokens
+from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
 
@@ -77,10 +77,9 @@ class NLITask:
         """An unlabelled example from two sentences, tokenised as a corpus without parses is."""
         return NLIExample(uid, premise, hypothesis, "", treebank_tokens(premise), treebank_tokens(hypothesis))
 
-    def encode(self, config, prepared: encode.Prepared, examples) -> tuple[dict, dict[str, int]]:
+    def encode(self, config, vocab: Vocab, examples) -> tuple[dict, dict[str, int]]:
         """New examples as arrays in a trained run's vocabulary, and the number of tokens without a vector per side."""
         source = _Source(config)
-        vocab = prepared.vocabulary()
         arrays = encode.encode_sentences(examples, vocab, source.encoding)
         unknown = {side: int((arrays[side] == UNK).sum()) for side in encode.SIDES}
         arrays["label"] = np.full(len(examples), -1, np.int32)
@@ -135,8 +134,11 @@ class _Source:
             max_path=knowledge.max_path,
             max_links=knowledge.max_links,
         )
-        for name, value in (("data.max_length", config.data.max_length), ("knowledge.max_links", knowledge.max_links),
-                            ("vectors.dim", config.vectors.dim)):
+        for name, value in (
+            ("data.max_length", config.data.max_length),
+            ("knowledge.max_links", knowledge.max_links),
+            ("vectors.dim", config.vectors.dim),
+        ):
             if value < 1:
                 raise UserError(f"config.{name} is {value}. Fix: give at least 1.")
         if config.data.limit is not None and config.data.limit <= 0:
@@ -146,8 +148,14 @@ class _Source:
         """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
         data = self.config.data
-        key = {"corpus": self.name, "limit": data.limit or 0, "genre": data.genre, **settings,
-               "code": self._code(cache), "sources": cache.digests(self._source_files())}
+        key = {
+            "corpus": self.name,
+            "limit": data.limit or 0,
+            "genre": data.genre,
+            **settings,
+            "code": self._code(cache),
+            "sources": cache.digests(self._source_files()),
+        }
         if self.ontology_name:
             key |= {"ontology": self.ontology_name, "permute_seed": -1 if self._permute is None else self._permute}
         return key
@@ -158,8 +166,12 @@ class _Source:
 
     def _code(self, cache):
         package = Path(encode.__file__).parent.parent
-        files = [package / "text.py", *sorted((package / "data").glob("*.*")), *sorted((package / "knowledge").glob("*.py")),
-                 *sorted((package / "knowledge" / "resources").iterdir())]
+        files = [
+            package / "text.py",
+            *sorted((package / "data").glob("*.*")),
+            *sorted((package / "knowledge").glob("*.py")),
+            *sorted((package / "knowledge" / "resources").iterdir()),
+        ]
         digests = cache.digests([path for path in files if path.is_file()])
         return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
 
@@ -180,8 +192,10 @@ class _Source:
     def _folder(self):
         folder = data_folder(self.config)
         if folder is None:
-            raise UserError(f"E-DATA-001 no data folder is set for corpus '{self.name}'. Fix: set $MEDNLI_JAX_DATA to the "
-                            f"folder that holds {self.name}/, or give --config.data.dir=FOLDER.")
+            raise UserError(
+                f"E-DATA-001 no data folder is set for corpus '{self.name}'. Fix: set $MEDNLI_JAX_DATA to the "
+                f"folder that holds {self.name}/, or give --config.data.dir=FOLDER."
+            )
         return folder
 
     @cached_property

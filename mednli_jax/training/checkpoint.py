@@ -59,8 +59,10 @@ class Checkpoints:
                 checkpointer.save(target, tree)
         except (OSError, ValueError) as error:
             shutil.rmtree(target, ignore_errors=True)
-            raise UserError(f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({type(error).__name__}). "
-                            "Fix: free space; the previous checkpoint stands, --resume goes on from it.") from error
+            raise UserError(
+                f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({type(error).__name__}). "
+                "Fix: free space; the previous checkpoint stands, --resume goes on from it."
+            ) from error
         content = {"files": _digests(target), "meta": meta}
         runs.write_json(self._manifest(number), {**content, "sha256": _digest(content)})
         self._drop_old()
@@ -114,12 +116,18 @@ def restore_into(template, tree):
     for name in sorted(flat.keys() | found.keys()):
         if name not in flat or name not in found:
             side = "has no" if name not in found else "holds an unknown"
-            raise UserError(f"E-RUN-009 the checkpoint {side} array '{name}'. Fix: use the config the run was trained with.")
+            raise UserError(
+                f"E-RUN-009 the checkpoint {side} array '{name}'. Fix: use the config the run was trained with."
+            )
         if flat[name].shape[1:] != found[name].shape[1:]:
-            raise UserError(f"E-RUN-009 the checkpoint's '{name}' has shape {list(found[name].shape)}, the model expects "
-                            f"{list(flat[name].shape)}. Fix: use the config the run was trained with.")
+            raise UserError(
+                f"E-RUN-009 the checkpoint's '{name}' has shape {list(found[name].shape)}, the model expects "
+                f"{list(flat[name].shape)}. Fix: use the config the run was trained with."
+            )
     return serialization.from_state_dict(template, tree)
 
 
 def _paths(tree):
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree.leaves_with_path(tree)
+    }

@@ -59,9 +59,13 @@ class Devices:
         """Raises if devices hold different values: pmap with out_axes=None would hand back one of them in silence."""
         if self.count == 1:
             return
-        digests = jax.pmap(_digest, axis_name=AXIS, in_axes=None, out_axes=0, axis_size=self.count, devices=self.all)(tree)
+        digests = jax.pmap(_digest, axis_name=AXIS, in_axes=None, out_axes=0, axis_size=self.count, devices=self.all)(
+            tree
+        )
         if len(np.unique(np.asarray(digests))) != 1:
-            raise RuntimeError("the devices' copies of the parameters drifted apart; results would depend on the device")
+            raise RuntimeError(
+                "the devices' copies of the parameters drifted apart; results would depend on the device"
+            )
 
 
 def _digest(tree):

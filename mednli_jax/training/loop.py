@@ -100,8 +100,17 @@ class Trainer:
       should_stop: asked between chunks; True saves and raises Interrupted.
     """
 
-    def __init__(self, program: Program, settings: Settings, splits, seeds, *, checkpoints: Checkpoints | None = None,
-                 on_epoch: Callable[[dict], None] = lambda row: None, should_stop: Callable[[], bool] = lambda: False):
+    def __init__(
+        self,
+        program: Program,
+        settings: Settings,
+        splits,
+        seeds,
+        *,
+        checkpoints: Checkpoints | None = None,
+        on_epoch: Callable[[dict], None] = lambda row: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ):
         self.program, self.settings, self.splits, self.seeds = program, settings, splits, tuple(seeds)
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
         self.bucket_of_row = {name: program.buckets.assign(*rows.length) for name, rows in splits.items()}
@@ -139,8 +148,13 @@ class Trainer:
     def save(self):
         self._saved = time.monotonic()
         if self.checkpoints:
-            meta = {"epoch": self.epoch, "done": self.done, "sums": self.sums,
-                    "trained_examples": self.trained_examples, "train_seconds": self.train_seconds}
+            meta = {
+                "epoch": self.epoch,
+                "done": self.done,
+                "sums": self.sums,
+                "trained_examples": self.trained_examples,
+                "train_seconds": self.train_seconds,
+            }
             self.checkpoints.save({"learner": self.learner, "best": self.best}, meta)
 
     # -- training -------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
             seed=seed,
             step=jnp.zeros((), jnp.int32),
             params=params,
-            batch_stats=variables["batch_stats"] if "batch_stats" in variables else {},
+            batch_stats=variables.get("batch_stats", {)},
             opt_state=optimizer.init(params),
         )
 

@@ -51,7 +51,7 @@ def train_step(model, task, optimizer, bucket, axis_name=None):
             seed=learner.seed,
             step=learner.step + 1,
             params=optax.apply_updates(learner.params, updates),
-            batch_stats=changed["batch_stats"] if "batch_stats" in changed else learner.batch_stats,
+            batch_stats=changed.get("batch_stats", learner.batch_stats),
             opt_state=opt_state,
         )
         return learner, {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}

@@ -1,0 +1,77 @@
+"""`python -m mednli_jax.evaluate`: scores of a finished run. From Python: `load_run(dir).predict([(p, h), ...])`."""
+
+import json
+import sys
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.examples import LABELS
+
+USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed.
+
+  python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
+  python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
+
+  --run=DIR       the run directory
+  --split=NAME    train, dev or test (default: test)
+  --json          all scores as one JSON object"""
+
+flags.DEFINE_string("run", None, "run directory")
+flags.DEFINE_string("split", "test", "split to score")
+flags.DEFINE_bool("json", False, "print JSON")
+
+
+def load_run(folder):
+    """Opens a finished run (experiment.TrainedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
+    from mednli_jax import experiment
+
+    return experiment.load_run(folder)
+
+
+def main() -> None:
+    folder = cli.required("run", "--run=runs/esim_kd-demo")
+    from mednli_jax import experiment
+
+    experiment.use_compile_cache()
+    run = experiment.load_run(folder)
+    scores, _ = run.scores(cli.FLAGS.split)
+    if cli.FLAGS.json:
+        print(
+            json.dumps(
+                {
+                    "run": str(folder),
+                    "corpus": run.result["corpus"],
+                    "split": cli.FLAGS.split,
+                    "seeds": run.result["seeds"],
+                    **scores,
+                },
+                indent=2,
+            )
+        )
+        return
+    print("\n".join(_table(scores, run.result, cli.FLAGS.split)))
+
+
+def _table(scores, result, split):
+    from mednli_jax.metrics import wilson_interval
+
+    accuracy, pairs = scores["accuracy"], scores["examples"]
+    low, high = wilson_interval(round(accuracy["mean"] * pairs), pairs)
+    seeds = ", ".join(map(str, result["seeds"]))
+    yield f"{result['model']} on {result['corpus']}, {split}: {pairs} pairs, seeds {seeds}"
+    yield f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval of one run {low:.4f}-{high:.4f})"
+    yield f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}"
+    yield f"{'':14} {'precision':>9} {'recall':>7} {'F1':>7}   predicted " + " ".join(f"{n[:7]:>8}" for n in LABELS)
+    for label, row in zip(LABELS, scores["confusion"], strict=True):
+        s = scores["per_class"][label]
+        counts = " ".join(f"{n:>8}" for n in row)
+        yield f"{label:14} {s['precision']:>9.4f} {s['recall']:>7.4f} {s['f1']:>7.4f}   {'':9} {counts}"
+    if "slices" in scores:
+        for name, s in scores["slices"].items():
+            yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']} pairs)"
+    yield from result["notes"]
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE))

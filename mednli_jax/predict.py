@@ -1,0 +1,87 @@
+"""`python -m mednli_jax.predict`: class probabilities of new premise-hypothesis pairs."""
+
+import json
+import sys
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.examples import LABELS
+from mednli_jax.progress import say
+
+USAGE = """Classify premise-hypothesis pairs with a finished run; the mean probabilities of its seeds go to stdout.
+
+  printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
+  python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
+
+  --run=DIR       the run directory
+  stdin           one pair a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
+                  (sentence1 and sentence2 are read too)
+Output: a header, then label and probabilities, tab-separated, in the order of the input."""
+
+flags.DEFINE_string("run", None, "run directory")
+
+NAMES = (("premise", "sentence1"), ("hypothesis", "sentence2"))
+
+
+def main() -> None:
+    folder = cli.required("run", "--run=runs/esim_kd-demo")
+    if sys.stdin.isatty():
+        say("reading pairs from the terminal, premise TAB hypothesis; end with Ctrl-D")
+    pairs = read_pairs(sys.stdin.buffer)
+    from mednli_jax import experiment
+
+    experiment.use_compile_cache()
+    run = experiment.load_run(folder)
+    rows = run.predict(pairs)
+    print("\t".join(("label", *LABELS)))
+    for row in rows:
+        print("\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS))))
+    unknown = run.unknown_words
+    say(
+        f"{len(pairs)} pairs; words without a vector: {unknown['premise']} in premises, "
+        f"{unknown['hypothesis']} in hypotheses"
+    )
+    for note in run.result["notes"]:
+        say(f"trained on: {note}")
+
+
+def read_pairs(stream) -> list[tuple[str, str]]:
+    """(premise, hypothesis) of each line of a binary stream; empty lines are passed over.
+
+    Raises: DataError(s) E-PRED-00x with the line and what to change.
+    """
+    problems, pairs = Problems(), []
+    for number, raw in enumerate(stream, 1):
+        try:
+            line = raw.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            problems.add(_fault("E-PRED-001", number, "is not UTF-8", "convert the input"))
+            continue
+        if not line.strip():
+            continue
+        pair = _json_pair(line) if line.lstrip().startswith("{") else tuple(line.split("\t"))
+        if pair is None or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
+            fix = "write premise TAB hypothesis, or JSON with the fields premise and hypothesis"
+            problems.add(_fault("E-PRED-002", number, "is not a pair of sentences", fix))
+        else:
+            pairs.append(pair)
+    problems.raise_if_any()
+    return pairs
+
+
+def _json_pair(line):
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(next((row[name] for name in names if name in row), None) for names in NAMES)
+
+
+def _fault(code, number, problem, fix):
+    return DataError(code, problem, file="stdin", line=number, fix=fix)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE))

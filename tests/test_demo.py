@@ -1,0 +1,274 @@
+"""The demo corpus: the same everywhere, of MedNLI's shape, and decided by what it claims to be decided by."""
+
+import hashlib
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mednli_jax.data import demo
+from mednli_jax.data import demo_templates as wording
+from mednli_jax.data.demo import load_demo, write_demo
+from mednli_jax.data.demo_relations import DRUG_FAMILIES, Draw, share_word
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.ontology import permuted
+from mednli_jax.text import treebank_tokens
+
+# Changes with the wording, MeSH, its aliases and the clinical facts; never with the platform or the Python version.
+GOLDEN = "0"
+
+
+@pytest.fixture(scope="module")
+def linker():
+    return Linker(read_mesh())
+
+
+@pytest.fixture(scope="module")
+def splits(linker):
+    return load_demo("demo", linker=linker)
+
+
+def all_examples(splits):
+    return [example for split in splits.values() for example in split.examples]
+
+
+def pairs_of(linker, example):
+    """Concept pairs of an example as sets of one or two ids."""
+    sides = [{mention.concept for mention in linker.link(tokens)}
+             for tokens in (example.premise_tokens, example.hypothesis_tokens)]
+    return {frozenset((one, other)) for one in sides[0] for other in sides[1]}
+
+
+@pytest.fixture(scope="module")
+def relations(linker, splits):
+    """split -> [(example, its related pairs with their is-a steps)] of the relation groups.
+
+    A pair is related where one concept is the other or above it.
+    """
+    found = {name: [(example, pairs_of(linker, example)) for example in split.examples if example.tags]
+             for name, split in splits.items()}
+    pairs = sorted({tuple(sorted(pair)) for rows in found.values() for _, row in rows for pair in row})
+    index = np.array([[linker.ontology.index(pair[0]), linker.ontology.index(pair[-1])] for pair in pairs])
+    lengths = shortest_paths(linker.ontology, index, direction="either").tolist()
+    steps = {frozenset(pair): length for pair, length in zip(pairs, lengths, strict=True)}
+    return {name: [(example, [(pair, steps[pair]) for pair in row if steps[pair] >= 0]) for example, row in rows]
+            for name, rows in found.items()}
+
+
+def test_the_same_rows_everywhere(linker, splits):
+    def digest(corpus):
+        rows = [[example.uid, example.label, example.premise, example.hypothesis, *example.premise_tokens,
+                 *example.hypothesis_tokens, *example.tags] for example in all_examples(corpus)]
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    assert digest(splits) == GOLDEN
+    assert digest(load_demo("demo", linker=linker)) == GOLDEN  # nothing is left over from the first time
+
+
+def test_draws_come_from_the_portable_stream_and_are_uniform():
+    draw = Draw(7)
+    assert [draw.below(1000) for _ in range(4)] == [323, 150, 650, 72]  # int(1000 * Random(7).random())
+    counts = Counter(tuple(Draw(seed).shuffled("abc")) for seed in range(3000))
+    assert len(counts) == 6
+    assert min(counts.values()) > 400
+
+
+def test_three_labels_for_each_premise(splits):
+    assert {name: len(split) for name, split in splits.items()} == {"train": 3000, "dev": 600, "test": 600}
+    for name, split in splits.items():
+        assert "not comparable with MedNLI" in split.facts["note"]
+        groups = {}
+        for example in split.examples:
+            groups.setdefault(example.group, []).append(example)
+            assert example.uid == f"{example.group}{example.label[0]}"
+            assert example.uid.startswith(f"demo-{name}-")
+        for group in groups.values():
+            assert [example.label for example in group] == list(LABELS)
+            assert len({example.premise for example in group}) == 1
+            assert len({example.hypothesis.lower().rstrip(".") for example in group}) == 3
+
+
+def test_no_premise_or_uid_twice(splits):
+    examples = all_examples(splits)
+    assert len({example.uid for example in examples}) == len(examples) == 4200
+    premises = Counter(example.premise.lower() for example in examples)
+    assert set(premises.values()) == {3}
+
+
+def test_tokens_are_those_of_the_treebank(splits):
+    for example in all_examples(splits):
+        assert example.premise_tokens == treebank_tokens(example.premise)
+        assert example.hypothesis_tokens == treebank_tokens(example.hypothesis)
+
+
+def test_no_slot_is_left_open(splits):
+    for example in all_examples(splits):
+        assert not {"{", "}"} & set(example.premise + example.hypothesis), example.uid
+
+
+def test_shape_is_near_mednli(splits):
+    examples = all_examples(splits)
+    premise = np.array([len(example.premise_tokens) for example in examples])
+    hypothesis = np.array([len(example.hypothesis_tokens) for example in examples])
+    assert 18 <= premise.mean() <= 24
+    assert 100 < premise.max() <= 200
+    assert 0.01 < (premise > 50).mean() < 0.06
+    assert 5.3 <= hypothesis.mean() <= 6.4
+    assert 12 < hypothesis.max() <= 22
+    for name, split in splits.items():
+        tags = Counter(example.tags for example in split.examples)
+        expected = ("relation",) if name == "train" else ("unseen_relation",)
+        assert set(tags) == {(), expected}
+        assert 0.45 <= tags[expected] / len(split) <= 0.5
+
+
+def test_there_are_many_frames():
+    statements = [frame for table in wording.STATEMENTS.values() for frames in table.values() for frame in frames]
+    premises = statements + [frame for kind in wording.KINDS for frame in kind.premise]
+    tables = wording.RELATION_HYPOTHESES.values()
+    hypotheses = [frame for table in tables for frames in table.values() for frame in frames]
+    hypotheses += [frame for frames in wording.HABITS.values() for frame in frames]
+    hypotheses += [frame for kind in wording.KINDS for label in LABELS for frame in getattr(kind, label)]
+    assert len(set(premises)) >= 40
+    assert len(set(hypotheses)) >= 60
+
+
+def test_exactly_one_path_joins_a_relation_pair(relations):
+    for name, rows in relations.items():
+        assert len(rows) == {"train": 1410, "dev": 282, "test": 282}[name]
+        for example, related in rows:
+            assert len(related) == 1, example.uid
+            assert related[0][1] in (1, 2), example.uid
+
+
+def test_related_names_share_no_word_and_stand_early(linker, relations):
+    for example, ((concepts, _),) in (row for rows in relations.values() for row in rows):
+        names, ends = [], []
+        for tokens in (example.premise_tokens, example.hypothesis_tokens):
+            found = [mention for mention in linker.link(tokens) if mention.concept in concepts]
+            names.append(" ".join(tokens[found[0].start : found[0].end]))
+            ends.append(found[0].end)
+        assert not share_word(*names), example.uid
+        assert ends[0] <= 45, example.uid
+
+
+def test_relations_of_dev_and_test_are_new(linker, splits, relations):
+    shown = {name: set().union(*(pairs_of(linker, example) for example in split.examples))
+             for name, split in splits.items()}
+    new = {name: {concepts for _, ((concepts, _),) in rows} for name, rows in relations.items()}
+    assert not new["dev"] & shown["train"]
+    assert not new["test"] & (shown["train"] | shown["dev"])
+    assert sum(map(len, new.values())) >= 1500
+    for name in new:
+        assert len(new[name]) == splits[name].facts["relation_pairs"]
+
+
+def test_most_single_concepts_of_new_relations_are_known_from_training(relations):
+    known = set().union(*(concepts for _, ((concepts, _),) in relations["train"]))
+    for name in ("dev", "test"):
+        concepts = [concept for _, ((pair, _),) in relations[name] for concept in pair]
+        assert np.mean([concept in known for concept in concepts]) > 0.6
+
+
+def test_neither_distance_nor_polarity_nor_side_tells_the_label(linker, relations):
+    """Within each label the two lengths, polarities and sides are as frequent as in the others (4 standard errors)."""
+    rows = [row for split in relations.values() for row in split]
+    negative = {"no", "not", "never", "without", "absent", "free", "off", "negative"}
+    shares = {label: [] for label in LABELS}
+    for example, ((concepts, steps),) in rows:
+        middle = next(m.concept for m in linker.link(example.hypothesis_tokens) if m.concept in concepts)
+        (stated,) = concepts - {middle}
+        below = middle in linker.ontology.ancestors(stated)
+        denies = not negative.isdisjoint(token.lower() for token in example.hypothesis_tokens)
+        shares[example.label].append((steps == 1, denies, below))
+    means = np.array([np.mean(shares[label], axis=0) for label in LABELS])
+    overall = means.mean(0)
+    assert np.all(np.abs(overall - [0.66, 0.5, 0.5]) < 0.05)
+    error = np.sqrt(overall * (1 - overall) / (len(rows) / 3))
+    assert np.all(np.abs(means - overall) < 4 * error)
+
+
+def test_a_relation_is_decided_by_status_and_polarity(linker):
+    """Each label follows from the frame of the related statement and that of the hypothesis, found in their tables."""
+    draw, wrong = Draw(5), 0
+    corpus = demo._Corpus(linker)
+    expected = {("affirmed", "+"): "entailment", ("affirmed", "-"): "contradiction", ("denied", "+"): "contradiction",
+                ("denied", "-"): "entailment", ("other", "+"): "neutral", ("other", "-"): "neutral"}
+    seen = Counter()
+    for _ in range(200):
+        plan = demo._plan(draw)
+        relations = [corpus.relations.draw(draw, "train", side) for _, _, side in plan]
+        statements, hypotheses = demo._relation_texts(draw, plan, relations)
+        for (label, _, _), relation, statement in zip(plan, relations, statements, strict=True):
+            if not label:
+                continue
+            status = frame_of(wording.STATEMENTS[relation.kind], statement, x=relation.stated_name)
+            polarity = frame_of(wording.RELATION_HYPOTHESES[relation.kind], hypotheses[label], m=relation.middle_name)
+            wrong += expected[status, polarity] != label
+            seen[status, polarity] += 1
+            above = corpus.relations.above
+            wrong += status == "affirmed" and relation.middle not in above(relation.stated)
+            wrong += status == "denied" and relation.stated not in above(relation.middle)
+    assert wrong == 0
+    assert set(seen) == set(expected)
+
+
+def frame_of(table, text, **slots):
+    """The key of the table whose frames, filled with the names, give the text (years as they may come)."""
+    unslotted = text
+    for slot, name in slots.items():
+        unslotted = unslotted.replace(name, "{" + slot + "}")
+    words = ["{year}" if word.startswith("[**") else word for word in unslotted.replace("[**", " [**").split()]
+    (key,) = {key for key, frames in table.items() for frame in frames
+              if frame.replace("[**{year}**]", "{year}").split() == words}
+    return key
+
+
+def test_official_layout_reads_back(tmp_path, linker, splits):
+    paths = write_demo(tmp_path / "mednli", linker=linker)
+    assert [path.name for path in paths] == [f"mli_{name}_v1.jsonl" for name in ("train", "dev", "test")]
+    sides = ("", "_parse", "_binary_parse")
+    fields = {"pairID", "gold_label", *(f"sentence{side}{kind}" for side in (1, 2) for kind in sides)}
+    for path, split in zip(paths, splits.values(), strict=True):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert len(rows) == len(split)
+        for row, example in zip(rows, split.examples, strict=True):
+            assert set(row) == fields
+            assert (row["pairID"], row["gold_label"]) == (example.uid, example.label)
+            assert (row["sentence1"], row["sentence2"]) == (example.premise, example.hypothesis)
+            assert binary_leaves(row["sentence1_binary_parse"]) == list(example.premise_tokens)
+            assert binary_leaves(row["sentence2_binary_parse"]) == list(example.hypothesis_tokens)
+
+
+def binary_leaves(parse):
+    """The leaves of a binary parse, brackets restored; fails unless every node has two children."""
+    stack = []
+    for word in parse.split():
+        if word != ")":
+            stack.append(word if word == "(" else [word])
+            continue
+        right, left, opened = stack.pop(), stack.pop(), stack.pop()
+        assert opened == "("
+        stack.append(left + right)
+    (leaves,) = stack
+    names = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"}
+    for name, bracket in names.items():
+        leaves = [leaf.replace(name, bracket) for leaf in leaves]
+    return leaves
+
+
+def test_drug_families_are_those_named(linker):
+    ontology = linker.ontology
+    assert {concept: ontology.labels[ontology.index(concept)] for concept in DRUG_FAMILIES} == DRUG_FAMILIES
+
+
+def test_wrong_use_is_refused(linker):
+    with pytest.raises(UserError, match="demo_full"):
+        load_demo("huge")
+    with pytest.raises(ValueError, match="bundled MeSH"):
+        load_demo(linker=Linker(permuted(linker.ontology, 1)))
