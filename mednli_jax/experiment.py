@@ -134,7 +134,7 @@ class TrainedRun:
                 f"{self.result['status']}). Fix: train with --resume --workdir={self.directory.folder}."
             )
         best = loaded[0]["best"]
-        return {"params": best["params"], "batch_stats": best.get("batch_stats", {)}}
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
         """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.

@@ -188,7 +188,7 @@ def _summary(split, scores):
     text = f"{split} accuracy {accuracy['mean']:.4f}"
     if len(accuracy["per_seed"]) > 1:
         text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-    slices = scores.get("slices", {)}
+    slices = scores.get("slices", {})
     return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices.items())
 
 

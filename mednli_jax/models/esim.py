@@ -15,6 +15,7 @@ class ESIM(nn.Module):
     knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of the energies, passes the same
     projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
     knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
+    knowledge_scale: factor of A; 1 is the paper's.
     masking "paper": softmax, average and max also run over padding, as published (pad all batches to one length then).
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
@@ -26,7 +27,7 @@ class ESIM(nn.Module):
     knowledge: str = "none"
     masking: str = "masked"
     longest_path: int = 0
-    knowledge_weight: float = 1.0
+    knowledge_scale: float = 1.0
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -70,7 +71,7 @@ class ESIM(nn.Module):
         if self.knowledge == "none":
             return tuple(enhance(energies_BPH))
         weighting = "paper" if self.knowledge == "replace" else "learned"
-        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_weight, name="knowledge")(
+        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
             batch
         )
         if self.knowledge == "bias":

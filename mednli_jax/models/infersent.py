@@ -13,7 +13,7 @@ class InferSent(nn.Module):
     """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers -> logits.
 
     knowledge: "none"; "replace": the attended states of the paper's matrix A are appended along time before pooling;
-    "bias": the same with a learned weight per path length.
+    "bias": the same with a learned weight per path length. knowledge_scale: factor of A; 1 is the paper's.
     masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
     pooling "max", "mean" or "last" (the states after the last token of each direction: the plain BiLSTM);
     matching "full" or "concat" ([p, h] alone).
@@ -29,7 +29,7 @@ class InferSent(nn.Module):
     knowledge: str = "none"
     masking: str = "masked"
     longest_path: int = 0
-    knowledge_weight: float = 1.0
+    knowledge_scale: float = 1.0
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -40,7 +40,7 @@ class InferSent(nn.Module):
         states = tuple(encode(embed(batch[s]), batch[f"{s}_length"]) for s in ("premise", "hypothesis"))
         if self.knowledge != "none":
             weighting = "paper" if self.knowledge == "replace" else "learned"
-            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_weight, name="knowledge")
+            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
             attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
             states = tuple(jnp.concatenate(pair, axis=1) for pair in zip(states, attended, strict=True))
             masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)

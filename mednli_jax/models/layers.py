@@ -183,21 +183,22 @@ class BiRNN(nn.Module):
 class KnowledgeEnergies(nn.Module):
     """Dense energies [B, P, H] from a batch's sparse ontology links.
 
-    weighting "paper": A = 1 - d / longest path of the corpus, 0 where no path exists, 1 for the same concept
-    (Romanov & Shivade 2018, section 4.2.2). weighting "learned": one weight per path length, started at
-    `initial` * A; lengths beyond the table share the last weight.
+    weighting "paper": scale * A with A = 1 - d / longest path of the corpus, 0 where no path exists, 1 for the same
+    concept (Romanov & Shivade 2018, section 4.2.2; their scale is 1, which leaves a softmax over 20 tokens almost
+    flat). weighting "learned": one weight per path length, started at scale * A; lengths beyond the table share the
+    last weight.
     """
 
     weighting: str
     longest_path: int
-    initial: float = 1.0
+    scale: float = 1.0
 
     @nn.compact
     def __call__(self, batch: Batch):
         lengths = jnp.arange(self.longest_path + 1)
-        weights_L = 1.0 - lengths / max(self.longest_path, 1)
+        weights_L = self.scale * (1.0 - lengths / max(self.longest_path, 1))
         if self.weighting == "learned":
-            weights_L = self.param("path_weight", lambda key: self.initial * weights_L)
+            weights_L = self.param("path_weight", lambda key: weights_L)
         distance_BK = batch["link_distance"].astype(jnp.int32)
         value_BK = weights_L[jnp.clip(distance_BK, 0, self.longest_path)]
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)

@@ -42,7 +42,7 @@ class Best:
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed: parameters are drawn from key(seed) alone, so a seed's start never depends on the others."""
+    """One learner per seed: parameters are drawn from key(seed) alone, whatever the other seeds."""
 
     def one(seed):
         rngs = {"params": jax.random.key(seed)}
@@ -53,7 +53,7 @@ def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
             seed=seed,
             step=jnp.zeros((), jnp.int32),
             params=params,
-            batch_stats=variables.get("batch_stats", {)},
+            batch_stats=variables.get("batch_stats", {}),
             opt_state=optimizer.init(params),
         )
 
