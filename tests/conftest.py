@@ -1,0 +1,15 @@
+"""Eight host devices for the suite, set before jax starts; a cache and a home of its own."""
+
+import os
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    """No test sees the user's data or prepared corpora; tests share one cache."""
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.delenv("MEDNLI_JAX_DATA", raising=False)

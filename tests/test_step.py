@@ -1,0 +1,145 @@
+"""The step means the same on one device and on eight, for one seed and for three, in any bucket."""
+
+import jax
+import jax.numpy as jnp
+import made_up
+import numpy as np
+import optax
+import pytest
+
+from mednli_jax.models import table
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import optim, state
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.step import row_keys, train_step
+
+MODELS = {
+    "bow": {"hidden_size": 8, "dropout": 0.5},
+    "infersent": {"hidden_size": 8, "dropout": 0.5, "knowledge": "replace"},
+    "esim": {"hidden_size": 8, "dropout": 0.5, "knowledge": "bias"},
+}
+BUCKET = (12, 8)
+BATCH = 16
+
+
+def as_type(tree, dtype):
+    return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
+
+
+class Setting:
+    """A model on made-up rows, on `count` devices."""
+
+    def __init__(self, name, count, dtype):
+        self.devices, self.dtype, self.task = Devices(jax.local_devices()[:count]), dtype, NLITask()
+        self.model = table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=self.devices.axis_name)
+        self.optimizer = optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-6)
+        self.frozen = self.devices.replicate(as_type(frozen(made_up.vectors()), dtype))
+        self.arrays = {k: jnp.asarray(v) for k, v in made_up.arrays().items()}
+        self.rows = len(self.arrays["label"])
+        self.data = self.devices.replicate(self.arrays)
+        body = train_step(self.model, self.task, self.optimizer, BUCKET, self.devices.axis_name)
+        self.step = self.devices.map(body, reduced=True)
+
+    def learner(self, seeds):
+        first = self.task.to_batch(self.arrays, jnp.zeros(BATCH, jnp.int32), BUCKET)
+        learner = state.init_learner(self.model, self.optimizer, seeds, first, frozen(made_up.vectors()))
+        params = as_type(learner.params, self.dtype)
+        batch_stats = as_type(learner.batch_stats, self.dtype)
+        opt_state = jax.vmap(self.optimizer.init)(params)
+        return self.devices.replicate(learner.replace(params=params, batch_stats=batch_stats, opt_state=opt_state))
+
+    def index(self, step, seeds):
+        """22 rows in batches of 16: every second batch is mostly padding, and some devices hold nothing else."""
+        rows = np.full((len(seeds), 2 * BATCH), -1, np.int32)
+        for i, seed in enumerate(seeds):
+            rows[i, : self.rows] = np.random.default_rng([seed, step // 2]).permutation(self.rows)
+        half = (step % 2) * BATCH
+        return rows[:, half : half + BATCH]
+
+    def run(self, steps, seeds):
+        """(mean loss of each step [steps, S], gradient of the first step, learner afterwards)."""
+        losses, learner, gradient = [], self.learner(seeds), None
+        for step in range(steps):
+            index = self.devices.split(self.index(step, seeds))
+            learner, sums = self.step(learner, self.frozen, self.data, index)
+            losses.append(np.asarray(sums["loss"]) / np.asarray(sums["count"]))
+            if step == 0:  # Adam's first moment is .1 g then; its update hides the gradient's size
+                gradient = [10 * np.asarray(leaf) for leaf in jax.tree.leaves(optax.tree.get(learner.opt_state, "mu"))]
+        return np.array(losses), gradient, learner
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_devices_and_seeds_do_not_change_training(name):
+    """20 steps in float64 with dropout: eight devices equal one, and three seeds in one program equal single runs."""
+    seeds = (0, 1, 5)
+    with jax.enable_x64(True):
+        setting = Setting(name, 1, jnp.float64)
+        together, _, learner = setting.run(20, seeds)
+        on_eight, _, _ = Setting(name, 8, jnp.float64).run(20, seeds)
+        alone = [setting.run(20, (seed,))[0][:, 0] for seed in seeds]
+    assert together.dtype == np.float64
+    assert abs(on_eight - together).max() < 1e-8
+    assert abs(np.stack(alone, axis=1) - together).max() < 1e-8
+    # Equal losses of a step that does nothing, or of seeds that do not differ, would prove nothing.
+    assert (together[-1] < together[0]).all()
+    assert abs(together[0, 0] - together[0, 1]) > 1e-6
+    assert np.asarray(learner.step).tolist() == [20, 20, 20]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_first_gradient_is_equal_in_float32(name):
+    seeds = (0, 5)
+    one = Setting(name, 1, jnp.float32)
+    _, together, _ = one.run(1, seeds)
+    _, on_eight, _ = Setting(name, 8, jnp.float32).run(1, seeds)
+    _, alone, _ = one.run(1, seeds[1:])
+    assert max(abs(leaf).max() for leaf in together) > 1e-3
+    for a, b, c in zip(together, on_eight, alone, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(a[1:], c, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["infersent", "esim"])
+def test_bucket_does_not_change_a_step(name):
+    """The same rows in a longer bucket, dropout on: the same loss and the same gradient."""
+    setting = Setting(name, 1, jnp.float32)
+    short = np.flatnonzero((setting.arrays["premise_length"] <= 8) & (setting.arrays["hypothesis_length"] <= 4))
+    index = np.full((1, BATCH), -1, np.int32)
+    index[0, : len(short)] = short
+    results = []
+    for bucket in ((8, 4), (12, 8)):
+        body = jax.jit(train_step(setting.model, setting.task, setting.optimizer, bucket))
+        learner, sums = body(setting.learner((0,)), setting.frozen, setting.data, index)
+        results.append([sums["loss"], *jax.tree.leaves(optax.tree.get(learner.opt_state, "mu"))])
+    assert len(short) >= 2
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6, rtol=1e-5)
+
+
+def test_padding_rows_count_for_nothing():
+    setting = Setting("bow", 1, jnp.float32)
+    full = np.arange(8, dtype=np.int32)[None]
+    padded = np.concatenate([full, np.full((1, 8), -1, np.int32)], axis=1)
+    learner = setting.learner((0,))
+    sums = [setting.step(learner, setting.frozen, setting.data, index)[1] for index in (full, padded)]
+    assert float(sums[0]["count"][0]) == float(sums[1]["count"][0]) == 8
+    assert float(sums[0]["loss"][0]) > 0
+
+
+def test_row_keys_depend_on_seed_step_and_row_only():
+    rows = jnp.array([3, 7, 3])
+    keys = jax.random.key_data(row_keys(1, 2, rows))
+    assert (keys[0] == keys[2]).all()
+    assert (keys[0] != keys[1]).any()
+    for other in (row_keys(2, 2, rows), row_keys(1, 3, rows)):
+        assert (jax.random.key_data(other)[0] != keys[0]).any()
+
+
+def test_drifted_replicas_are_noticed():
+    devices = Devices(jax.local_devices()[:2])
+    same = devices.replicate({"w": jnp.arange(4.0)})
+    devices.check_replicas(same)
+    shards = [jax.device_put(jnp.arange(4.0) + i, d) for i, d in enumerate(devices.all)]
+    drifted = jax.make_array_from_single_device_arrays((4,), same["w"].sharding, shards)
+    with pytest.raises(RuntimeError, match="drifted"):
+        devices.check_replicas({"w": drifted})
