@@ -14,38 +14,42 @@ from ml_collections import config_flags
 from mednli_jax.errors import UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
-FLAGS = flags.FLAGS
 CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs/esim_kd.py:mednli
   --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
 
-def define_config() -> None:
-    config_flags.DEFINE_config_file("config", None, "a config file", lock_config=True)
+Flags = flags.FlagValues
 
 
-def run(main: Callable[[], int | None], usage: str, argv: list[str] | None = None) -> int:
-    """Parses flags, runs a door and returns its exit code.
+def define_config(values: Flags) -> None:
+    config_flags.DEFINE_config_file("config", None, "a config file", flag_values=values, lock_config=True)
 
-    usage: what `--help` prints. Whatever a door writes is for its user alone: files 0600, folders 0700.
+
+def run(main: Callable[[Flags], int | None], usage: str, define: Callable[[Flags], None]) -> int:
+    """Parses the flags of sys.argv, runs a door with them and returns its exit code.
+
+    usage: what `--help` prints. define: declares the door's flags; they are the door's own, so that doors can be
+    imported side by side. Whatever a door writes is for its user alone: files 0600, folders 0700.
     """
-    argv = list(sys.argv if argv is None else argv)
     os.umask(0o077)
     try:
-        return _run(main, usage, argv)
+        return _run(main, usage, define, list(sys.argv))
     except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 
 
-def _run(main, usage, argv):
+def _run(main, usage, define, argv):
     if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
         print(usage.strip(), flush=True)
         return OK
     try:
-        _parse(argv)
-        return main() or OK
+        values = flags.FlagValues()
+        define(values)
+        _parse(values, argv)
+        return main(values) or OK
     except UserError as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -54,14 +58,14 @@ def _run(main, usage, argv):
         return INTERRUPTED
 
 
-def _parse(argv):
+def _parse(values, argv):
     files = [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == "config"]
     for argument in files:
         _check_config_file(argument.partition("=")[2])
     # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
     sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
     try:
-        rest = FLAGS(sys.argv)[1:]
+        rest = values(sys.argv)[1:]
     except flags.Error as error:
         raise UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.") from None
     except (AttributeError, KeyError) as error:
@@ -94,20 +98,22 @@ def _last_line(message):
 
 
 def _unknown_field(error):
-    text = str(error.args[0] if error.args else error).strip("'\"").replace('"', "'")
-    return " ".join(text.split()).rstrip("'") + ("" if text.endswith("?") else ".")
+    """ml_collections quotes its own message, line break and all."""
+    text = str(error.args[0] if error.args else error).replace("\\n", " ").replace("\\'", "'").replace('"', "'")
+    text = " ".join(text.split()).strip("'")
+    return f"'{text}" + ("" if text.endswith("?") else "'." if "'" not in text else ".")
 
 
-def config():
+def config(values: Flags):
     """The parsed --config. Raises UserError where the flag is missing."""
-    if FLAGS.config is None:
+    if values.config is None:
         raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
-    return FLAGS.config
+    return values.config
 
 
-def required(name: str, example: str) -> str:
+def required(values: Flags, name: str, example: str) -> str:
     """The value of a string flag. Raises UserError where it is missing."""
-    value = getattr(FLAGS, name)
+    value = values[name].value
     if not value:
         raise UserError(f"E-USE-006 --{name} is missing. Fix: {example}")
     return value

@@ -17,9 +17,11 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   --split=NAME    train, dev or test (default: test)
   --json          all scores as one JSON object"""
 
-flags.DEFINE_string("run", None, "run directory")
-flags.DEFINE_string("split", "test", "split to score")
-flags.DEFINE_bool("json", False, "print JSON")
+
+def define(values: cli.Flags) -> None:
+    flags.DEFINE_string("run", None, "run directory", flag_values=values)
+    flags.DEFINE_string("split", "test", "split to score", flag_values=values)
+    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
 
 
 def load_run(folder):
@@ -29,20 +31,20 @@ def load_run(folder):
     return experiment.load_run(folder)
 
 
-def main() -> None:
-    folder = cli.required("run", "--run=runs/esim_kd-demo")
+def main(values: cli.Flags) -> None:
+    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     from mednli_jax import experiment
 
     experiment.use_compile_cache()
     run = experiment.load_run(folder)
-    scores, _ = run.scores(cli.FLAGS.split)
-    if cli.FLAGS.json:
+    scores, _ = run.scores(values.split)
+    if values.json:
         print(
             json.dumps(
                 {
                     "run": str(folder),
                     "corpus": run.result["corpus"],
-                    "split": cli.FLAGS.split,
+                    "split": values.split,
                     "seeds": run.result["seeds"],
                     **scores,
                 },
@@ -50,7 +52,7 @@ def main() -> None:
             )
         )
         return
-    print("\n".join(_table(scores, run.result, cli.FLAGS.split)))
+    print("\n".join(_table(scores, run.result, values.split)))
 
 
 def _table(scores, result, split):
@@ -74,4 +76,4 @@ def _table(scores, result, split):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE))
+    sys.exit(cli.run(main, USAGE, define))

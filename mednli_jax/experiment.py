@@ -23,7 +23,8 @@ from mednli_jax.training.devices import Devices
 def check(config) -> None:
     """Refuses values that could only fail later. Raises UserError naming the field."""
     seeds = tuple(config.seeds)
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+    whole = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in seeds)
+    if not seeds or not whole or len(set(seeds)) != len(seeds):
         raise UserError("config.seeds: give distinct numbers from 0 up, e.g. --config.seeds=0,1,2.")
     train = config.train
     for name in ("epochs", "batch_size", "patience"):
@@ -35,6 +36,7 @@ def check(config) -> None:
         raise UserError(f"config.train.max_buckets is {train.max_buckets}. Fix: give 1 to {batching.MAX_BUCKETS}.")
     if train.select not in ("loss", "accuracy"):
         raise UserError(f"config.train.select is '{train.select}'. Fix: give loss or accuracy.")
+    table.build(config.model.name, config.model.to_dict())
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"config.model.dropout is {config.model.dropout}. Fix: give 0 up to, not including, 1.")
 

@@ -20,13 +20,15 @@ USAGE = """Classify premise-hypothesis pairs with a finished run; the mean proba
                   (sentence1 and sentence2 are read too)
 Output: a header, then label and probabilities, tab-separated, in the order of the input."""
 
-flags.DEFINE_string("run", None, "run directory")
-
 NAMES = (("premise", "sentence1"), ("hypothesis", "sentence2"))
 
 
-def main() -> None:
-    folder = cli.required("run", "--run=runs/esim_kd-demo")
+def define(values: cli.Flags) -> None:
+    flags.DEFINE_string("run", None, "run directory", flag_values=values)
+
+
+def main(values: cli.Flags) -> None:
+    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     if sys.stdin.isatty():
         say("reading pairs from the terminal, premise TAB hypothesis; end with Ctrl-D")
     pairs = read_pairs(sys.stdin.buffer)
@@ -84,4 +86,4 @@ def _fault(code, number, problem, fix):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE))
+    sys.exit(cli.run(main, USAGE, define))

@@ -15,11 +15,13 @@ USAGE = f"""Prepare a config's corpus: read, link, encode, write arrays. `train`
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
 A second run finds them again; a change of the files, the settings or the code that reads them prepares anew."""
 
-cli.define_config()
+
+def define(values: cli.Flags) -> None:
+    cli.define_config(values)
 
 
-def main() -> None:
-    config = cli.config()
+def main(values: cli.Flags) -> None:
+    config = cli.config(values)
     from mednli_jax.tasks.nli import NLITask
 
     started = time.monotonic()
@@ -54,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE))
+    sys.exit(cli.run(main, USAGE, define))

@@ -158,8 +158,9 @@ class RunDirectory:
         return run
 
     def _check_config(self, config):
-        old = read_json(self.folder / "config.json")
-        changed = sorted(key for key, value in _flat(config).items() if _flat(old).get(key, "") != value)
+        old = _flat(read_json(self.folder / "config.json"))
+        new = _flat(json.loads(json.dumps(config)))  # as it would be read back: tuples are lists
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key, "") != new.get(key, ""))
         if changed:
             raise UserError(
                 f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "

@@ -25,47 +25,48 @@ Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
 Exit codes: 0 done, 2 bad input or usage, 3 interrupted (go on with --resume)."""
 
-cli.define_config()
-flags.DEFINE_string("workdir", None, "run directory")
-flags.DEFINE_bool("resume", False, "go on with an interrupted run")
-flags.DEFINE_bool("force", False, "drop the run in --workdir and start over")
+
+def define(values: cli.Flags) -> None:
+    cli.define_config(values)
+    flags.DEFINE_string("workdir", None, "run directory", flag_values=values)
+    flags.DEFINE_bool("resume", False, "go on with an interrupted run", flag_values=values)
+    flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
 
 
-def main() -> int:
-    config = cli.config()
+def main(values: cli.Flags) -> int:
+    config = cli.config(values)
     from mednli_jax import experiment  # jax is imported after the flags are known to be good
 
     experiment.check(config)
     name = cli.config_name()
-    if cli.FLAGS.workdir:
-        folder = Path(cli.FLAGS.workdir).expanduser()
+    if values.workdir:
+        folder = Path(values.workdir).expanduser()
     else:
-        folder = Path("runs") / name if cli.FLAGS.resume else next_free(Path("runs") / name)
-    return _Training(config, folder, name).run()
+        folder = Path("runs") / name if values.resume else next_free(Path("runs") / name)
+    return _Training(config, folder, name, resume=values.resume).run(force=values.force)
 
 
 class _Training:
     """One run of the door: corpus, program, run directory, trainer, result."""
 
-    def __init__(self, config, folder, name):
-        self.config, self.folder, self.name, self.started = config, folder, name, time.monotonic()
+    def __init__(self, config, folder, name, *, resume):
+        self.config, self.folder, self.name, self.resume = config, folder, name, resume
+        self.started = time.monotonic()
         self.signals = 0
 
     def say(self, line):
         say(line)
         self.directory.log(line)
 
-    def run(self):
+    def run(self, *, force):
         from mednli_jax.tasks.nli import NLITask
         from mednli_jax.training.loop import Interrupted
 
         task = NLITask()
         prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
-        directory = RunDirectory.create(
-            self.folder, self.config.to_dict(), resume=cli.FLAGS.resume, force=cli.FLAGS.force
-        )
+        directory = RunDirectory.create(self.folder, self.config.to_dict(), resume=self.resume, force=force)
         self.directory = directory
-        if cli.FLAGS.resume and directory.status() == "complete":
+        if self.resume and directory.status() == "complete":
             self.say(f"{directory.folder}: the run is complete already; nothing to do.")
             return cli.OK
         directory.write_result("running", {})
@@ -115,7 +116,7 @@ class _Training:
             f"{self.config.model.name}: {parameters:,} parameters, seeds {', '.join(map(str, seeds))}, "
             f"{len(devices)} x {devices[0]}, buckets {' '.join(f'{p}+{h}' for p, h in program.buckets.boxes)}"
         )
-        if cli.FLAGS.resume and trainer.resume():
+        if self.resume and trainer.resume():
             self.say(f"resumed in epoch {trainer.epoch} after {trainer.done} batches")
         self.directory.keep_metrics(trainer.epoch - 1)
         self._catch_signals()
@@ -193,4 +194,4 @@ def _summary(split, scores):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE))
+    sys.exit(cli.run(main, USAGE, define))

@@ -39,8 +39,10 @@ def all_examples(splits):
 
 def pairs_of(linker, example):
     """Concept pairs of an example as sets of one or two ids."""
-    sides = [{mention.concept for mention in linker.link(tokens)}
-             for tokens in (example.premise_tokens, example.hypothesis_tokens)]
+    sides = [
+        {mention.concept for mention in linker.link(tokens)}
+        for tokens in (example.premise_tokens, example.hypothesis_tokens)
+    ]
     return {frozenset((one, other)) for one in sides[0] for other in sides[1]}
 
 
@@ -50,20 +52,34 @@ def relations(linker, splits):
 
     A pair is related where one concept is the other or above it.
     """
-    found = {name: [(example, pairs_of(linker, example)) for example in split.examples if example.tags]
-             for name, split in splits.items()}
+    found = {
+        name: [(example, pairs_of(linker, example)) for example in split.examples if example.tags]
+        for name, split in splits.items()
+    }
     pairs = sorted({tuple(sorted(pair)) for rows in found.values() for _, row in rows for pair in row})
     index = np.array([[linker.ontology.index(pair[0]), linker.ontology.index(pair[-1])] for pair in pairs])
     lengths = shortest_paths(linker.ontology, index, direction="either").tolist()
     steps = {frozenset(pair): length for pair, length in zip(pairs, lengths, strict=True)}
-    return {name: [(example, [(pair, steps[pair]) for pair in row if steps[pair] >= 0]) for example, row in rows]
-            for name, rows in found.items()}
+    return {
+        name: [(example, [(pair, steps[pair]) for pair in row if steps[pair] >= 0]) for example, row in rows]
+        for name, rows in found.items()
+    }
 
 
 def test_the_same_rows_everywhere(linker, splits):
     def digest(corpus):
-        rows = [[example.uid, example.label, example.premise, example.hypothesis, *example.premise_tokens,
-                 *example.hypothesis_tokens, *example.tags] for example in all_examples(corpus)]
+        rows = [
+            [
+                example.uid,
+                example.label,
+                example.premise,
+                example.hypothesis,
+                *example.premise_tokens,
+                *example.hypothesis_tokens,
+                *example.tags,
+            ]
+            for example in all_examples(corpus)
+        ]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     assert digest(splits) == GOLDEN
@@ -158,8 +174,9 @@ def test_related_names_share_no_word_and_stand_early(linker, relations):
 
 
 def test_relations_of_dev_and_test_are_new(linker, splits, relations):
-    shown = {name: set().union(*(pairs_of(linker, example) for example in split.examples))
-             for name, split in splits.items()}
+    shown = {
+        name: set().union(*(pairs_of(linker, example) for example in split.examples)) for name, split in splits.items()
+    }
     new = {name: {concepts for _, ((concepts, _),) in rows} for name, rows in relations.items()}
     assert not new["dev"] & shown["train"]
     assert not new["test"] & (shown["train"] | shown["dev"])
@@ -197,8 +214,14 @@ def test_a_relation_is_decided_by_status_and_polarity(linker):
     """Each label follows from the frame of the related statement and that of the hypothesis, found in their tables."""
     draw, wrong = Draw(5), 0
     corpus = demo._Corpus(linker)
-    expected = {("affirmed", "+"): "entailment", ("affirmed", "-"): "contradiction", ("denied", "+"): "contradiction",
-                ("denied", "-"): "entailment", ("other", "+"): "neutral", ("other", "-"): "neutral"}
+    expected = {
+        ("affirmed", "+"): "entailment",
+        ("affirmed", "-"): "contradiction",
+        ("denied", "+"): "contradiction",
+        ("denied", "-"): "entailment",
+        ("other", "+"): "neutral",
+        ("other", "-"): "neutral",
+    }
     seen = Counter()
     for _ in range(200):
         plan = demo._plan(draw)
@@ -224,8 +247,12 @@ def frame_of(table, text, **slots):
     for slot, name in slots.items():
         unslotted = unslotted.replace(name, "{" + slot + "}")
     words = ["{year}" if word.startswith("[**") else word for word in unslotted.replace("[**", " [**").split()]
-    (key,) = {key for key, frames in table.items() for frame in frames
-              if frame.replace("[**{year}**]", "{year}").split() == words}
+    (key,) = {
+        key
+        for key, frames in table.items()
+        for frame in frames
+        if frame.replace("[**{year}**]", "{year}").split() == words
+    }
     return key
 
 

@@ -118,7 +118,9 @@ def test_wrong_probabilities_are_refused(rows):
 
 def test_mean_sd():
     assert metrics.mean_sd([0.70, 0.72, 0.74]) == {
-        "mean": pytest.approx(0.72), "sd": pytest.approx(0.02), "per_seed": [0.70, 0.72, 0.74],
+        "mean": pytest.approx(0.72),
+        "sd": pytest.approx(0.02),
+        "per_seed": [0.70, 0.72, 0.74],
     }
     assert metrics.mean_sd(np.array([0.5])) == {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
     with pytest.raises(ValueError, match="no values"):

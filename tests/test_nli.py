@@ -45,8 +45,13 @@ def test_reads_pairs_and_counts(tmp_path):
     split = read_nli_jsonl(path, split="dev")
     first, second, third = split.examples
     assert first == NLIExample(
-        "a", "Pt is ill .", "Pt is not well .", "entailment",
-        ("Pt", "is", "ill", "."), ("Pt", "is", "not", "well", "."), group="c7",
+        "a",
+        "Pt is ill .",
+        "Pt is not well .",
+        "entailment",
+        ("Pt", "is", "ill", "."),
+        ("Pt", "is", "not", "well", "."),
+        group="c7",
     )
     assert (second.uid, second.premise_tokens, second.group) == ("c", ("BP", "(", "high", ")"), "31")
     # One parse is missing: both sides are tokenised alike, and the hash of the premise stands for the group.

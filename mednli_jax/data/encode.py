@@ -203,7 +203,7 @@ class Cache:
             if stamp not in memo:
                 with open(path, "rb") as file:
                     memo[stamp] = hashlib.file_digest(file, "sha256").hexdigest()
-            result[path.name] = memo[stamp]
+            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
         if len(memo) != known:
             self._make()
             write_json(memo_path, memo)
@@ -229,11 +229,13 @@ class Cache:
             say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
             shutil.rmtree(folder)
         self._make()
+        built = build()
         temporary = self.folder / f".{folder.name}.{os.getpid()}.tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
-            _write(temporary, key, *build())
-            os.replace(temporary, folder)
+            _write(temporary, key, *built)
+            if not folder.is_dir():  # another process may have prepared the same meanwhile
+                os.replace(temporary, folder)
         except OSError as error:
             raise UserError(
                 f"E-RUN-005 {folder}: cannot be written ({error.strerror}). Fix: free space, or set "

@@ -59,9 +59,7 @@ class Devices:
         """Raises if devices hold different values: pmap with out_axes=None would hand back one of them in silence."""
         if self.count == 1:
             return
-        copies = [
-            jax.tree.map(lambda leaf, i=i: leaf.addressable_shards[i].data, tree) for i in range(self.count)
-        ]
+        copies = [jax.tree.map(lambda leaf, i=i: leaf.addressable_shards[i].data, tree) for i in range(self.count)]
         if len({int(_digest(copy)) for copy in copies}) != 1:
             raise RuntimeError(
                 "the devices' copies of the parameters drifted apart; results would depend on the device"

@@ -1,0 +1,242 @@
+"""The doors as a user meets them: train, evaluate, predict, prepare on a few made-up MedNLI files; and bad input."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LABELS = ("entailment", "neutral", "contradiction")
+SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+CONDITIONS = ("asthma", "gout", "pneumonia", "anemia", "stroke", "sepsis")
+SMALL = (
+    "--config.model.hidden_size=4",
+    "--config.vectors.dim=8",
+    "--config.train.batch_size=16",
+    "--config.train.epochs=2",
+    "--config.train.max_buckets=1",
+    "--config.seeds=0,1",
+)
+SECRET = "zyzzyva"  # stands in every sentence, must stand in no output
+
+
+def door(name, *arguments, cwd, stdin="", **environment):
+    command = [sys.executable, "-m", f"mednli_jax.{name}", *arguments]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
+    )
+
+
+def write_corpus(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
+    """Made-up MedNLI files in the official layout; the verb decides the label."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in sizes:
+        lines = []
+        for i in range(size):
+            label, condition = LABELS[i % 3], CONDITIONS[i % len(CONDITIONS)]
+            premise, hypothesis = f"{SECRET} {condition} in {split} {i // 3} .", f"patient {SIGNS[label]} {condition}"
+            lines.append(
+                json.dumps({
+                    "pairID": f"{split}-{i}", "gold_label": label, "sentence1": premise, "sentence2": hypothesis,
+                    "sentence1_binary_parse": " ".join(f"( {t}" for t in premise.split()),
+                    "sentence2_binary_parse": " ".join(f"( {t}" for t in hypothesis.split()),
+                })
+            )  # fmt: skip
+        (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with data, a cache, and one finished run of two seeds in run/."""
+    home = tmp_path_factory.mktemp("home")
+    write_corpus(home / "data" / "mednli")
+    done = train(home, "--workdir=run")
+    assert done.returncode == 0, done.stderr
+    home.joinpath("train.out").write_text(done.stdout)
+    home.joinpath("train.err").write_text(done.stderr)
+    return home
+
+
+def train(home, *arguments, config="infersent_kd.py:mednli"):
+    random = "--config.vectors.path="
+    return door("train", f"--config={ROOT / 'configs' / config}", random, *SMALL, *arguments, cwd=home, **places(home))
+
+
+def places(home):
+    return {
+        "MEDNLI_JAX_DATA": str(home / "data"),
+        "MEDNLI_JAX_CACHE": str(home / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    }
+
+
+def test_train_leaves_a_result(home):
+    assert home.joinpath("train.out").read_text().strip() == "run/result.json"
+    result = json.loads((home / "run" / "result.json").read_text())
+    expected = {
+        "status": "complete",
+        "corpus": "mednli",
+        "task": "nli",
+        "model": "infersent",
+        "seeds": [0, 1],
+        "epochs": 2,
+    }
+    assert {key: result[key] for key in expected} == expected
+    for split, size in (("dev", 18), ("test", 17)):
+        accuracy = result[split]["accuracy"]
+        assert len(accuracy["per_seed"]) == 2
+        assert accuracy["mean"] == pytest.approx(sum(accuracy["per_seed"]) / 2)
+        assert 0 <= accuracy["sd"] <= 1
+        assert sum(map(sum, result[split]["confusion"])) == 2 * size  # every pair scored, over both seeds
+    assert result["train_examples_per_second"] > 0
+    assert result["seconds"] > 0
+    metrics = [json.loads(line) for line in (home / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in metrics] == [1, 2]
+    data = json.loads((home / "run" / "data.json").read_text())
+    assert data["splits"]["train"]["rows"] == 48
+    assert len(data["splits"]["test"]["sha256"]) == 64
+    assert json.loads((home / "run" / "env.json").read_text())["versions"]["jax"]
+
+
+def test_nothing_is_readable_by_others_and_no_text_leaves_private(home):
+    for folder in (home / "run", home / "cache"):
+        for path in (folder, *folder.rglob("*")):
+            assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
+    shown = [home / "train.out", home / "train.err"]
+    for path in [*shown, *(p for p in (home / "run").rglob("*") if p.is_file() and "private" not in p.parts)]:
+        assert SECRET.encode() not in path.read_bytes(), path
+    assert SECRET in (home / "run" / "private" / "vocabulary.json").read_text()
+
+
+def test_evaluate_repeats_the_scores_of_training(home):
+    result = json.loads((home / "run" / "result.json").read_text())
+    done = door("evaluate", "--run=run", "--split=test", "--json", cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert scores["accuracy"] == result["test"]["accuracy"]
+    assert scores["confusion"] == result["test"]["confusion"]
+    assert scores["loss"]["mean"] == pytest.approx(result["test"]["loss"]["mean"], rel=1e-5)
+    done = door("evaluate", "--run=run", "--split=dev", cwd=home, **places(home))
+    assert f"accuracy {result['dev']['accuracy']['mean']:.4f}" in done.stdout
+
+
+def test_predict_needs_neither_corpus_nor_order_nor_company(home):
+    """The same pair has the same probabilities alone, and in any order; JSON and TAB lines mean the same."""
+    lines = [f"{SECRET} asthma .\tpatient has asthma", "no gout today\tpatient lacks gout", "w1 w2\tw3"]
+    elsewhere = {**places(home), "MEDNLI_JAX_DATA": "/nonexistent", "MEDNLI_JAX_CACHE": str(home / "cache2")}
+    done = door("predict", "--run=run", cwd=home, stdin="\n".join(lines) + "\n", **elsewhere)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0] == ["label", *LABELS]
+    assert len(rows) == 4
+    for row in rows[1:]:
+        probabilities = dict(zip(LABELS, map(float, row[1:]), strict=True))
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+        assert row[0] == max(probabilities, key=probabilities.__getitem__)
+    assert "3 pairs; words without a vector: 4 in premises, 1 in hypotheses" in done.stderr  # no today w1 w2; w3
+    assert SECRET not in done.stdout + done.stderr
+    premise, hypothesis = lines[1].split("\t")
+    alone = json.dumps({"sentence1": premise, "sentence2": hypothesis}) + "\n"
+    done = door("predict", "--run=run", cwd=home, stdin=alone, **elsewhere)
+    again = list(map(float, done.stdout.splitlines()[1].split("\t")[1:]))
+    assert again == pytest.approx(list(map(float, rows[2][1:])), abs=2e-6)
+
+
+def test_python_call(home, monkeypatch):
+    from mednli_jax import evaluate, predict, prepare, train  # noqa: F401 - side by side in one process
+
+    for name, value in places(home).items():
+        monkeypatch.setenv(name, value)
+    run = evaluate.load_run(home / "run")
+    rows = run.predict([("asthma", "patient has asthma"), ("gout", "patient lacks gout")])
+    assert [set(row) for row in rows] == [set(LABELS)] * 2
+    assert run.predict([]) == []
+    assert run.result["status"] == "complete"
+
+
+def test_prepare_is_a_hit_after_train_and_notices_a_changed_file(home, tmp_path):
+    arguments = (f"--config={ROOT / 'configs' / 'infersent_kd.py'}:mednli", "--config.vectors.path=", *SMALL)
+    done = door("prepare", *arguments, cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("found in 0.")
+    assert "train: 48 pairs" in done.stdout
+    assert "tokens from: binary parse 48" in done.stdout
+    write_corpus(tmp_path / "mednli", (("train", 45), ("dev", 18), ("test", 17)))
+    done = door("prepare", *arguments, cwd=home, **{**places(home), "MEDNLI_JAX_DATA": str(tmp_path)})
+    assert done.stdout.startswith("prepared in")
+    assert "train: 45 pairs" in done.stdout
+
+
+def test_a_second_run_never_overwrites_the_first(home):
+    before = (home / "run" / "result.json").read_bytes()
+    done = train(home, "--workdir=run")
+    assert done.returncode == 2
+    assert all(word in done.stderr for word in ("--resume", "--force", "--workdir"))
+    done = train(home, "--workdir=run", "--resume")
+    assert done.returncode == 0
+    assert "complete already" in done.stderr
+    done = train(home, "--workdir=run", "--resume", "--config.train.learning_rate=0.5")
+    assert done.returncode == 2
+    assert "train.learning_rate" in done.stderr
+    assert (home / "run" / "result.json").read_bytes() == before
+
+
+CONFIG = f"--config={ROOT / 'configs' / 'esim_kd.py'}"
+BAD = {
+    "typo in a flag": (("train", "--workdr=x"), "workdir"),
+    "no config": (("train",), "--config is missing"),
+    "no such config": (("train", "--config=configs/esimm.py"), "no such config file"),
+    "unknown variant": (("train", f"{CONFIG}:mednly"), "Did you mean 'mednli'"),
+    "typo in a field": (("train", CONFIG, "--config.train.epoch=3"), "epochs"),
+    "wrong type": (("train", CONFIG, "--config.train.epochs=many"), "train.epochs"),
+    "limit of 0": (("train", CONFIG, "--config.data.limit=0"), "data.limit is 0"),
+    "seeds twice": (("train", CONFIG, "--config.seeds=1,1"), "distinct"),
+    "seeds of another type": (("train", CONFIG, "--config.seeds=a"), "config.seeds"),
+    "no epochs": (("train", CONFIG, "--config.train.epochs=0"), "train.epochs is 0"),
+    "unknown knowledge": (("train", CONFIG, "--config.model.knowledge=bais"), "unknown value 'bais'"),
+    "unknown ontology": (("train", CONFIG, "--config.knowledge.ontology=mehs"), "Did you mean 'mesh'"),
+    "no data folder": (("train", f"{CONFIG}:mednli"), "MEDNLI_JAX_DATA"),
+    "empty data folder": (("train", f"{CONFIG}:mednli", "--config.data.dir=."), "mli_train_v1.jsonl"),
+    "no vectors": (("train", CONFIG, "--config.vectors.path=none.txt"), "none.txt"),
+    "extra argument": (("train", CONFIG, "more"), "unexpected argument 'more'"),
+    "no run": (("evaluate", "--run=nowhere"), "not a run directory"),
+    "run missing": (("predict",), "--run is missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(case, tmp_path):
+    arguments, expected = BAD[case]
+    done = door(*arguments, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    assert done.returncode == 2, done.stderr
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) <= 3  # empty data folder: one line for each missing file
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("stdin", "expected"),
+    [
+        (b"only one sentence\n", "stdin:1"),
+        (b"a\tb\n\xff\xfe\tx\n", "stdin:2"),
+        (b'{"premise": "a"}\n', "stdin:1"),
+        (b'{"premise": 3, "hypothesis": "b"}\n', "stdin:1"),
+        (b"a\tb\tc\n", "stdin:1"),
+    ],
+)
+def test_bad_pairs_are_named_by_line(stdin, expected):
+    import io
+
+    from mednli_jax.errors import UserError
+    from mednli_jax.predict import read_pairs
+
+    with pytest.raises(UserError, match=expected):
+        read_pairs(io.BytesIO(stdin))
+    assert read_pairs(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n')) == [("a", "b"), ("c", "d")]

@@ -1,0 +1,478 @@
+"""Examples become the arrays they should, and a prepared folder is used only if it is what was written."""
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mednli_jax.data.encode import SIDES, Cache, Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.text import PAD, UNK, Vocab
+
+ENCODING = Encoding(
+    lowercase=True,
+    max_length=10,
+    hypothesis_only=False,
+    vectors_path=None,
+    vectors_dim=4,
+    vectors_seed=0,
+    direction="either",
+    max_path=0,
+    max_links=8,
+)
+
+# systolic heart failure is-a heart failure is-a heart disease; asthma stands alone.
+NAMES = ("heart disease", "heart failure", "systolic heart failure", "asthma")
+HEART = Ontology(
+    "heart",
+    "1",
+    ("C0", "C1", "C2", "C3"),
+    NAMES,
+    tuple((name, index) for index, name in enumerate(NAMES)),
+    is_a_matrix([(1, 0), (2, 1)], 4),
+    "0" * 64,
+)
+
+
+def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
+    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()), tags=tags)
+
+
+SPLITS = {
+    "train": Split(
+        "train",
+        (
+            pair("Known Asthma .", "She wheezes .", "entailment", "t0"),
+            pair("qqq systolic heart failure", "has heart disease", "entailment", "t1", ("rare",)),
+            pair("Chest pain", "No pain", "contradiction", "t2"),
+        ),
+    ),
+    "dev": Split("dev", (pair("Asthma", "asthma since childhood", "neutral", "d0"),)),
+    "test": Split("test", (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x")))),
+}
+
+
+def words_of(numbers, vocab):
+    return [vocab.words[number] for number in numbers]
+
+
+# ---- sentences ----
+
+
+def test_tokens_become_numbers_and_back():
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, None, ENCODING)
+    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma", ".", "<pad>"]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart", "disease"]
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    for side in SIDES:
+        beyond = np.arange(arrays[side].shape[1]) >= arrays[f"{side}_length"][:, None]
+        assert ((arrays[side] == PAD) == beyond).all()
+    labels = [LABELS[number] if number >= 0 else "" for number in arrays["label"]]
+    assert labels == [e.label for split in SPLITS.values() for e in split.examples]
+    assert len(vectors) == len(vocab)
+    assert {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()} == {
+        "train": (0, 3),
+        "dev": (3, 1),
+        "test": (4, 2),
+    }
+
+
+def test_case_is_kept_unless_lowered():
+    def premise(lowercase):
+        arrays, vocab, _, _ = encode_corpus(SPLITS, None, replace(ENCODING, lowercase=lowercase))
+        return words_of(arrays["premise"][0][:2], vocab), words_of(arrays["hypothesis"][3][:1], vocab)
+
+    assert premise(True) == (["known", "asthma"], ["asthma"])
+    assert premise(False) == (["Known", "Asthma"], ["asthma"])
+
+
+def test_truncation_keeps_the_head_and_is_counted():
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, replace(ENCODING, max_length=2))
+    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma"]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart"]
+    assert max(arrays["premise_length"].max(), arrays["hypothesis_length"].max()) == 2
+    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
+    assert "disease" not in vocab
+
+
+@pytest.fixture
+def few_vectors(tmp_path):
+    """A vectors file that lacks most words, "qqq" and "systolic" among them."""
+    known = {"heart": 1.0, "failure": 2.0, "disease": 3.0, "asthma": 4.0, "has": 5.0}
+    path = tmp_path / "few.txt"
+    path.write_text("".join(f"{word} {value} 0 0 1\n" for word, value in known.items()))
+    return path
+
+
+def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, HEART, replace(ENCODING, vectors_path=few_vectors))
+    assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]  # as without a vectors file: nothing is deleted
+    assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
+    assert not vectors[PAD].any()
+    assert vectors[UNK].any()
+    assert facts["unknown_tokens"] == {side: int((arrays[side] == UNK).sum()) for side in SIDES}
+    assert facts["vocabulary"]["with_vector"] == len(vocab) - 2 == 5
+    # The concept of row 1 stands at tokens 1 to 3, with or without vectors for its words.
+    links = links_of(arrays, 1)
+    assert {premise for premise, _, _ in links} == {1, 2, 3}
+
+
+def test_new_sentences_are_encoded_as_the_corpus_was():
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
+    again = encode_sentences(SPLITS["train"].examples, vocab, ENCODING, width={"premise": 6, "hypothesis": 5})
+    assert (again["premise"].shape, again["hypothesis"].shape) == ((3, 6), (3, 5))
+    for side in SIDES:
+        width = arrays[side].shape[1]
+        np.testing.assert_array_equal(again[side][:, :width], arrays[side][:3])
+        assert not again[side][:, width:].any()
+        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
+    unknown = encode_sentences([pair("Known unheard .", "<pad>")], vocab, ENCODING)
+    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
+    assert unknown["hypothesis"].tolist() == [[UNK]]  # text cannot spell padding
+
+
+def test_hypothesis_only_leaves_premises_empty():
+    arrays, vocab, _, facts = encode_corpus(SPLITS, HEART, replace(ENCODING, hypothesis_only=True))
+    assert not arrays["premise_length"].any()
+    assert (arrays["premise"] == PAD).all()
+    assert arrays["premise"].shape[1] >= 1
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    assert "qqq" not in vocab  # nor do words of premises reach the vocabulary
+    assert (arrays["link_distance"] == -1).all()
+    assert facts["knowledge"]["links"] == 0
+
+
+# ---- links ----
+
+
+def links_of(arrays, row):
+    filled = arrays["link_distance"][row] >= 0
+    fields = (arrays[name][row][filled].tolist() for name in ("link_premise", "link_hypothesis", "link_distance"))
+    return sorted(zip(*fields, strict=True))
+
+
+def test_links_by_hand():
+    examples = [
+        pair("Admitted with Systolic Heart Failure and asthma", "Has heart disease , no asthma"),
+        pair("nothing to link", "asthma"),
+        pair("heart failure", "heart failure"),
+    ]
+    arrays, facts = encode_links(examples, HEART, replace(ENCODING, max_links=16))
+    # Two steps up from systolic heart failure (tokens 2-4) to heart disease (tokens 1-2); asthma (6) is asthma (5).
+    expected = [(i, j, 2) for i in (2, 3, 4) for j in (1, 2)] + [(6, 5, 0)]
+    assert links_of(arrays, 0) == sorted(expected)
+    assert links_of(arrays, 1) == []
+    assert links_of(arrays, 2) == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
+    assert arrays["link_distance"].shape[1] == 7  # no wider than the fullest pair
+    assert (facts["longest_path"], facts["links"], facts["pairs_with_links"]) == (2, 11, 2)
+    assert facts["links_per_length"] == {"0": 5, "2": 6}
+    assert facts["dropped_links"] == 0
+
+
+def test_links_are_aligned_with_the_tokens():
+    """Whatever is linked, the tokens there spell the concept: also with lower case and after words without vectors."""
+    arrays, vocab, _, _ = encode_corpus(SPLITS, HEART, ENCODING)
+    named = {}
+    for row in range(len(arrays["label"])):
+        for i, j, distance in links_of(arrays, row):
+            assert i < arrays["premise_length"][row]
+            assert j < arrays["hypothesis_length"][row]
+            words = (words_of(arrays["premise"][row], vocab)[i], words_of(arrays["hypothesis"][row], vocab)[j])
+            named.setdefault((row, distance), set()).add(words)
+    heart = {(a, b) for a in ("systolic", "heart", "failure") for b in ("heart", "disease")}
+    assert named == {(1, 2): heart, (3, 0): {("asthma", "asthma")}}
+
+
+def test_a_name_cut_by_truncation_is_not_linked():
+    arrays, _ = encode_links([pair("a b heart failure", "heart disease")], HEART, replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == []
+    whole, _ = encode_links([pair("a b heart failure", "heart disease")], HEART, ENCODING)
+    assert links_of(whole, 0) == [(2, 0, 1), (2, 1, 1), (3, 0, 1), (3, 1, 1)]
+
+
+def test_too_many_links_keep_the_shortest_and_count_the_rest():
+    example = pair("heart failure asthma", "asthma heart disease")
+    arrays, facts = encode_links([example], HEART, replace(ENCODING, max_links=2))
+    assert links_of(arrays, 0) == [(0, 1, 1), (2, 0, 0)]
+    assert facts["dropped_links"] == 3
+
+
+# ---- the prepared folder ----
+
+
+class Builder:
+    """Builds the corpus above and counts how often."""
+
+    def __init__(self, splits=SPLITS, encoding=ENCODING):
+        self.splits, self.encoding, self.calls = splits, encoding, 0
+
+    def __call__(self):
+        self.calls += 1
+        return self.splits, *encode_corpus(self.splits, HEART, self.encoding)
+
+
+KEY = {"corpus": "made-up", "max_length": 10}
+
+
+def same(a, b):
+    assert a.arrays.keys() == b.arrays.keys()
+    for name in a.arrays:
+        np.testing.assert_array_equal(a.arrays[name], b.arrays[name])
+    np.testing.assert_array_equal(a.vectors, b.vectors)
+    assert a.manifest == b.manifest
+    return True
+
+
+def test_second_call_is_a_hit_and_builds_nothing(tmp_path):
+    build, cache = Builder(), Cache(tmp_path)
+    first, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 1)
+    second, hit = Cache(tmp_path).get("c", dict(reversed(KEY.items())), build)
+    assert (hit, build.calls) == (True, 1)
+    assert same(first, second)
+    arrays, _, vectors, _ = encode_corpus(SPLITS, HEART, ENCODING)
+    assert "link_distance" in arrays
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(second.arrays[name], array)
+        assert second.arrays[name].dtype == array.dtype
+    np.testing.assert_array_equal(second.vectors, vectors)
+    assert second.longest_path == 2
+
+
+def test_another_key_builds_anew_beside_the_old(tmp_path):
+    build, cache = Builder(), Cache(tmp_path)
+    old, _ = cache.get("c", KEY, build)
+    short = Builder(encoding=replace(ENCODING, max_length=2))
+    new, hit = cache.get("c", {**KEY, "max_length": 2}, short)
+    assert (hit, short.calls) == (False, 1)
+    assert new.folder != old.folder
+    assert new.arrays["premise"].shape[1] == 2
+    again, hit = cache.get("c", KEY, build)
+    assert hit
+    assert again.arrays["premise"].shape[1] == 4
+
+
+def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
+    """The names sort dev, test, train; the rows do not."""
+    prepared, _ = Cache(tmp_path).get("c", KEY, Builder())
+    assert list(prepared.splits) == ["train", "dev", "test"]
+    vocab = Vocab.load(prepared.folder / "vocabulary.json")
+    for name, split in SPLITS.items():
+        rows = prepared.splits[name]
+        assert (rows.name, len(rows)) == (name, len(split))
+        assert rows.uids == tuple(e.uid for e in split.examples)
+        assert rows.tags == tuple(e.tags for e in split.examples)
+        assert [LABELS[n] if n >= 0 else "" for n in rows.label] == [e.label for e in split.examples]
+        for place, example in enumerate(split.examples):
+            for side, length in zip(SIDES, rows.length, strict=True):
+                tokens = getattr(example, f"{side}_tokens")
+                assert length[place] == len(tokens)
+                numbers = prepared.arrays[side][rows.first + place][: len(tokens)]
+                assert words_of(numbers, vocab) == [token.lower() for token in tokens]
+
+
+def put(path, data):
+    """A new file in place of the old: arrays read before stay mapped to what they were."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    put(path, data)
+
+
+def test_a_flipped_bit_in_any_file_is_noticed(tmp_path, capsys):
+    build, cache = Builder(), Cache(tmp_path)
+    first, _ = cache.get("c", KEY, build)
+    names = sorted(path.name for path in first.folder.iterdir())
+    assert {"manifest.json", "rows.json", "vocabulary.json", "vectors.npy", "premise.npy"} <= set(names)
+    size = (first.folder / "manifest.json").stat().st_size
+    places = [(name, (first.folder / name).stat().st_size // 2) for name in names]
+    places += [("label.npy", -1), ("vectors.npy", -1)]  # the middle of a short array is its header
+    places += [("manifest.json", int(at)) for at in np.linspace(0, size - 1, 7)]
+    for calls, (name, at) in enumerate(places, start=2):
+        flip(first.folder / name, at)
+        again, hit = cache.get("c", KEY, build)
+        assert (hit, build.calls) == (False, calls), name
+        assert same(first, again)
+        assert "E-PREP-001" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "label.npy", "rows.json"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
+def test_a_missing_or_cut_file_is_noticed(tmp_path, name, damage):
+    build, cache = Builder(), Cache(tmp_path)
+    first, _ = cache.get("c", KEY, build)
+    path = first.folder / name
+    if damage == "missing":
+        path.unlink()
+    else:
+        put(path, b"" if damage == "empty" else path.read_bytes()[:-2])
+    again, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 2)
+    assert same(first, again)
+
+
+class Trap:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_a_planted_pickle_is_refused_not_run(tmp_path):
+    """Even where the manifest vouches for it: arrays of objects are code."""
+    build, cache = Builder(), Cache(tmp_path)
+    first, _ = cache.get("c", KEY, build)
+    planted, sprung = first.folder / "label.npy", tmp_path / "sprung"
+    array = np.empty(6, object)
+    array[:] = [Trap(sprung)] * 6
+    planted.unlink()
+    np.save(planted, array, allow_pickle=True)
+    assert b"mkdir" in planted.read_bytes()
+    manifest = json.loads((first.folder / "manifest.json").read_text())
+    manifest["files"]["label.npy"] = hashlib.sha256(planted.read_bytes()).hexdigest()
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    manifest["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    (first.folder / "manifest.json").write_text(json.dumps(manifest))
+    again, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 2)
+    assert not sprung.exists()
+    assert again.arrays["label"].dtype == np.int32
+
+
+def test_another_corpus_under_the_same_folder_is_not_taken(tmp_path):
+    """The folder's name is a short hash: what counts is the key in the manifest."""
+    cache = Cache(tmp_path)
+    first, _ = cache.get("c", KEY, Builder())
+    other = {**KEY, "max_length": 2}
+    short, _ = cache.get("c", other, Builder(encoding=replace(ENCODING, max_length=2)))
+    for path in short.folder.iterdir():
+        path.replace(first.folder / path.name)
+    build = Builder()
+    again, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 1)
+    assert again.arrays["premise"].shape[1] == 4
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path):
+    cache = Cache(tmp_path)
+
+    def fail():
+        raise UserError("E-DATA-017 bad row")
+
+    def half():  # fails after the arrays are on disk
+        splits, arrays, _, vectors, facts = Builder()()
+        return splits, arrays, None, vectors, facts
+
+    for build, error in ((fail, UserError), (half, AttributeError)):
+        with pytest.raises(error):
+            cache.get("c", KEY, build)
+        assert list(cache.folder.iterdir()) == []
+    build = Builder()
+    assert cache.get("c", KEY, build)[1] is False
+    assert build.calls == 1
+
+
+def test_a_source_that_cannot_be_read_is_not_blamed_on_the_cache(tmp_path):
+    def fail():
+        raise PermissionError(13, "Permission denied", "corpus.jsonl")
+
+    with pytest.raises(PermissionError):
+        Cache(tmp_path).get("c", KEY, fail)
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    cache = Cache(tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mednli_jax.data.encode.os.replace", full)
+    with pytest.raises(UserError, match=r"E-RUN-005 .*No space left on device"):
+        cache.get("c", KEY, Builder())
+    assert list(cache.folder.iterdir()) == []
+
+
+def test_two_processes_may_prepare_the_same_corpus(tmp_path):
+    """The other one finishes first: its folder is as good as ours."""
+    cache = Cache(tmp_path)
+
+    def slow():
+        cache.get("c", KEY, Builder())
+        return Builder()()
+
+    prepared, hit = cache.get("c", KEY, slow)
+    assert not hit
+    assert prepared.splits["dev"].uids == ("d0",)
+    assert [path.name for path in cache.folder.iterdir()] == [prepared.folder.name]
+
+
+def test_prepared_data_is_for_its_owner_alone(tmp_path):
+    old = os.umask(0o022)
+    try:
+        cache = Cache(tmp_path / "cache")
+        source = tmp_path / "source.txt"
+        source.write_text("a")
+        cache.digests([source])
+        prepared, _ = cache.get("c", KEY, Builder())
+    finally:
+        os.umask(old)
+    for folder in (cache.folder, prepared.folder):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [path for path in cache.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+# ---- digests of the sources ----
+
+
+def test_digests_are_of_the_content_and_remembered(tmp_path):
+    source = tmp_path / "a.txt"
+    source.write_text("first")
+    digests = Cache(tmp_path).digests([source])
+    assert digests == {"a.txt": hashlib.sha256(b"first").hexdigest()}
+    assert Cache(tmp_path).digests([source]) == digests
+    memo = tmp_path / "prepared" / "sources.json"
+    assert list(json.loads(memo.read_text()).values()) == list(digests.values())
+    memo.write_text("{ damaged")
+    assert Cache(tmp_path).digests([source]) == digests
+
+
+def test_a_changed_source_changes_its_digest(tmp_path):
+    """Same name and size; only the content and the time of the change differ."""
+    source, cache = tmp_path / "a.txt", Cache(tmp_path)
+    source.write_text("first")
+    before, status = cache.digests([source]), source.stat()
+    source.write_text("other")
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert source.stat().st_size == status.st_size
+    assert cache.digests([source]) == {"a.txt": hashlib.sha256(b"other").hexdigest()} != before
+
+
+def test_files_of_the_same_name_all_count(tmp_path):
+    """Two packages have an __init__.py each; a change of either is a change."""
+    sources = [tmp_path / folder / "__init__.py" for folder in ("a", "b")]
+    for source in sources:
+        source.parent.mkdir()
+        source.write_text("same")
+    cache = Cache(tmp_path)
+    before = cache.digests(sources)
+    for source in sources:
+        source.write_text("changed")
+        assert cache.digests(sources) != before
+        source.write_text("same")
