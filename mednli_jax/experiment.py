@@ -9,6 +9,7 @@ from ml_collections import config_dict
 
 from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES, Rows
+from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.models import table
@@ -203,7 +204,7 @@ def keep_for_prediction(directory: RunDirectory, prepared) -> None:
 
 def use_compile_cache() -> Path:
     """Compiled programs are kept across runs, readable by their owner alone."""
-    folder = nli.cache_folder() / "compiled"
+    folder = cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

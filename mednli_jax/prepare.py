@@ -22,10 +22,10 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
-    from mednli_jax.tasks.nli import NLITask
+    from mednli_jax.data.prepared import prepare
 
     started = time.monotonic()
-    prepared, hit = NLITask().load(config)
+    prepared, hit = prepare(config)
     manifest = prepared.manifest
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
     for name, rows in prepared.splits.items():

@@ -132,10 +132,11 @@ class RunDirectory:
         another config, or where another process trains in it.
         """
         run = cls(folder)
-        found = (run.folder / "config.json").is_file()
+        # Other programs write a config.json, too; only a run has the lock beside it.
+        found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
         if run.folder.exists() and not run.folder.is_dir():
             raise UserError(f"E-RUN-006 {run.folder}: is a file. Fix: choose another --workdir.")
-        if run.folder.is_dir() and not found and any(p.name != "lock" for p in run.folder.iterdir()):
+        if run.folder.is_dir() and not found and run._holds_files():
             raise UserError(f"E-RUN-006 {run.folder}: holds other files. Fix: choose an empty --workdir.")
         if found and not (resume or force):
             raise UserError(
@@ -157,10 +158,15 @@ class RunDirectory:
             write_json(run.folder / "config.json", config)
         return run
 
+    def _holds_files(self):
+        """Whether there is anything but a lock and empty folders, which a start that failed leaves behind."""
+        paths = (path for path in self.folder.rglob("*") if path != self.folder / "lock")
+        return any(path.is_symlink() or not path.is_dir() for path in paths)
+
     def _check_config(self, config):
         old = _flat(read_json(self.folder / "config.json"))
         new = _flat(json.loads(json.dumps(config)))  # as it would be read back: tuples are lists
-        changed = sorted(key for key in old.keys() | new.keys() if old.get(key, "") != new.get(key, ""))
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
         if changed:
             raise UserError(
                 f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
@@ -213,10 +219,10 @@ class RunDirectory:
             file.write(json.dumps(row, allow_nan=False) + "\n")
 
     def keep_metrics(self, epochs: int) -> None:
-        """Drops the lines of epochs that a resumed run will train again."""
+        """Drops the lines of epochs that a resumed run will train again, and a last line that was cut short."""
         path = self.folder / "metrics.jsonl"
         lines = path.read_text().splitlines() if path.is_file() else []
-        kept = [line for line in lines if json.loads(line)["epoch"] <= epochs]
+        kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= epochs]
         write_atomic(path, "".join(line + "\n" for line in kept))
 
     def log(self, line: str) -> None:

@@ -1,0 +1,139 @@
+"""From a config's `data`, `vectors` and `knowledge` sections to a prepared corpus; strings and NumPy only."""
+
+import hashlib
+import os
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from mednli_jax.data import demo, encode, nli
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge import ontology as ontologies
+from mednli_jax.knowledge.load import load_ontology
+
+
+def prepare(config) -> tuple[encode.Prepared, bool]:
+    """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
+
+    Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
+    """
+    source = Source(config)
+    cache = encode.Cache(cache_folder())
+    return cache.get(source.name, source.key(cache), source.build)
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("MEDNLI_JAX_CACHE", "~/.cache/mednli_jax")).expanduser()
+
+
+def data_folder(config) -> Path | None:
+    """`config.data.dir`, else $MEDNLI_JAX_DATA, else None."""
+    folder = config.data.dir or os.environ.get("MEDNLI_JAX_DATA")
+    return Path(folder).expanduser() if folder else None
+
+
+class Source:
+    """What a config says about its corpus: where it comes from, how it is encoded, and the key of both."""
+
+    def __init__(self, config):
+        self.config, self.name = config, config.data.name
+        if self.name not in (*demo.SIZES, *nli.CORPORA):
+            known = ", ".join((*demo.SIZES, *nli.CORPORA))
+            raise UserError(f"config.data.name: unknown corpus '{self.name}'. Known: {known}.")
+        knowledge = config.knowledge
+        self.ontology_name = "" if config.model.knowledge == "none" else knowledge.ontology
+        path = config.vectors.path
+        self.encoding = encode.Encoding(
+            lowercase=config.data.lowercase,
+            max_length=config.data.max_length,
+            hypothesis_only=config.data.hypothesis_only,
+            vectors_path=Path(os.path.expandvars(path)).expanduser() if path else None,
+            vectors_dim=config.vectors.dim,
+            vectors_seed=config.vectors.seed,
+            direction=knowledge.direction,
+            max_path=knowledge.max_path,
+            max_links=knowledge.max_links,
+        )
+        for name, value in (
+            ("data.max_length", config.data.max_length),
+            ("knowledge.max_links", knowledge.max_links),
+            ("vectors.dim", config.vectors.dim),
+        ):
+            if value < 1:
+                raise UserError(f"config.{name} is {value}. Fix: give at least 1.")
+        if config.data.limit is not None and config.data.limit <= 0:
+            raise UserError(f"config.data.limit is {config.data.limit}. Fix: give at least 1, or leave it out for all.")
+
+    def key(self, cache: encode.Cache) -> dict:
+        """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
+        settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
+        data = self.config.data
+        key = {
+            "corpus": self.name,
+            "limit": data.limit or 0,
+            "genre": data.genre,
+            **settings,
+            "code": self._code(cache),
+            "sources": cache.digests(self._source_files()),
+        }
+        if self.ontology_name:
+            key |= {"ontology": self.ontology_name, "permute_seed": -1 if self._permute is None else self._permute}
+        return key
+
+    @property
+    def _permute(self):
+        return self.config.knowledge.permute_seed
+
+    def _code(self, cache):
+        package = Path(encode.__file__).parent.parent
+        files = [
+            package / "text.py",
+            *sorted((package / "data").glob("*.*")),
+            *sorted((package / "knowledge").glob("*.py")),
+            *sorted((package / "knowledge" / "resources").iterdir()),
+        ]
+        digests = cache.digests([path for path in files if path.is_file()])
+        return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
+
+    def _source_files(self):
+        files = []
+        if self.name in nli.CORPORA:
+            files += nli.find_files(self.name, nli.CORPORA[self.name], self._folder).values()
+        if self.encoding.vectors_path:
+            files.append(self.encoding.vectors_path)
+        if Path(self.ontology_name).is_file():
+            files.append(Path(self.ontology_name))
+        missing = [path for path in files if not path.is_file()]
+        if missing:
+            raise UserError(f"E-VEC-001 {missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+        return files
+
+    @property
+    def _folder(self):
+        folder = data_folder(self.config)
+        if folder is None:
+            raise UserError(
+                f"E-DATA-001 no data folder is set for corpus '{self.name}'. Fix: set $MEDNLI_JAX_DATA to the "
+                f"folder that holds {self.name}/, or give --config.data.dir=FOLDER."
+            )
+        return folder
+
+    @cached_property
+    def _loaded(self):
+        loaded = load_ontology(self.ontology_name, data_folder(self.config))
+        return loaded if self._permute is None else ontologies.permuted(loaded, self._permute)
+
+    def ontology(self):
+        return self._loaded
+
+    def build(self):
+        """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
+        if self.name in demo.SIZES:
+            splits = demo.load_demo(self.name)
+            if limit := self.config.data.limit:
+                train = splits["train"]
+                splits["train"] = replace(train, examples=train.examples[:limit])
+        else:
+            splits = nli.load_nli(self.name, self._folder, limit=self.config.data.limit, genre=self.config.data.genre)
+        ontology = self.ontology() if self.ontology_name else None
+        return (splits, *encode.encode_corpus(splits, ontology, self.encoding))

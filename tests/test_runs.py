@@ -1,0 +1,323 @@
+"""Files of a run get there whole, and no run is overwritten, mixed with another or trained twice by accident."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory, next_free, read_json, write_atomic, write_json
+
+CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
+WAYS_OUT = ("--resume", "--force", "another --workdir")
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def start(folder, config=CONFIG, **how):
+    """Makes or reopens a run and lets go of its lock, as a process that ends does."""
+    return RunDirectory.create(folder, config, **how).folder
+
+
+# ---- the atomic writer ----
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+@pytest.mark.parametrize("old", [b"old content", None])
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch, call, old):
+    path = tmp_path / "result.json"
+    if old is not None:
+        path.write_bytes(old)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"mednli_jax.runs.os.{call}", fail)
+    with pytest.raises(UserError, match=r"E-RUN-005 .*result.json.*No space left on device"):
+        write_atomic(path, "new content")
+    assert contents(tmp_path) == ({} if old is None else {"result.json": old})
+
+
+def test_the_new_content_is_complete_before_it_takes_the_name(tmp_path, monkeypatch):
+    """At the moment of the rename the file under the temporary name is whole and synced, the old one untouched."""
+    path, events = tmp_path / "a.json", []
+    path.write_text("old")
+    replace, fsync = os.replace, os.fsync
+
+    def watched_replace(source, target):
+        events.append(("replace", open(source).read(), path.read_text()))  # noqa: SIM115
+        replace(source, target)
+
+    monkeypatch.setattr("mednli_jax.runs.os.replace", watched_replace)
+    monkeypatch.setattr("mednli_jax.runs.os.fsync", lambda number: (events.append("fsync"), fsync(number)))
+    write_atomic(path, "new" * 10000)
+    assert events == ["fsync", ("replace", "new" * 10000, "old")]
+    assert path.read_text() == "new" * 10000
+
+
+def test_a_missing_folder_is_told_in_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"E-RUN-005 .*No such file or directory"):
+        write_atomic(tmp_path / "none" / "a.txt", "a")
+
+
+def test_written_files_are_private_whatever_they_were(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(0o644)
+    old = os.umask(0o022)
+    try:
+        write_atomic(path, "new")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_json_has_no_nan_and_damage_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"accuracy": [0.1, None]})
+    assert read_json(path) == {"accuracy": [0.1, None]}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"accuracy": float("nan")})
+    assert read_json(path) == {"accuracy": [0.1, None]}
+    path.write_text('{"accuracy": secret')
+    with pytest.raises(UserError, match=r"E-RUN-002 .*a.json") as caught:
+        read_json(path)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(UserError, match="E-RUN-001"):
+        read_json(tmp_path / "none.json")
+
+
+# ---- opening a run ----
+
+
+def test_a_new_run_is_private_and_keeps_its_config(tmp_path):
+    old = os.umask(0o022)
+    try:
+        folder = start(tmp_path / "runs" / "a")
+    finally:
+        os.umask(old)
+    assert read_json(folder / "config.json") == json.loads(json.dumps(CONFIG))
+    for path in (folder, folder / "private"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "config.json").stat().st_mode) == 0o600
+    assert RunDirectory.existing(folder).status() == "running"
+    assert RunDirectory.existing(folder).config["model"] == CONFIG["model"]
+
+
+def test_a_run_is_not_overwritten_by_accident(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    run.write_result("complete", {"accuracy": 0.7})
+    run.append_metrics({"epoch": 1})
+    del run
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match="E-RUN-003") as caught:
+        start(tmp_path / "a")
+    assert "complete" in str(caught.value)
+    for way in WAYS_OUT:
+        assert way in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_force_starts_over(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    run.write_result("complete", {"accuracy": 0.7})
+    run.append_metrics({"epoch": 1})
+    run.log("epoch 1")
+    (run.private / "vocabulary.json").write_text("[]")
+    (run.checkpoints / "1" / "deep").mkdir(parents=True)
+    (run.checkpoints / "1" / "deep" / "array").write_text("x")
+    (run.checkpoints / "1.manifest.json").write_text("{}")
+    del run
+    other = {**CONFIG, "seeds": (5,)}
+    start(tmp_path / "a", other, force=True)
+    left = contents(tmp_path / "a")
+    assert set(left) == {"config.json", "lock"}
+    assert json.loads(left["config.json"])["seeds"] == [5]
+
+
+def test_force_follows_no_link_out_of_the_run(tmp_path):
+    start(tmp_path / "a")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "thesis.tex").write_text("x")
+    (tmp_path / "a" / "checkpoints").mkdir()
+    (tmp_path / "a" / "checkpoints" / "link").symlink_to(tmp_path / "elsewhere")
+    start(tmp_path / "a", force=True)
+    assert (tmp_path / "elsewhere" / "thesis.tex").read_text() == "x"
+    assert not (tmp_path / "a" / "checkpoints" / "link").exists()
+
+
+@pytest.mark.parametrize("how", [{}, {"force": True}, {"resume": True}])
+@pytest.mark.parametrize("names", [["thesis.tex"], ["config.json", "weights.bin"], ["private/notes.txt"]])
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path, how, names):
+    """Other programs have a config.json, too."""
+    folder = tmp_path / "mine"
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("{}")
+    before = contents(folder)
+    with pytest.raises(UserError, match=r"E-RUN-006 .*mine.*--workdir"):
+        start(folder, **how)
+    assert contents(folder) == before
+
+
+def test_force_never_deletes_what_no_run_writes(tmp_path):
+    folder = start(tmp_path / "a")
+    (folder / "thesis.tex").write_text("x")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "one.png").write_text("x")
+    start(folder, force=True)
+    assert {"thesis.tex", "figures/one.png"} <= set(contents(folder))
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(UserError, match=r"E-RUN-006 .*is a file"):
+        start(tmp_path / "a", force=True)
+    with pytest.raises(UserError, match="E-RUN-005"):
+        start(tmp_path / "a" / "b")
+    assert (tmp_path / "a").read_text() == "x"
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    (tmp_path / "a").mkdir()
+    assert "config.json" in contents(start(tmp_path / "a"))
+
+
+def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
+    """The disk was full when the config was to be written; folders and lock are there already."""
+    with monkeypatch.context() as patch:
+        patch.setattr("mednli_jax.runs.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with pytest.raises(UserError, match="E-RUN-005"):
+            start(tmp_path / "a")
+    assert (tmp_path / "a" / "private").is_dir()
+    assert "config.json" in contents(start(tmp_path / "a"))
+
+
+def test_existing_wants_a_run(tmp_path):
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UserError, match=r"E-RUN-001 .*not a run directory"):
+            RunDirectory.existing(folder)
+
+
+# ---- resuming ----
+
+
+def test_resume_goes_on_with_the_same_config(tmp_path):
+    """JSON has no tuples: a config read back is still the config it was."""
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    run.append_metrics({"epoch": 1})
+    run.write_result("interrupted", {})
+    del run
+    before = contents(tmp_path)
+    start(tmp_path / "a", resume=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({**CONFIG, "seeds": (0, 2)}, "seeds"),
+        ({**CONFIG, "model": {"name": "bow", "hidden_size": 9}}, "model.hidden_size"),
+        ({**CONFIG, "data": {"dir": "/elsewhere"}}, "data.dir"),
+        ({**CONFIG, "model": {"name": "bow", "hidden_size": 8, "dropout": 0.5}}, "model.dropout"),
+        ({**CONFIG, "model": {"name": "bow", "hidden_size": 8, "masking": ""}}, "model.masking"),
+        ({**CONFIG, "model": {"name": "bow"}}, "model.hidden_size"),
+    ],
+)
+def test_resume_names_a_changed_field_and_no_other(tmp_path, config, field):
+    start(tmp_path / "a")
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match="E-RUN-004") as caught:
+        start(tmp_path / "a", config, resume=True)
+    assert f"other values of {field}." in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_resume_without_a_run_starts_one(tmp_path):
+    assert "config.json" in contents(start(tmp_path / "a", resume=True))
+
+
+def test_metrics_of_epochs_to_be_trained_again_are_dropped(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    for epoch in (1, 2, 3):
+        run.append_metrics({"epoch": epoch, "dev_loss": [1.0 / epoch, None]})
+    with open(run.folder / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 4, "dev_lo')  # cut short by a full disk
+    run.keep_metrics(2)
+    run.append_metrics({"epoch": 3, "dev_loss": [0.2, 0.1]})
+    rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["epoch"], row["dev_loss"][0]) for row in rows] == [(1, 1.0), (2, 0.5), (3, 0.2)]
+    run.keep_metrics(0)
+    assert (run.folder / "metrics.jsonl").read_text() == ""
+
+
+# ---- the lock ----
+
+OTHER_PROCESS = """
+import sys
+from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory
+try:
+    run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, resume="resume" in sys.argv, force="force" in sys.argv)
+except UserError as error:
+    sys.exit(str(error))
+print("in", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["resume", "force"])
+def test_a_second_process_is_kept_out_while_the_first_lives(tmp_path, how):
+    config = {"seeds": (0, 1)}
+    run = RunDirectory.create(tmp_path / "a", config)
+    run.append_metrics({"epoch": 1})
+    before = contents(tmp_path)
+    command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path / "a"), how]
+    second = subprocess.run(command, capture_output=True, text=True, input="", timeout=60)
+    assert second.returncode == 1
+    assert "E-RUN-007" in second.stderr
+    assert "another process is training here" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert contents(tmp_path) == before
+    del run
+    assert subprocess.run(command, capture_output=True, text=True, input="", timeout=60).stdout == "in\n"
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path):
+    command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path / "a")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "in\n"
+        with pytest.raises(UserError, match="E-RUN-007"):
+            start(tmp_path / "a", {"seeds": (0, 1)}, resume=True)
+        first.kill()
+    start(tmp_path / "a", {"seeds": (0, 1)}, resume=True)
+
+
+# ---- names and states ----
+
+
+def test_next_free_takes_no_name_twice(tmp_path):
+    names = []
+    for _ in range(3):
+        folder = next_free(tmp_path / "bow-demo")
+        start(folder)
+        names.append(folder.name)
+    assert names == ["bow-demo", "bow-demo-2", "bow-demo-3"]
+    (tmp_path / "other").write_text("a file stands in the way, too")
+    assert next_free(tmp_path / "other").name == "other-2"
+
+
+def test_status_is_one_of_four(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    assert run.status() == "running"
+    for status in ("running", "interrupted", "failed", "complete"):
+        run.write_result(status, {"status": "overruled", "seconds": 1.0})
+        assert run.status() == status
+    with pytest.raises(ValueError, match="no such status"):
+        run.write_result("done", {})
+    assert run.status() == "complete"
