@@ -221,9 +221,9 @@ class RunDirectory:
     def keep_metrics(self, epochs: int) -> None:
         """Drops the lines of epochs that a resumed run will train again, and a last line that was cut short."""
         path = self.folder / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.is_file() else []
-        kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= epochs]
-        write_atomic(path, "".join(line + "\n" for line in kept))
+        lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epochs]
+        write_atomic(path, "".join(kept))
 
     def log(self, line: str) -> None:
         with open(self.folder / "log.txt", "a") as file:

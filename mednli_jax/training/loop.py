@@ -4,6 +4,7 @@ It knows nothing of the task's text: rows are numbers, and what a batch means is
 Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
+import collections
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from mednli_jax.training.step import predict_step, train_step
 
 CHUNK_SECONDS = 2.0
 PREDICT_ROWS = 256
+LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
 
 
 class Interrupted(Exception):
@@ -74,16 +76,25 @@ class Program:
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
-    def logits(self, variables, rows, bucket_of_row, *, batch_size: int) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order."""
-        plan = batching.predict_plan(bucket_of_row, batch_size=batch_size, first=rows.first)
-        parts = [(index, self.predict(bucket, variables, index)) for bucket, index in plan]
-        result = None
-        for index, part in parts:
+    def logits(self, variables, rows, bucket_of_row, *, batch_size: int, tick=lambda: None) -> np.ndarray:
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
+        result, pending = None, collections.deque()
+
+        def take():
+            nonlocal result
+            index, part = pending.popleft()
             part = self.devices.join(np.asarray(part))
             if result is None:
                 result = np.zeros((part.shape[0], len(rows), part.shape[2]), part.dtype)
             result[:, index[index >= 0] - rows.first] = part[:, index >= 0]
+            tick()
+
+        for bucket, index in batching.predict_plan(bucket_of_row, batch_size=batch_size, first=rows.first):
+            pending.append((index, self.predict(bucket, variables, index)))
+            if len(pending) > LOOKAHEAD:
+                take()
+        while pending:
+            take()
         return result
 
 
@@ -142,6 +153,8 @@ class Trainer:
         self.learner = self.program.devices.replicate(restored["learner"])
         self.best = self.program.devices.replicate(restored["best"])
         self.epoch, self.done, self.sums = meta["epoch"], meta["done"], meta["sums"]
+        if self.sums is not None:  # null is NaN again
+            self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
         self.trained_examples, self.train_seconds = meta["trained_examples"], meta["train_seconds"]
         return True
 
@@ -151,7 +164,7 @@ class Trainer:
             meta = {
                 "epoch": self.epoch,
                 "done": self.done,
-                "sums": self.sums,
+                "sums": self.sums and {name: _finite(values) for name, values in self.sums.items()},
                 "trained_examples": self.trained_examples,
                 "train_seconds": self.train_seconds,
             }
@@ -175,7 +188,7 @@ class Trainer:
         return np.array([order[int(seed)] for seed in np.asarray(self.learner.seed)])
 
     def _drop_finished(self):
-        """Drops finished seeds once they are half of the program: one compilation more, not one per seed."""
+        """Drops finished seeds once they are half of the program: a compilation per halving, not one per seed."""
         places = self._learner_slots()
         live = np.isin(places, self._slots())
         if self.done == 0 and live.sum() <= len(live) // 2:
@@ -188,8 +201,9 @@ class Trainer:
         )
         title = f"epoch {self.epoch}/{self.settings.epochs}"
         begun, compiled = time.monotonic(), self.program.compile_seconds
+        before = _examples(plan[: self.done])  # of a resumed epoch
         with Bar(title, len(self.splits["train"])) as bar:
-            bar.advance(sum(int((index[0] >= 0).sum()) for _, index in plan[: self.done]))
+            bar.advance(before)
             pending = None
             while self.done < len(plan):
                 chunk = plan[self.done : self.done + self._chunk]
@@ -211,9 +225,9 @@ class Trainer:
                         self.save()
                     if stop:
                         raise Interrupted
-                bar.advance(sum(int((index[0] >= 0).sum()) for _, index in chunk), self._note())
+                bar.advance(_examples(chunk), self._note())
         seconds = time.monotonic() - begun - (self.program.compile_seconds - compiled)
-        self.trained_examples += len(self.splits["train"]) * len(seeds)
+        self.trained_examples += (_examples(plan) - before) * len(seeds)
         self.train_seconds += seconds
         return seconds
 
@@ -242,8 +256,10 @@ class Trainer:
         loss = task.losses(rows, logits)
         accuracy = np.array(task.score(rows, logits)["accuracy"]["per_seed"])
         value = loss if self.settings.select == "loss" else 1 - accuracy
-        # A loss that is not a number never becomes the best.
-        value = jnp.asarray(np.where(np.isfinite(value), value, np.inf), jnp.float32)
+        # A diverged seed never becomes the best, nor does a finished one that trains on only because others do: a
+        # seed's result must not depend on the seeds beside it.
+        allowed = np.isfinite(loss) & np.isin(places, self._slots())
+        value = jnp.asarray(np.where(allowed, value, np.inf), jnp.float32)
         self.program.devices.check_replicas(self.learner.params)
         self.best = states.update_best(self.best, self.learner, places, value, self.epoch)
         count = np.maximum(self.sums["count"], 1)
@@ -263,10 +279,24 @@ class Trainer:
         self.on_epoch(row)
 
     def predict(self, split: str, variables) -> np.ndarray:
-        """Logits [S, N, C] of a split."""
+        """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""
         return self.program.logits(
-            variables, self.splits[split], self.bucket_of_row[split], batch_size=self.predict_rows
+            variables,
+            self.splits[split],
+            self.bucket_of_row[split],
+            batch_size=self.predict_rows,
+            tick=self._stop_if_asked,
         )
+
+    def _stop_if_asked(self):
+        """Between two epochs or within an evaluation: what is saved resumes with that evaluation."""
+        if self.should_stop():
+            self.save()
+            raise Interrupted
+
+
+def _examples(plan):
+    return sum(int((index[0] >= 0).sum()) for _, index in plan)
 
 
 @jax.jit
