@@ -63,7 +63,8 @@ def _table(scores, result, split):
     seeds = ", ".join(map(str, result["seeds"]))
     yield f"{result['model']} on {result['corpus']}, {split}: {pairs} pairs, seeds {seeds}"
     yield f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval of one run {low:.4f}-{high:.4f})"
-    yield f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}"
+    text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
+    yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"
     yield f"{'':14} {'precision':>9} {'recall':>7} {'F1':>7}   predicted " + " ".join(f"{n[:7]:>8}" for n in LABELS)
     for label, row in zip(LABELS, scores["confusion"], strict=True):
         s = scores["per_class"][label]

@@ -1,6 +1,8 @@
 """From a config to something that trains or predicts; shared by the doors."""
 
 import hashlib
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -85,6 +87,46 @@ def _program(config, buckets, arrays, vectors, longest_path, devices):
         frozen=devices.replicate(nli.frozen(vectors)),
         data=devices.replicate(data),
     )
+
+
+def describe(config, prepared) -> Iterator[str]:
+    """Lines on what training would take: shapes, parameters, memory, and seconds per epoch from timed steps."""
+    bodies = program(config, prepared)
+    seeds = tuple(config.seeds)
+    trainer = loop.Trainer(bodies, settings(config), prepared.splits, seeds)
+    yield f"{'parameter':50} {'shape (of one seed)':>22}"
+    for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
+        yield f"{jax.tree_util.keystr(path, simple=True, separator='/'):50} {leaf.shape[1:]!s:>22}"
+    size = sum(leaf[0].size for leaf in jax.tree.leaves(trainer.learner.params))
+    yield f"{size:,} parameters a seed, {len(seeds)} seeds, batch {trainer.batch_size}, {bodies.devices.count} devices"
+    held = {"learner": trainer.learner, "best": trainer.best, "vectors": bodies.frozen, "corpus": bodies.data}
+    yield "memory: " + ", ".join(
+        f"{name} {sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6:.1f} MB" for name, tree in held.items()
+    )
+    plan = batching.epoch_plan(
+        trainer.bucket_of_row["train"], batch_size=trainer.batch_size, epoch=1, seeds=np.asarray(trainer.learner.seed)
+    )
+    total = 0.0
+    for bucket, box in enumerate(bodies.buckets.boxes):
+        batches = [index for number, index in plan if number == bucket]
+        if batches:
+            seconds = _seconds_per_step(trainer, bucket, batches[0])
+            total += seconds * len(batches)
+            yield f"bucket {box[0]}+{box[1]} tokens: {len(batches)} batches an epoch, {1e3 * seconds:.0f} ms each"
+    yield f"compiled in {bodies.compile_seconds:.1f} s; an epoch of training takes about {total:.0f} s, " + (
+        f"{config.train.epochs} epochs at most {total * config.train.epochs / 60:.1f} min"
+    )
+
+
+def _seconds_per_step(trainer, bucket, index):
+    """Median of three steps after one that compiles; the learner moves on, as in training."""
+    times = []
+    for _ in range(4):
+        started = time.monotonic()
+        trainer.learner, _ = trainer.program.train(bucket, trainer.learner, index)
+        jax.block_until_ready(trainer.learner)
+        times.append(time.monotonic() - started)
+    return float(np.median(times[1:]))
 
 
 def _widen(array, width):
@@ -183,8 +225,8 @@ class TrainedRun:
         longest = self.manifest["knowledge"]["longest_path"]
         bodies = _program(self.config, buckets, arrays, self.vectors, longest, devices)
         logits = bodies.logits(self.variables, rows, buckets.assign(*length), batch_size=batch_size)
-        probabilities = np.asarray(jax.nn.softmax(logits, axis=-1)).mean(axis=0)
-        return [dict(zip(LABELS, map(float, row), strict=True)) for row in probabilities]
+        mean_NC = nli.probabilities(logits).mean(axis=0)
+        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
 
 def _rows_per_batch(devices):

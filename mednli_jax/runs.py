@@ -1,6 +1,6 @@
 """The run directory and the atomic writer: what a run leaves on disk, and how it gets there whole.
 
-    config.json env.json data.json metrics.jsonl log.txt result.json checkpoints/ private/
+    config.json env.json data.json metrics.jsonl log.txt result.json tensorboard/ checkpoints/ private/
 
 Only `private/` may hold text of a corpus. Files are 0600, folders 0700. `result.json` carries
 `status`: running, interrupted, complete or failed; nothing but `complete` is a result.
@@ -177,7 +177,7 @@ class RunDirectory:
         """Removes what an earlier run left, and only names that a run writes."""
         for name in ("result.json", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
             (self.folder / name).unlink(missing_ok=True)
-        for name in ("checkpoints", "private"):
+        for name in ("checkpoints", "private", "tensorboard", "profile"):
             for path in sorted((self.folder / name).rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
@@ -224,6 +224,22 @@ class RunDirectory:
         lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epochs]
         write_atomic(path, "".join(kept))
+
+    def write_scalars(self, row: dict) -> None:
+        """The epoch's losses, accuracies and speed for TensorBoard, one curve per seed."""
+        from tensorboardX import SummaryWriter  # slow to import, and only training needs it
+
+        with SummaryWriter(str(self.folder / "tensorboard")) as writer:
+            for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
+                for seed, value in zip(row["seeds"], row[name], strict=True):
+                    if value is not None:
+                        writer.add_scalar(f"{name}/seed{seed}", value, row["epoch"])
+            writer.add_scalar("examples_per_second", row["examples_per_second"], row["epoch"])
+
+    def write_predictions(self, split: str, rows: list[dict]) -> None:
+        """private/predictions.<split>.jsonl: one object per pair, joined to the corpus by uid."""
+        content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
         with open(self.folder / "log.txt", "a") as file:

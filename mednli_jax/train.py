@@ -20,6 +20,8 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
   --workdir=DIR                where the run goes (default: runs/<config>-<variant>, numbered if taken)
   --resume                     go on with the interrupted run in --workdir
   --force                      start over in --workdir, dropping the run it holds
+  --dry_run                    only say shapes, parameters, memory and the time an epoch will take
+  --profile                    write a profiler trace of some steps to <workdir>/profile
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
@@ -31,6 +33,8 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("workdir", None, "run directory", flag_values=values)
     flags.DEFINE_bool("resume", False, "go on with an interrupted run", flag_values=values)
     flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
+    flags.DEFINE_bool("dry_run", False, "say what would be trained", flag_values=values)
+    flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
 
 
 def main(values: cli.Flags) -> int:
@@ -43,15 +47,26 @@ def main(values: cli.Flags) -> int:
         folder = Path(values.workdir).expanduser()
     else:
         folder = Path("runs") / name if values.resume else next_free(Path("runs") / name)
-    return _Training(config, folder, name, resume=values.resume).run(force=values.force)
+    if values.dry_run:
+        return _dry_run(config)
+    return _Training(config, folder, name, resume=values.resume, profile=values.profile).run(force=values.force)
+
+
+def _dry_run(config):
+    from mednli_jax import experiment
+    from mednli_jax.tasks.nli import NLITask
+
+    experiment.use_compile_cache()
+    prepared, _ = NLITask().load(config)
+    print("\n".join(experiment.describe(config, prepared)))
 
 
 class _Training:
     """One run of the door: corpus, program, run directory, trainer, result."""
 
-    def __init__(self, config, folder, name, *, resume):
+    def __init__(self, config, folder, name, *, resume, profile):
         self.config, self.folder, self.name, self.resume = config, folder, name, resume
-        self.started = time.monotonic()
+        self.profile, self.started = profile, time.monotonic()
         self.signals = 0
 
     def say(self, line):
@@ -110,14 +125,18 @@ class _Training:
             checkpoints=Checkpoints(self.directory.checkpoints),
             on_epoch=self._on_epoch,
             should_stop=lambda: self.signals > 0,
+            profile=self.directory.folder / "profile" if self.profile else None,
         )
         parameters = sum(x[0].size for x in jax.tree.leaves(trainer.learner.params))
         self.say(
             f"{self.config.model.name}: {parameters:,} parameters, seeds {', '.join(map(str, seeds))}, "
             f"{len(devices)} x {devices[0]}, buckets {' '.join(f'{p}+{h}' for p, h in program.buckets.boxes)}"
         )
-        if self.resume and trainer.resume():
-            self.say(f"resumed in epoch {trainer.epoch} after {trainer.done} batches")
+        if self.resume:
+            found = trainer.resume()
+            batches = f"resumed in epoch {trainer.epoch} after {trainer.done} batches"
+            self.say(batches if found else "no checkpoint to resume from: starting at the beginning")
+        self.say("the first steps compile, which takes a while; later runs find most of it in the cache")
         self.directory.keep_metrics(trainer.epoch - 1)
         self._catch_signals()
         best = trainer.run()
@@ -138,6 +157,7 @@ class _Training:
 
     def _on_epoch(self, row):
         self.directory.append_metrics(row)
+        self.directory.write_scalars(row)
 
         def mean(name):
             values = [v for v in row[name] if v is not None]
@@ -151,6 +171,8 @@ class _Training:
 
     def _finish(self, task, prepared, program, trainer, best):
         import numpy as np
+
+        from mednli_jax.tasks.nli import predictions
 
         result = {
             "corpus": self.config.data.name + (f"/{self.config.data.genre}" if self.config.data.genre else ""),
@@ -167,8 +189,11 @@ class _Training:
             "prepared": prepared.folder.name,
         }
         for split in ("dev", "test"):
-            rows = prepared.splits.get(split)
-            result[split] = task.score(rows, trainer.predict(split, best.variables)) if rows else None
+            rows, result[split] = prepared.splits.get(split), None
+            if rows:
+                logits = trainer.predict(split, best.variables)
+                result[split] = task.score(rows, logits)
+                self.directory.write_predictions(split, predictions(rows, logits))
         self.directory.write_result("complete", {**result, "seconds": self._seconds()})
         for split in ("dev", "test"):
             if result[split]:

@@ -9,20 +9,21 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
-DOORS = ("prepare", "train", "evaluate", "predict")
+DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "doctor")
 # Lowest first; modules of one floor may import each other. A name stands for a module or for a folder.
 FLOORS = (
     ("examples", "errors", "__init__"),
     ("text", "metrics", "runs", "progress"),
     ("knowledge",),
     ("data",),
+    ("analysis",),
     ("models",),
     ("training",),
     ("tasks",),
     ("defaults", "experiment", "cli"),
     DOORS,
 )
-TEXT_WORLD = {"examples", "errors", "text", "metrics", "runs", "progress", "knowledge", "data", "defaults", "cli"}
+TEXT_WORLD = {"examples", "errors", "text", "metrics", "runs", "progress", "knowledge", "data", "analysis", "defaults", "cli"}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 
 

@@ -60,6 +60,7 @@ class NLITask:
         predicted = np.asarray(logits).argmax(axis=-1)
         scores = _scores(rows.label, predicted)
         scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
+        scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])
             scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])
@@ -91,6 +92,34 @@ def _scores(label, predicted):
         "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row) for row in predicted]),
         "confusion": metrics.confusion(gold, flat).tolist(),
         "per_class": metrics.per_class(gold, flat),
+    }
+
+
+def probabilities(logits) -> np.ndarray:
+    """Softmax over the classes in float64."""
+    exp = np.exp(np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True))
+    return exp / exp.sum(axis=-1, keepdims=True)
+
+
+def predictions(rows: encode.Rows, logits: np.ndarray) -> list[dict]:
+    """One JSON row per pair: uid, gold label, and each seed's prediction and class probabilities (order of LABELS)."""
+    return [
+        {
+            "uid": uid,
+            "label": LABELS[label] if label >= 0 else "",
+            "predicted": [LABELS[i] for i in p_SC.argmax(axis=-1)],
+            "probabilities": np.round(p_SC, 6).tolist(),
+        }
+        for uid, label, p_SC in zip(rows.uids, rows.label, np.swapaxes(probabilities(logits), 0, 1), strict=True)
+    ]
+
+
+def _calibration(label, p_SNC):
+    """Expected calibration error of each seed, and the reliability diagram's bins over all of them."""
+    seeds, _, classes = p_SNC.shape
+    return {
+        "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
+        "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
     }
 
 

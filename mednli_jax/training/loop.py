@@ -5,9 +5,11 @@ Dimension letters: S seeds still training, A all seeds of the run, B rows of a b
 """
 
 import collections
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -109,6 +111,7 @@ class Trainer:
       checkpoints: where to save and resume from, None to keep nothing.
       on_epoch: called with each epoch's row of metrics.
       should_stop: asked between chunks; True saves and raises Interrupted.
+      profile: folder for a profiler trace of one chunk of steps, the third of this process (compilation is over then).
     """
 
     def __init__(
@@ -121,9 +124,11 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
         on_epoch: Callable[[dict], None] = lambda row: None,
         should_stop: Callable[[], bool] = lambda: False,
+        profile: Path | None = None,
     ):
         self.program, self.settings, self.splits, self.seeds = program, settings, splits, tuple(seeds)
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
+        self._profile, self._chunks = profile, 0
         self.bucket_of_row = {name: program.buckets.assign(*rows.length) for name, rows in splits.items()}
         # The global batch is split evenly over the devices.
         self.batch_size = -(-settings.batch_size // program.devices.count) * program.devices.count
@@ -208,10 +213,8 @@ class Trainer:
             while self.done < len(plan):
                 chunk = plan[self.done : self.done + self._chunk]
                 started = time.monotonic()
-                sums = None
-                for bucket, index in chunk:
-                    self.learner, step_sums = self.program.train(bucket, self.learner, index)
-                    sums = step_sums if sums is None else _add(sums, step_sums)
+                with self._traced():
+                    sums = self._train_chunk(chunk)
                 if pending is not None:  # fetch the chunk before while this one computes
                     self._take(pending, started)
                 pending = sums
@@ -230,6 +233,26 @@ class Trainer:
         self.trained_examples += (_examples(plan) - before) * len(seeds)
         self.train_seconds += seconds
         return seconds
+
+    def _train_chunk(self, chunk):
+        """Dispatches the steps of a chunk; returns their sums, still on the device."""
+        sums = None
+        for bucket, index in chunk:
+            self.learner, step_sums = self.program.train(bucket, self.learner, index)
+            sums = step_sums if sums is None else _add(sums, step_sums)
+        return sums
+
+    @contextlib.contextmanager
+    def _traced(self):
+        """Profiles the third chunk, waiting for the device so that its steps are in the trace."""
+        self._chunks += 1
+        if not self._profile or self._chunks != 3:
+            yield
+            return
+        jax.block_until_ready(self.learner)
+        with jax.profiler.trace(str(self._profile)):
+            yield
+            jax.block_until_ready(self.learner)
 
     def _take(self, sums, started):
         """Adds a chunk's sums to the epoch's, and adapts the chunk to about two seconds."""
@@ -275,8 +298,9 @@ class Trainer:
             "examples_per_second": round(float(count.sum()) / max(seconds, 1e-9), 2),
         }
         self.epoch, self.done, self.sums = self.epoch + 1, 0, None
-        self.save()
+        # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
+        self.save()
 
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""

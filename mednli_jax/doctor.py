@@ -1,0 +1,83 @@
+"""`python -m mednli_jax.doctor`: what this machine has, what is missing, and where to get it."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+
+USAGE = """Say what is installed and which corpora, ontologies, vectors and weights are found.
+
+  python -m mednli_jax.doctor
+  python -m mednli_jax.doctor --data=/data/clinical
+
+  --data=DIR      the data folder (default: $MEDNLI_JAX_DATA)
+
+Nothing is changed and no text is printed. Exit code 0, or 2 where something found is not as it should be."""
+
+MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
+
+
+def define(values: cli.Flags) -> None:
+    flags.DEFINE_string("data", None, "data folder", flag_values=values)
+
+
+def main(values: cli.Flags) -> int:
+    from mednli_jax import runs
+    from mednli_jax.data import inventory
+    from mednli_jax.data.prepared import cache_folder
+
+    folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
+    folder = Path(folder).expanduser() if folder else None
+    here = runs.environment()
+    print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
+    print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
+    print(f"devices: {_devices()}; {here['cpus']} CPUs, load {here['load']:.1f}")
+    cache = cache_folder()
+    print(f"cache: {cache} ({shutil.disk_usage(_existing(cache)).free / 1e9:.0f} GB free)")
+    findings = []
+    if folder is None:
+        print("data: $MEDNLI_JAX_DATA is not set; the demo corpus needs none")
+    elif not folder.is_dir():
+        print(f"data: {folder} is no folder")
+        return cli.USAGE
+    else:
+        print(f"data: {folder}")
+        findings += _tell("privacy", inventory.privacy(folder))
+    findings += _tell("corpora", inventory.corpora(folder))
+    findings += _tell("ontologies", _ontologies())
+    findings += _tell("vectors", inventory.vectors(folder))
+    findings += _tell("weights", inventory.weights(folder))
+    return cli.USAGE if any(finding.state == "check" for finding in findings) else cli.OK
+
+
+def _tell(title, findings):
+    print(f"{title}:")
+    for finding in findings:
+        print(f"  {MARKS[finding.state]} {finding.what}: {finding.note}")
+    return findings
+
+
+def _devices():
+    import jax
+
+    return ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices())
+
+
+def _existing(path):
+    return next(p for p in (path, *path.absolute().parents) if p.exists())
+
+
+def _ontologies():
+    from mednli_jax.data.inventory import Finding
+    from mednli_jax.knowledge.load import load_ontology
+
+    mesh = load_ontology("mesh")
+    return [Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")]
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE, define))
