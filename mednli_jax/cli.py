@@ -27,29 +27,33 @@ def define_config(values: Flags) -> None:
     config_flags.DEFINE_config_file("config", None, "a config file", flag_values=values, lock_config=True)
 
 
-def run(main: Callable[[Flags], int | None], usage: str, define: Callable[[Flags], None]) -> int:
+def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], None], *, words: int = 0) -> int:
     """Parses the flags of sys.argv, runs a door with them and returns its exit code.
 
     usage: what `--help` prints. define: declares the door's flags; they are the door's own, so that doors can be
-    imported side by side. Whatever a door writes is for its user alone: files 0600, folders 0700.
+    imported side by side. words: how many bare words (a command) main takes after the flags at most.
+    Whatever a door writes is for its user alone: files 0600, folders 0700.
     """
     os.umask(0o077)
     try:
-        return _run(main, usage, define, list(sys.argv))
+        return _run(main, usage, define, words, list(sys.argv))
     except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 
 
-def _run(main, usage, define, argv):
+def _run(main, usage, define, words, argv):
     if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
         print(usage.strip(), flush=True)
         return OK
     try:
         values = flags.FlagValues()
         define(values)
-        _parse(values, argv)
-        return main(values) or OK
+        rest = _parse(values, argv)
+        if len(rest) > words:
+            unexpected = rest[words]
+            raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
+        return main(values, *rest) or OK
     except UserError as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -58,7 +62,9 @@ def _run(main, usage, define, argv):
         return INTERRUPTED
 
 
-def _parse(values, argv):
+def _parse(values, argv) -> list[str]:
+    """Sets the flags and returns the bare words."""
+    argv = [argv[0], *map(_underscored, argv[1:])]
     files = [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == "config"]
     for argument in files:
         _check_config_file(argument.partition("=")[2])
@@ -74,8 +80,13 @@ def _parse(values, argv):
         ) from None
     except (TypeError, ValueError) as error:
         raise UserError(f"E-USE-003 a config field has a value of the wrong type: {_last_line(str(error))}") from None
-    if rest:
-        raise UserError(f"E-USE-004 unexpected argument '{rest[0]}'. Fix: flags are written --name=value; see --help.")
+    return rest
+
+
+def _underscored(argument):
+    """--dry-run is --dry_run."""
+    name, equals, value = argument.partition("=")
+    return f"--{name[2:].replace('-', '_')}{equals}{value}" if name.startswith("--") else argument
 
 
 def _check_config_file(value):

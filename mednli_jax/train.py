@@ -20,7 +20,7 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
   --workdir=DIR                where the run goes (default: runs/<config>-<variant>, numbered if taken)
   --resume                     go on with the interrupted run in --workdir
   --force                      start over in --workdir, dropping the run it holds
-  --dry_run                    only say shapes, parameters, memory and the time an epoch will take
+  --dry-run                    only say shapes, parameters, memory and the time an epoch will take
   --profile                    write a profiler trace of some steps to <workdir>/profile
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.

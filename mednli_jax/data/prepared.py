@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mednli_jax.data import demo, encode, nli
 from mednli_jax.errors import UserError
+from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
 from mednli_jax.knowledge.load import load_ontology
 
@@ -126,14 +127,18 @@ class Source:
     def ontology(self):
         return self._loaded
 
+    def splits(self) -> dict[str, Split]:
+        """The corpus as its reader gives it."""
+        if self.name not in demo.SIZES:
+            return nli.load_nli(self.name, self._folder, limit=self.config.data.limit, genre=self.config.data.genre)
+        splits = demo.load_demo(self.name)
+        if limit := self.config.data.limit:
+            train = splits["train"]
+            splits["train"] = replace(train, examples=train.examples[:limit])
+        return splits
+
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
-        if self.name in demo.SIZES:
-            splits = demo.load_demo(self.name)
-            if limit := self.config.data.limit:
-                train = splits["train"]
-                splits["train"] = replace(train, examples=train.examples[:limit])
-        else:
-            splits = nli.load_nli(self.name, self._folder, limit=self.config.data.limit, genre=self.config.data.genre)
+        splits = self.splits()
         ontology = self.ontology() if self.ontology_name else None
         return (splits, *encode.encode_corpus(splits, ontology, self.encoding))
