@@ -183,7 +183,12 @@ class RunDirectory:
 
     def lock(self):
         """Keeps a second process out until this one ends, however it ends."""
-        self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
+        try:
+            self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
+        except OSError as error:
+            raise UserError(
+                f"E-RUN-005 {self.folder}: cannot be written ({error.strerror}). Fix: choose another --workdir."
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

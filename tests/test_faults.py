@@ -155,7 +155,7 @@ def test_no_damage_is_silent(home, how, capsys):
             assert not folder.exists()
             shutil.copytree(spare, folder)
         else:
-            _, meta = checkpoints.load()
+            _, meta = Checkpoints(checkpoints.folder).load()
             assert f"{newest}: the checkpoint is damaged" in capsys.readouterr().err
             assert meta["epoch"] <= 5
             path.write_bytes(content)

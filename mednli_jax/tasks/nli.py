@@ -60,7 +60,8 @@ class NLITask:
         predicted = np.asarray(logits).argmax(axis=-1)
         scores = _scores(rows.label, predicted)
         scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        scores["calibration"] = _calibration(rows.label, probabilities(logits))
+        if np.isfinite(logits).all():  # a seed that diverged has no probabilities
+            scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])
             scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])

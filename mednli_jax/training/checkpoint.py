@@ -38,6 +38,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = Path(folder).absolute()
+        self._damaged: set[int] = set()  # found by load: the next save takes their place, not a good one's
 
     def _manifest(self, number: int) -> Path:
         return self.folder / f"{number}.manifest.json"
@@ -45,14 +46,17 @@ class Checkpoints:
     def numbers(self) -> list[int]:
         """Numbers of the complete checkpoints, oldest first."""
         found = (path.name.removesuffix(".manifest.json") for path in self.folder.glob("*.manifest.json"))
-        return sorted(int(name) for name in found if name.isdigit() and (self.folder / name).is_dir())
+        whole = (int(name) for name in found if name.isdigit() and (self.folder / name).is_dir())
+        return sorted(number for number in whole if number not in self._damaged)
 
     def save(self, state, meta: dict) -> None:
         """Saves under the next number and drops all but the latest two. Raises UserError where the disk is full."""
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
+        self._damaged.discard(number)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
             with ocp.StandardCheckpointer() as checkpointer:
@@ -92,6 +96,7 @@ class Checkpoints:
                         return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError):
                 pass
+            self._damaged.add(number)
             say(f"E-RUN-008 {self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
             raise UserError(f"E-RUN-008 {self.folder}: every checkpoint is damaged. Fix: train again with --force.")

@@ -180,8 +180,7 @@ class Trainer:
     def run(self) -> states.Best:
         while self.epoch <= self.settings.epochs and len(self._slots()):
             self._drop_finished()
-            seconds = self._train_epoch()
-            self._finish_epoch(seconds)
+            self._finish_epoch(*self._train_epoch())
         return self.best
 
     def _slots(self):
@@ -200,6 +199,7 @@ class Trainer:
             self.learner = self.program.devices.replicate(states.keep_seeds(self.learner, np.flatnonzero(live)))
 
     def _train_epoch(self):
+        """Trains what is left of the epoch; returns the examples of all seeds and the seconds it took."""
         seeds = np.asarray(self.learner.seed)
         plan = batching.epoch_plan(
             self.bucket_of_row["train"], batch_size=self.batch_size, epoch=self.epoch, seeds=seeds
@@ -230,9 +230,10 @@ class Trainer:
                         raise Interrupted
                 bar.advance(_examples(chunk), self._note())
         seconds = time.monotonic() - begun - (self.program.compile_seconds - compiled)
-        self.trained_examples += (_examples(plan) - before) * len(seeds)
+        examples = (_examples(plan) - before) * len(seeds)
+        self.trained_examples += examples
         self.train_seconds += seconds
-        return seconds
+        return examples, seconds
 
     def _train_chunk(self, chunk):
         """Dispatches the steps of a chunk; returns their sums, still on the device."""
@@ -272,7 +273,7 @@ class Trainer:
             return ""
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
-    def _finish_epoch(self, seconds):
+    def _finish_epoch(self, examples, seconds):
         places, task = self._learner_slots(), self.program.task
         rows = self.splits["dev"]
         logits = self.predict("dev", self.learner.variables)
@@ -295,7 +296,7 @@ class Trainer:
             "dev_accuracy": _finite(accuracy),
             "stale": np.asarray(self.best.stale)[places].tolist(),
             "seconds": round(seconds, 3),
-            "examples_per_second": round(float(count.sum()) / max(seconds, 1e-9), 2),
+            "examples_per_second": round(examples / max(seconds, 1e-9), 2),
         }
         self.epoch, self.done, self.sums = self.epoch + 1, 0, None
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.

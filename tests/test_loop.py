@@ -1,0 +1,423 @@
+"""The loop's promises: a resumed run is the run, each seed stops for itself, every row is scored once.
+
+In float64, so that equal runs stay equal: batch norm over a handful of rows, and Adam, make much of a rounding error.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import made_up
+import numpy as np
+import pytest
+
+from mednli_jax.data.batching import Buckets
+from mednli_jax.data.encode import Rows
+from mednli_jax.models import table
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import loop, optim, state
+from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.loop import Interrupted, Program, Settings, Trainer
+
+MODELS = {
+    "bow": {"hidden_size": 8, "dropout": 0.5},
+    "infersent": {"hidden_size": 8, "dropout": 0.5},
+}
+BATCH = 8
+ONE_BOX, BOXES = ((12, 8),), ((8, 8), (12, 8))
+ROWS = {"train": 72, "dev": BATCH + 1}
+ARRAYS = made_up.arrays(rows=sum(ROWS.values()))
+SEEDS = (0, 5, 7)
+SETTINGS = Settings(epochs=3, batch_size=BATCH, patience=5, select="loss", max_buckets=2, checkpoint_minutes=60.0)
+
+
+def splits():
+    """The training rows, then the dev rows."""
+    result, first = {}, 0
+    for name, size in ROWS.items():
+        own = slice(first, first + size)
+        length = tuple(ARRAYS[f"{side}_length"][own] for side in ("premise", "hypothesis"))
+        uids = tuple(f"{name}{row}" for row in range(size))
+        result[name] = Rows(name, first, ARRAYS["label"][own], length, uids, ((),) * size)
+        first += size
+    return result
+
+
+def build(name, count=1, boxes=BOXES):
+    devices = Devices(jax.local_devices()[:count])
+    return Program(
+        model=table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=devices.axis_name),
+        task=NLITask(),
+        optimizer=optim.build_optimizer(learning_rate=2e-3, weight_decay=1e-6),
+        devices=devices,
+        buckets=Buckets(boxes),
+        frozen=devices.replicate(as_float64(frozen(made_up.vectors()))),
+        data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
+    )
+
+
+def as_float64(tree):
+    return jax.tree.map(lambda x: x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _float64():
+    """Also, the first parameters are drawn once per program, not once per trainer: compilation is most of the time."""
+    drawn, draw = {}, state.init_learner
+
+    def init_learner(model, optimizer, seeds, *rest):
+        if (model, seeds) not in drawn:
+            drawn[model, seeds] = as_float64(draw(model, optimizer, seeds, *rest))
+        return jax.tree.map(jnp.copy, drawn[model, seeds])  # training consumes its learner
+
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "init_learner", init_learner)
+        patch.setattr(loop, "CHUNK_SECONDS", 0.0)  # short chunks, however fast the machine: stops fall where they may
+        yield
+
+
+@pytest.fixture(scope="module")
+def bow():
+    return build("bow", boxes=ONE_BOX)
+
+
+@pytest.fixture(scope="module")
+def infersent():
+    return build("infersent")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def program(request):
+    return request.getfixturevalue(request.param)
+
+
+def train(program, settings=SETTINGS, seeds=SEEDS, **how):
+    """(best, rows of metrics, trainer)."""
+    rows = []
+    trainer = Trainer(program, settings, splits(), seeds, on_epoch=rows.append, **how)
+    return trainer.run(), rows, trainer
+
+
+def same(a, b):
+    for old, new in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(old, new)
+    return True
+
+
+def of_seed(tree, place):
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[place], tree)
+
+
+# ---- interruption ----
+
+
+def stop_at(asked):
+    """A should_stop that says yes at the given call."""
+    calls = iter(range(1, 1 << 20))
+    return lambda: next(calls) == asked
+
+
+class Killed(BaseException):
+    """The process ended without a word."""
+
+
+def kill_at(asked):
+    stop = stop_at(asked)
+
+    def ask():
+        if stop():
+            raise Killed
+        return False
+
+    return ask
+
+
+def in_pieces(program, folder, stops, settings=SETTINGS):
+    """Trains with a new trainer after each stop; stops(session) is its should_stop.
+
+    Returns (best, metrics by epoch, the last trainer, where each session went on).
+    """
+    checkpoints, metrics, places = Checkpoints(folder), {}, []
+    for session in range(100):
+        trainer = Trainer(
+            program,
+            settings,
+            splits(),
+            SEEDS,
+            checkpoints=checkpoints,
+            on_epoch=lambda row: metrics.update({row["epoch"]: row}),
+            should_stop=stops(session),
+        )
+        assert trainer.resume() == (session > 0)
+        if session:
+            places.append((trainer.epoch, trainer.done))
+        try:
+            return trainer.run(), metrics, trainer, places
+        except (Interrupted, Killed):
+            pass
+    raise AssertionError("no progress")
+
+
+@pytest.fixture(scope="module")
+def unbroken(program):
+    return train(program)
+
+
+def check_same_run(unbroken, pieces):
+    best, rows, trainer = unbroken
+    again, metrics, last, _ = pieces
+    assert same(best, again)
+    assert same(trainer.learner, last.learner)
+    for row in rows:
+        other = metrics[row["epoch"]]
+        for name in ("seeds", "dev_loss", "dev_accuracy", "stale"):
+            assert row[name] == other[name]
+        # Sums of a chunk are added in float32, and interruptions make other chunks.
+        np.testing.assert_allclose(row["train_loss"], other["train_loss"], rtol=1e-6)
+        assert row["train_accuracy"] == other["train_accuracy"]
+
+
+def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tmp_path):
+    """Bit for bit, with dropout, Adam's moments and batch statistics under way."""
+    pieces = in_pieces(program, tmp_path, lambda session: stop_at(1 + session % 3))
+    batches = sum(-(-n // BATCH) for n in np.bincount(unbroken[2].bucket_of_row["train"]))
+    assert {bool(0 < done < batches) for _, done in pieces[3]} == {
+        True,
+        False,
+    }  # in the middle and at the end of an epoch
+    check_same_run(unbroken, pieces)
+    for epoch, done in pieces[3]:
+        if done == batches:  # nothing but the evaluation was left to this session
+            assert pieces[1][epoch]["examples_per_second"] == 0
+    # A run that trains nothing would pass all of the above.
+    start = Trainer(program, SETTINGS, splits(), SEEDS)
+    moved = [abs(np.asarray(a) - np.asarray(b)).max() for a, b in leaves(unbroken[2].learner, start.learner)]
+    assert max(moved) > 0.01
+
+
+def leaves(a, b):
+    return zip(jax.tree.leaves(a.params), jax.tree.leaves(b.params), strict=True)
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(bow, tmp_path):
+    often = dataclasses.replace(SETTINGS, checkpoint_minutes=0.0)
+    pieces = in_pieces(bow, tmp_path, lambda session: kill_at(6 if session < 3 else 1 << 20), often)
+    assert any(done > 0 for _, done in pieces[3])
+    check_same_run(train(bow), pieces)
+
+
+def test_a_finished_run_trains_no_further(bow, tmp_path):
+    best, _, _ = train(bow, checkpoints=Checkpoints(tmp_path))
+    again = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=Checkpoints(tmp_path), on_epoch=pytest.fail)
+    assert again.resume()
+    assert same(again.run(), best)
+
+
+def test_a_stop_without_checkpoints_says_so_at_once(bow):
+    trainer = Trainer(bow, SETTINGS, splits(), SEEDS, should_stop=lambda: True)
+    with pytest.raises(Interrupted):
+        trainer.run()
+    assert trainer.epoch == 1
+    assert not trainer.resume()
+
+
+# ---- the best epoch of each seed ----
+
+
+def learner_of(values):
+    """One parameter per seed, so that one can see whose parameters were taken."""
+    array = jnp.asarray(values, jnp.float32)
+    return state.Learner(jnp.arange(len(values), dtype=jnp.uint32), array, {"w": array[:, None]}, {"m": array}, ())
+
+
+def test_update_best_by_hand():
+    best = state.init_best(learner_of([0, 0, 0]))
+    dev = [[1.0, 2.0, np.inf], [0.5, 2.0, np.inf], [0.75, 1.5, 9.0], [0.6, 1.75, np.inf]]
+    for epoch, value in enumerate(dev, start=1):
+        learner = learner_of([10 * epoch + place for place in range(3)])
+        best = state.update_best(best, learner, np.arange(3), jnp.asarray(value, jnp.float32), epoch)
+    assert best.value.tolist() == [0.5, 1.5, 9.0]
+    assert best.epoch.tolist() == [2, 3, 3]
+    assert best.stale.tolist() == [2, 1, 1]
+    assert best.params["w"][:, 0].tolist() == [20, 31, 32]
+    assert best.batch_stats["m"].tolist() == [20, 31, 32]
+    # Two of three still train, in another order: their slots say where they belong.
+    value = jnp.asarray([1.0, 0.5], jnp.float32)
+    best = state.update_best(best, learner_of([52, 50]), np.array([2, 0]), value, 5)
+    assert best.epoch.tolist() == [2, 3, 5]  # as good as before is not better
+    assert best.stale.tolist() == [3, 1, 0]
+    assert best.params["w"][:, 0].tolist() == [20, 31, 52]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted(NLITask):
+    """Dev losses as given, by seed and epoch; the training is real."""
+
+    script: dict = dataclasses.field(default_factory=dict)
+    told: list = dataclasses.field(default_factory=list)  # the trainer, once there is one
+
+    def losses(self, rows, logits):
+        trainer = self.told[0]
+        seeds = [trainer.seeds[place] for place in trainer._learner_slots()]
+        assert len(seeds) == len(logits)
+        return np.array([self.script[seed][trainer.epoch - 1] for seed in seeds])
+
+
+SCRIPT = {
+    0: [1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.1, 0.1],  # patience 2: over after epoch 3, whatever would come
+    5: [1.0, 0.9, 0.8, 0.7, 0.8, 0.9, 0.1, 0.1],  # over after epoch 6
+    7: [3.0, 2.0, 1.0, 2.0, 0.5, 0.6, 0.4, 0.9],  # a pause of one epoch is no end
+}
+
+
+def scripted(program, seeds, script=SCRIPT, **fields):
+    """(best, rows, trainer) of a run whose dev losses are given."""
+    settings = dataclasses.replace(SETTINGS, **{"epochs": 8, "patience": 2, **fields})
+    task, rows = Scripted(script=script), []
+    # The compiled bodies do not read dev losses: they are shared with the other tests.
+    trainer = Trainer(dataclasses.replace(program, task=task), settings, splits(), seeds, on_epoch=rows.append)
+    task.told.append(trainer)
+    return trainer.run(), rows, trainer
+
+
+@pytest.fixture(scope="module")
+def together(bow):
+    return scripted(bow, SEEDS)
+
+
+def test_patience_is_counted_per_seed(together):
+    best, rows, _ = together
+    assert best.epoch.tolist() == [1, 4, 7]
+    np.testing.assert_allclose(best.value, [1.0, 0.7, 0.4], rtol=1e-6)
+    assert [dict(zip(row["seeds"], row["stale"], strict=True))[7] for row in rows] == [0, 0, 0, 1, 0, 1, 0, 1]
+    assert [row["stale"][0] for row in rows[:3]] == [0, 1, 2]
+
+
+def test_finished_seeds_are_dropped_once_half_remain(together):
+    assert [tuple(row["seeds"]) for row in together[1]] == [SEEDS] * 6 + [(7,)] * 2
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_seed_ends_as_it_would_alone(bow, together, place):
+    """Neither company nor the dropping of others changes what a seed learns, nor when it stops."""
+    best, _, _ = together
+    alone, rows, _ = scripted(bow, (SEEDS[place],))
+    assert len(rows) == (3, 6, 8)[place]
+    assert (int(alone.epoch[0]), float(alone.value[0])) == (int(best.epoch[place]), float(best.value[place]))
+    for a, b in leaves(alone, best):
+        np.testing.assert_allclose(a[0], b[place], atol=1e-4, rtol=0)  # rounding, after 60 steps
+    others = [abs(a[0] - b[(place + 1) % 3]).max() for a, b in leaves(alone, best)]
+    assert max(others) > 0.1
+
+
+def test_the_run_ends_when_no_seed_is_left(bow):
+    _, rows, _ = scripted(bow, SEEDS, {seed: [1.0, 2.0, 3.0] for seed in SEEDS}, patience=1)
+    assert [row["epoch"] for row in rows] == [1, 2]
+
+
+def test_the_best_parameters_are_those_of_the_best_epoch(bow, together):
+    """A run of four epochs ends with the parameters that seed 5 had at its best."""
+    _, _, trainer = scripted(bow, SEEDS, epochs=4)
+    assert same(of_seed(trainer.learner.params, 1), of_seed(together[0].params, 1))
+    assert same(of_seed(trainer.learner.batch_stats, 1), of_seed(together[0].batch_stats, 1))
+
+
+@pytest.mark.parametrize("select", ["loss", "accuracy"])
+def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow, select):
+    """Also where accuracy decides: the argmax of NaN is a class, and a constant class can be right by chance."""
+    nan = float("nan")
+    script = {0: [nan, nan, nan], 5: [1.0, nan, 0.5], 7: [np.inf, 2.0, nan]}
+    best, rows, _ = scripted(bow, SEEDS, script, patience=5, epochs=3, select=select)
+    assert best.epoch.tolist()[0] == 0
+    assert int(best.epoch[1]) in (1, 3)
+    assert int(best.epoch[2]) == 2
+    assert np.isfinite(best.value[1:]).all()
+    assert rows[0]["dev_loss"][0] is None
+    assert best.stale.tolist()[0] == 3
+
+
+def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
+    """Its sums are NaN in the middle of an epoch, and JSON has no NaN."""
+    unharmed, _, _ = train(bow)
+    checkpoints = Checkpoints(tmp_path)
+    trainer = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=checkpoints, should_stop=stop_at(1))
+    spoil = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
+    trainer.learner = trainer.learner.replace(params=spoil)
+    with pytest.raises(Interrupted):
+        trainer.run()
+    assert trainer.done > 0
+    rows = []
+    resumed = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=checkpoints, on_epoch=rows.append)
+    assert resumed.resume()
+    best = resumed.run()
+    assert best.epoch.tolist()[1] == 0
+    for place in (0, 2):
+        assert same(of_seed(best.variables, place), of_seed(unharmed.variables, place))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(best.params))
+    assert [row["dev_loss"][1] for row in rows] == [None] * 3
+    assert [row["train_loss"][1] for row in rows] == [None] * 3
+    assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
+
+
+# ---- scoring ----
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_row_is_scored_as_it_would_be_alone(name):
+    """N = batch + 1, over two buckets, behind other rows in the arrays."""
+    program, rows = build(name), splits()["dev"]
+    variables = Trainer(program, SETTINGS, splits(), SEEDS).best.variables
+    assert len(rows) == BATCH + 1
+    buckets = program.buckets.assign(*rows.length)
+    assert set(buckets) == {0, 1}
+    logits = program.logits(variables, rows, buckets, batch_size=BATCH)
+    assert logits.shape == (len(SEEDS), BATCH + 1, 3)
+    one = [program.logits(variables, one_row(rows, n), buckets[[n]], batch_size=1)[:, 0] for n in range(len(rows))]
+    np.testing.assert_allclose(logits, np.stack(one, axis=1), atol=1e-8, rtol=0)
+    # In one bucket that holds all, the ninth row stands alone in the second batch.
+    wide = program.logits(variables, rows, np.ones_like(buckets), batch_size=BATCH)
+    np.testing.assert_allclose(logits, wide, atol=1e-8, rtol=0)
+    assert len({tuple(row) for seed in logits for row in seed.round(6).tolist()}) == logits[..., 0].size
+
+
+def one_row(rows, n):
+    length = tuple(side[[n]] for side in rows.length)
+    return Rows("one", rows.first + n, rows.label[[n]], length, rows.uids[n : n + 1], rows.tags[n : n + 1])
+
+
+def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
+    best, rows, trainer = unbroken
+    dev = splits()["dev"]
+    logits = trainer.predict("dev", best.variables).astype(np.float64)
+    logp = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    loss = -logp[:, np.arange(len(dev)), dev.label].mean(axis=1)
+    np.testing.assert_allclose(best.value, loss, rtol=1e-5)
+    for place, epoch in enumerate(best.epoch.tolist()):
+        row = rows[epoch - 1]
+        np.testing.assert_allclose(row["dev_loss"][place], loss[place], rtol=1e-6)
+        assert row["dev_accuracy"][place] == pytest.approx((logits[place].argmax(-1) == dev.label).mean())
+        assert row["dev_loss"][place] == min(other["dev_loss"][place] for other in rows)
+
+
+# ---- devices ----
+
+
+def test_two_devices_train_as_one(bow):
+    """The model with statistics over the global batch; test_step has the others."""
+    two = dataclasses.replace(SETTINGS, epochs=2)
+    best, rows, trainer = train(build("bow", 2, ONE_BOX), two)
+    _, alone, _ = train(bow, two)
+    assert trainer.batch_size == BATCH
+    for row, other in zip(rows, alone, strict=True):
+        for field in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
+            np.testing.assert_allclose(row[field], other[field], atol=1e-8, rtol=0)
+    assert len(trainer.learner.step.sharding.device_set) == 2
+    assert (best.epoch > 0).all()
+
+
+def test_an_uneven_batch_is_rounded_up_to_the_devices(bow):
+    settings = dataclasses.replace(SETTINGS, batch_size=7)
+    four = Trainer(dataclasses.replace(bow, devices=Devices(jax.local_devices()[:4])), settings, splits(), SEEDS)
+    assert four.batch_size == 8
+    assert four.predict_rows % 4 == 0
