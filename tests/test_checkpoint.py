@@ -50,8 +50,8 @@ def same(a, b):
 
 
 def epoch_of(checkpoints):
-    """Which of the saved checkpoints is loaded."""
-    return checkpoints.load()[1]["epoch"]
+    """Which of the saved checkpoints a new process loads."""
+    return Checkpoints(checkpoints.folder).load()[1]["epoch"]
 
 
 @pytest.fixture(scope="module")
@@ -226,3 +226,14 @@ def test_a_missing_and_an_unknown_array_are_named(copied):
     tree["learner"]["params"]["logits"] |= {"bias": bias, "gate": bias}
     with pytest.raises(UserError, match=r"holds an unknown array 'learner/params/logits/gate'"):
         restore_into(training(), tree)
+
+
+def test_the_next_save_replaces_a_damaged_checkpoint_and_not_the_good_one(copied):
+    newest = copied.folder / "2"
+    next(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size).write_bytes(b"damaged")
+    assert copied.load()[1]["epoch"] == 1
+    copied.save(training(), {"epoch": 3})
+    assert copied.numbers() == [1, 2]
+    assert epoch_of(copied) == 3
+    shutil.rmtree(newest)
+    assert epoch_of(copied) == 1
