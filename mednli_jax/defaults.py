@@ -11,7 +11,7 @@ from ml_collections import config_dict
 from mednli_jax.errors import UserError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
-VARIANTS = ("demo", "demo_full", "mednli", "snli", *(f"multinli/{genre}" for genre in GENRES))
+VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
 
 
 def _section(**fields) -> config_dict.ConfigDict:
@@ -35,6 +35,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     config.data = _section(
         name=corpus,
         dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
+        builder="direct",  # or "tfds": read through a TFDS builder, with the same arrays
         genre=genre,
         limit=config_dict.placeholder(int),  # first N labelled training pairs
         lowercase=True,
@@ -89,4 +90,17 @@ def _snli(config):
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
 
 
-CORPORA = {"demo": _demo, "demo_full": _demo, "mednli": _mednli, "snli": _snli, "multinli": _snli}
+def _file(config):
+    """One's own files in --config.data.dir, of any size: nothing is known of them, vectors are random unless given."""
+    config.train.batch_size = 64
+
+
+CORPORA = {
+    "demo": _demo,
+    "demo_full": _demo,
+    "mednli": _mednli,
+    "mediqa_nli": _mednli,  # MedNLI's training and dev pairs, another test
+    "snli": _snli,
+    "multinli": _snli,
+    "file": _file,
+}

@@ -121,7 +121,7 @@ def test_help_answers_without_jax(door):
     assert done.returncode == 0, done.stderr
     text, _, imported = done.stdout.rpartition("IMPORTED")
     assert imported.split() == []
-    assert text.count(f"  python -m mednli_jax.{door}") >= 2
+    assert text.count(f"python -m mednli_jax.{door}") >= 2
     assert len(text.splitlines()) <= 30
 
 

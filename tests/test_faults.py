@@ -101,7 +101,10 @@ def test_killed_runs_resume_bit_for_bit(home, config):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_exits_3_within_10_seconds(home, number):
-    assert start(home, "bow", f"signal-{number}-whole", "--config.train.epochs=60", "--config.train.patience=60").wait() == 0
+    assert (
+        start(home, "bow", f"signal-{number}-whole", "--config.train.epochs=60", "--config.train.patience=60").wait()
+        == 0
+    )
     process = start(home, "bow", f"signal-{number}", "--config.train.epochs=60", "--config.train.patience=60")
     metrics = home / f"signal-{number}" / "metrics.jsonl"
     while not metrics.is_file() or not metrics.read_text():  # compilation is over then

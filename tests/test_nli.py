@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mednli_jax.data.nli import CORPORA, check_disjoint, load_nli, read_nli_jsonl
+from mednli_jax.data.nli import CORPORA, check_disjoint, load_nli, read_nli_file
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample, Split
 
@@ -28,7 +28,7 @@ def write(path, rows):
 
 def faults(path, **options):
     with pytest.raises(UserError) as caught:
-        read_nli_jsonl(path, split="train", **options)
+        read_nli_file(path, split="train", **options)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None or SECRET not in str(caught.value.__cause__)
     return caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
@@ -42,7 +42,7 @@ def test_reads_pairs_and_counts(tmp_path):
         row(..., "neutral", premise='He can\'t "walk".', sentence2_binary_parse=...),
     ]
     path = write(tmp_path / "mli_dev_v1.jsonl", rows)
-    split = read_nli_jsonl(path, split="dev")
+    split = read_nli_file(path, split="dev")
     first, second, third = split.examples
     assert first == NLIExample(
         "a",
@@ -71,14 +71,14 @@ def test_reads_pairs_and_counts(tmp_path):
 
 def test_pairs_of_one_premise_share_a_group(tmp_path):
     rows = [row("a"), row("b", "neutral"), row("c", premise="Another one .")]
-    one, two, three = read_nli_jsonl(write(tmp_path / "x.jsonl", rows), split="dev").examples
+    one, two, three = read_nli_file(write(tmp_path / "x.jsonl", rows), split="dev").examples
     assert one.group == two.group != three.group
 
 
 @pytest.mark.parametrize(("written", "asked"), [("x.jsonl.gz", "x.jsonl"), ("x.jsonl", "x.jsonl.gz")])
 def test_either_name_finds_the_file(tmp_path, written, asked):
     write(tmp_path / written, [row(...)])
-    split = read_nli_jsonl(tmp_path / asked, split="dev")
+    split = read_nli_file(tmp_path / asked, split="dev")
     assert split.examples[0].uid == "x:1"
     assert split.facts["file"] == written
 
@@ -87,19 +87,19 @@ def test_byte_order_mark_blank_and_windows_lines_are_no_faults(tmp_path):
     line = json.dumps(row(...)).encode()
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line + b"\r\n")
-    split = read_nli_jsonl(path, split="dev")
+    split = read_nli_file(path, split="dev")
     assert [pair.uid for pair in split.examples] == ["x:1", "x:3"]
     assert split.facts["rows"] == 2
 
 
 def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     path = write(tmp_path / "x.jsonl", [row("a", "-"), row("b"), row("c", "-"), row("d"), b"broken"])
-    split = read_nli_jsonl(path, split="train", limit=2)
+    split = read_nli_file(path, split="train", limit=2)
     assert [pair.uid for pair in split.examples] == ["b", "d"]
     assert split.facts["dropped_unlabelled"] == 2
     for limit in (0, -3):
         with pytest.raises(UserError, match="limit"):
-            read_nli_jsonl(path, split="train", limit=limit)
+            read_nli_file(path, split="train", limit=limit)
 
 
 def bad(uid="p2", **more):
@@ -150,7 +150,7 @@ def test_other_bad_lines(tmp_path, line, code):
 def test_first_twenty_faults_come_together(tmp_path):
     path = write(tmp_path / "x.jsonl", [row("p1")] + [bad(label=SECRET, uid=f"q{n}") for n in range(25)])
     with pytest.raises(DataErrors) as caught:
-        read_nli_jsonl(path, split="train")
+        read_nli_file(path, split="train")
     assert [error.line for error in caught.value.errors] == list(range(2, 22))
     assert "5 more problems" in str(caught.value)
     assert SECRET not in str(caught.value)

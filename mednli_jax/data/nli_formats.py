@@ -4,32 +4,32 @@ Each format is an iterator of (line, Row), or (line, DataError) where the line i
 file holds, so that a reader can tell the first faults together. Memory is bounded by one row.
 """
 
-import gzip
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mednli_jax.errors import DataError
-from mednli_jax.text import MAX_LINE_BYTES, binary_lines
+from mednli_jax.data.lines import FRESH_COPY, csv_records, either_name, line_fault, text_lines
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.examples import LABELS
 
-MAX_RECORD_BYTES = 1 << 22  # a CSV record may span lines: this many bytes without a closing quote are a fault
-FRESH_COPY = "take a fresh copy from the official archive"
 SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
 # A file of one's own may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
-_CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
 
 
 class Row:
     """The named fields of one pair; raises DataError for what is wrong with one, without its words.
 
-    file, number: where it stands. values: by field. files: fields that stand in another file than `file`.
+    file, number: where it stands. values: by field. files: the file of each field, where they differ.
+    tokenised: blanks separate the tokens of its sentences.
     """
 
-    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None):
-        self.file, self.number, self.values, self.files = file, number, values, files or {}
+    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None, tokenised=False):
+        self.file, self.number, self.values = file, number, values
+        self.files, self.tokenised = files or {}, tokenised
 
     def fault(self, code: str, problem: str, field: str, fix: str = "") -> DataError:
         where = self.files.get(field, self.file)
@@ -42,11 +42,12 @@ class Row:
 
     def text(self, field: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
-        name = self._name(field)
-        value = self.values.get(name)
+        value = self.values.get(field)
+        if value is None:
+            value = self.values.get(self._name(field))
         if value is None and optional:
             return ""
-        if name not in self.values:
+        if value is None and self._name(field) not in self.values:
             raise self.fault("E-DATA-017", "is missing", field, _missing_fix(field))
         if not isinstance(value, str):
             raise self.fault("E-DATA-015", f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
@@ -71,46 +72,6 @@ def _missing_fix(field):
     return f"use the official file, which has this field{plain}"
 
 
-def text_lines(path: Path) -> Iterator[tuple[int | None, str | DataError]]:
-    """Lines of a plain or gzipped UTF-8 file without their breaks; a line that is no text is a DataError.
-
-    The last item is (None, error) where the file cannot be decompressed. Raises: DataError E-DATA-001 or E-DATA-003.
-    """
-    for number, line in _byte_lines(path):
-        yield number, line if isinstance(line, DataError) else _decoded(path.name, number, line)
-
-
-def _byte_lines(path):
-    if not path.is_file():
-        raise DataError("E-DATA-001", "there is no such file", file=path.name, fix="check the path")
-    try:
-        for number, line in binary_lines(path):
-            if line is None:
-                line = _fault(path.name, number, "E-DATA-012", f"the line is longer than {MAX_LINE_BYTES} bytes")
-            yield number, line
-    except gzip.BadGzipFile as error:
-        yield None, DataError("E-DATA-004", f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
-    except OSError as error:
-        raise DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=path.name) from error
-
-
-def _decoded(file, number, line):
-    """Text of a line, or of a record of several, that starts on line `number`."""
-    try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        number += line.count(b"\n", 0, error.start)
-        return _fault(file, number, "E-DATA-010", "the line is not valid UTF-8", "save the file as UTF-8")
-    if "\0" in text:
-        number += line.count(b"\n", 0, line.index(b"\0"))
-        return _fault(file, number, "E-DATA-011", "the line holds a NUL byte")
-    return text
-
-
-def _fault(file, number, code, problem, fix=FRESH_COPY, field=None):
-    return DataError(code, problem, file=file, line=number, field=field, fix=fix)
-
-
 def json_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
     """Rows of JSON lines: one object with named fields a line. Blank lines are passed over."""
     for number, line in text_lines(path):
@@ -124,9 +85,10 @@ def _json_row(file, number, line):
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):  # Python's message can quote the line, so it goes no further
-        return _fault(file, number, "E-DATA-013", "the line is not valid JSON")
+        return line_fault(file, number, "E-DATA-013", "the line is not valid JSON")
     if not isinstance(values, dict):
-        return _fault(file, number, "E-DATA-014", "the line is not a JSON object", "write one object with named fields")
+        fix = "write one object with named fields"
+        return line_fault(file, number, "E-DATA-014", "the line is not a JSON object", fix)
     return Row(file, number, values)
 
 
@@ -135,7 +97,7 @@ def tsv_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
     records = (
         (number, line if isinstance(line, DataError) else line.split("\t"))
         for number, line in text_lines(path)
-        if isinstance(line, DataError) or line.strip()
+        if isinstance(line, DataError) or line.strip(" ")
     )
     return _table_rows(path.name, records)
 
@@ -164,7 +126,8 @@ def _table_rows(file, records):
 
 def _header_fault(file, number, header):
     if len(set(header)) != len(header):
-        return _fault(file, number, "E-DATA-025", "the header names a column twice", "give each column its own name")
+        fix = "give each column its own name"
+        return line_fault(file, number, "E-DATA-025", "the header names a column twice", fix)
     row = Row(file, number, dict.fromkeys(header, ""))
     try:
         for field in REQUIRED:
@@ -179,52 +142,8 @@ def _table_row(file, number, header, cells):
     spare = header[len(cells) :]
     if len(cells) > len(header) or not all(re.fullmatch(r"label\d", name) for name in spare):
         problem = f"{len(cells)} columns, expected {len(header)}"
-        return _fault(file, number, "E-DATA-023", problem, "write as many columns as the header names")
+        return line_fault(file, number, "E-DATA-023", problem, "write as many columns as the header names")
     return Row(file, number, dict(zip(header, cells, strict=False)))
-
-
-def csv_records(path: Path) -> Iterator[tuple[int | None, list[str] | DataError]]:
-    """Records of a CSV file as (line it starts on, its cells); a quoted cell may hold line breaks (as "\\n").
-
-    A quote that never closes ends the file with E-DATA-024: where the next record starts cannot be known.
-    """
-    start, parts, quotes, size = 0, [], 0, 0
-    for number, line in _byte_lines(path):
-        if isinstance(line, DataError):
-            yield number, line
-            if number is None or parts:
-                return
-            continue
-        if not parts:
-            start, quotes, size = number, 0, 0
-            if not line.strip():
-                continue
-        parts.append(line)
-        quotes, size = quotes + line.count(b'"'), size + len(line)
-        if quotes % 2 == 0:
-            record = _decoded(path.name, start, b"\n".join(parts))
-            yield start, record if isinstance(record, DataError) else _cells(path.name, start, record)
-            parts = []
-        elif size > MAX_RECORD_BYTES:
-            break
-    if parts:
-        yield start, _fault(path.name, start, "E-DATA-024", "a quote opens in this record and never closes")
-
-
-def _cells(file, number, record):
-    if '"' not in record:
-        return record.split(",")
-    cells, position = [], 0
-    while True:
-        match = _CSV_FIELD.match(record, position)
-        if not match:
-            fix = "quote the whole field and double the quotes inside it"
-            return _fault(file, number, "E-DATA-024", "a quote stands inside an unquoted field", fix)
-        quoted, plain, end = match.groups()
-        cells.append(plain if quoted is None else quoted.replace('""', '"'))
-        if not end:
-            return cells
-        position = match.end()
 
 
 def triple_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
@@ -248,13 +167,13 @@ def triple_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
         number = next(item[0] for item in lines.values() if item)
         if ended:
             file = files[ended[0]]
-            problem = f"the file ends after line {number - 1}, the other two of its split go on"
+            problem = f"the file ends after line {number - 1}, another file of its split goes on"
             fix = "give s1, s2 and labels as many lines each"
             yield number, DataError("E-DATA-028", problem, file=file, line=number, fix=fix)
             return
         values = {field: item[1] for field, item in lines.items()}
         if not faults and any(value.strip() for value in values.values()):
-            yield number, Row(files["sentence1"], number, values, files)
+            yield number, Row(files["sentence1"], number, values, files, tokenised=True)
 
 
 def triple_paths(path: Path) -> dict[str, Path]:
@@ -267,7 +186,53 @@ def triple_paths(path: Path) -> dict[str, Path]:
     return found
 
 
-def either_name(path: Path) -> Path | None:
-    """The file of that name, with or without .gz; None where there is neither."""
-    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz")
-    return next((candidate for candidate in (path, other) if candidate.is_file()), None)
+def blank_tokens(sentence: str) -> tuple[str, ...]:
+    """Tokens of a sentence that is tokenised already."""
+    return tuple(map(sys.intern, sentence.split()))
+
+
+class GroundTruth:
+    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; a first line without a label is a header.
+
+    Raises: DataError, or DataErrors with the first 20 faults together.
+    """
+
+    def __init__(self, path: Path):
+        self.path, self.labels, self.lines, self.problems = Path(path), {}, {}, Problems()
+        header = True
+        for number, cells in csv_records(self.path):
+            if isinstance(cells, DataError):
+                self.problems.add(cells)
+            elif len(cells) != 2:
+                self._fault("E-DATA-023", f"{len(cells)} columns, expected 2", number, "write pairID and label a line")
+            elif not header or cells[1].strip() in LABELS:
+                self._take(number, *map(str.strip, cells))
+            header = False
+        self.problems.raise_if_any()
+
+    def _fault(self, code, problem, line, fix, field=None):
+        self.problems.add(DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix))
+
+    def _take(self, number, uid, label):
+        if uid in self.lines:
+            self._fault("E-DATA-020", f"pair_id repeats that of line {self.lines[uid]}", number, FRESH_COPY, "pair_id")
+        elif label not in LABELS:
+            known = ", ".join(LABELS)
+            self._fault("E-DATA-018", f"field 'label' is none of {known}", number, "correct the label", "label")
+        self.lines.setdefault(uid, number)
+        self.labels[uid] = label
+
+    def without_pair(self, uids) -> list[DataError]:
+        """One fault for each label whose pair is not in `uids`."""
+        return [
+            DataError(
+                "E-DATA-026",
+                "the label's pair is not in the file of pairs",
+                file=self.path.name,
+                line=line,
+                field="pair_id",
+                fix="take both files from the same release",
+            )
+            for uid, line in self.lines.items()
+            if uid not in uids
+        ]

@@ -7,10 +7,13 @@ from functools import cached_property
 from pathlib import Path
 
 from mednli_jax.data import demo, encode, nli
+from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
 from mednli_jax.knowledge.load import load_ontology
+
+BUILDERS = ("direct", "tfds")
 
 
 def prepare(config) -> tuple[encode.Prepared, bool]:
@@ -41,6 +44,7 @@ class Source:
         if self.name not in (*demo.SIZES, *nli.CORPORA):
             known = ", ".join((*demo.SIZES, *nli.CORPORA))
             raise UserError(f"config.data.name: unknown corpus '{self.name}'. Known: {known}.")
+        self._check_builder()
         knowledge = config.knowledge
         self.ontology_name = "" if config.model.knowledge == "none" else knowledge.ontology
         path = config.vectors.path
@@ -65,6 +69,13 @@ class Source:
         if config.data.limit is not None and config.data.limit <= 0:
             raise UserError(f"config.data.limit is {config.data.limit}. Fix: give at least 1, or leave it out for all.")
 
+    def _check_builder(self):
+        builder = self.config.data.builder
+        if builder not in BUILDERS:
+            raise UserError(f"config.data.builder is '{builder}'. Fix: give one of {', '.join(BUILDERS)}.")
+        if builder == "tfds" and self.name in (*demo.SIZES, "file"):
+            raise UserError(f"config.data.builder: '{self.name}' has no TFDS builder. Fix: leave the builder out.")
+
     def key(self, cache: encode.Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
@@ -73,6 +84,7 @@ class Source:
             "corpus": self.name,
             "limit": data.limit or 0,
             "genre": data.genre,
+            "builder": data.builder,
             **settings,
             "code": self._code(cache),
             "sources": cache.digests(self._source_files()),
@@ -99,7 +111,7 @@ class Source:
     def _source_files(self):
         files = []
         if self.name in nli.CORPORA:
-            files += nli.find_files(self.name, nli.CORPORA[self.name], self._folder).values()
+            files += source_files(self.name, self._folder)
         if self.encoding.vectors_path:
             files.append(self.encoding.vectors_path)
         if Path(self.ontology_name).is_file():
@@ -111,6 +123,11 @@ class Source:
 
     @property
     def _folder(self):
+        if self.name == "file" and not self.config.data.dir:
+            raise UserError(
+                "E-DATA-001 no folder is set for your own files. Fix: give --config.data.dir=FOLDER with "
+                "train.jsonl and dev.jsonl (or .tsv, .csv) in it."
+            )
         folder = data_folder(self.config)
         if folder is None:
             raise UserError(
@@ -128,9 +145,14 @@ class Source:
         return self._loaded
 
     def splits(self) -> dict[str, Split]:
-        """The corpus as its reader gives it."""
+        """The corpus as its reader gives it, or its TFDS builder over that reader."""
+        wishes = {"limit": self.config.data.limit, "genre": self.config.data.genre}
+        if self.config.data.builder == "tfds":
+            from mednli_jax.data import builders  # TFDS is slow to import, and the direct route does without
+
+            return builders.load_tfds(self.name, cache_folder() / "tfds", self._folder, **wishes)
         if self.name not in demo.SIZES:
-            return nli.load_nli(self.name, self._folder, limit=self.config.data.limit, genre=self.config.data.genre)
+            return nli.load_nli(self.name, self._folder, **wishes)
         splits = demo.load_demo(self.name)
         if limit := self.config.data.limit:
             train = splits["train"]

@@ -40,4 +40,10 @@ def build(name: str, fields: dict, *, longest_path: int = 0, axis_name: str | No
             arguments[key] = value
         elif key != "name" and value not in ("none", "masked"):
             raise UserError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
+    if arguments.get("pooling") == "last" and arguments.get("knowledge", "none") != "none":
+        # The attended states are appended along time: they have no last state of either direction.
+        raise UserError(
+            "config.model.pooling: 'last' cannot pool knowledge-directed attention. "
+            "Fix: use max or mean, or knowledge none."
+        )
     return module(**arguments)

@@ -1,0 +1,230 @@
+"""TFDS builders of MedNLI, MEDIQA-NLI, SNLI and MultiNLI over the package's own readers; TensorFlow is not needed.
+
+    builder = Mednli(data_dir=FOLDER)
+    config = tfds.download.DownloadConfig(manual_dir=DATA)
+    builder.download_and_prepare(download_config=config, file_format="array_record")
+    builder.as_data_source("train")[0]["premise"]
+
+`load_tfds` does this and gives the same Splits as `nli.load_nli`. TFDS shuffles the pairs by hash and gives strings
+back as bytes, so every pair carries its row number. Labels are strings: the order of classes belongs to
+`examples.LABELS`.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import tensorflow_datasets as tfds
+from absl import logging
+
+from mednli_jax import text
+from mednli_jax.data import lines, nli, nli_corpora, nli_formats
+from mednli_jax.errors import UserError
+from mednli_jax.examples import NLIExample, Split
+from mednli_jax.progress import say
+
+RELEASE = "1.0.0"
+_TEXTS = ("uid", "premise", "hypothesis", "label", "group")
+_SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
+
+
+@dataclasses.dataclass
+class Part(tfds.core.BuilderConfig):
+    """Which part of a corpus is built. limit: first so many training pairs, 0 = all; genre: "" = all."""
+
+    limit: int = 0
+    genre: str = ""
+
+
+def part(limit: int | None = None, genre: str = "") -> Part:
+    """The config of a part, named by it: all, slate, first2000, slate-first2000."""
+    name = "-".join([*([genre] if genre else []), *([f"first{limit}"] if limit else [])])
+    return Part(name=name, limit=limit or 0, genre=genre) if name else ALL
+
+
+ALL = Part(name="all")  # TFDS wants this very object, not one like it
+
+
+class _NLIBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """What the corpora share. A subclass names its corpus.
+
+    `info.metadata` holds the facts of each split as load_nli gives them, and a sha256 over its pairs.
+    """
+
+    VERSION = tfds.core.Version(RELEASE)
+    RELEASE_NOTES = {RELEASE: "First release."}  # noqa: RUF012 - the name and form that TFDS asks for
+    BUILDER_CONFIGS = [ALL]  # noqa: RUF012
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        "Put the official files into manual_dir, or into a folder of it named like the corpus."
+    )
+    corpus = ""
+
+    def _info(self):
+        features = {"row": tfds.features.Scalar(np.int64), **{name: tfds.features.Text() for name in _TEXTS}}
+        features |= {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=f"Premise-hypothesis pairs of {self.corpus}. {nli.CORPORA[self.corpus].source}",
+            features=tfds.features.FeaturesDict(features),
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager):
+        folder = Path(dl_manager.manual_dir)
+        wishes = self.builder_config
+        splits = nli.load_nli(self.corpus, folder, limit=wishes.limit or None, genre=wishes.genre)
+        self.info.metadata.update(
+            facts={name: split.facts for name, split in splits.items()},
+            sha256={name: _digest(split.examples) for name, split in splits.items()},
+        )
+        return {name: self._generate_examples(split) for name, split in splits.items()}
+
+    def _generate_examples(self, split):
+        for row, pair in enumerate(split.examples):
+            yield row, {"row": row, **dataclasses.asdict(pair)}
+
+
+class Mednli(_NLIBuilder, skip_registration=True):
+    """MedNLI (Romanov & Shivade 2018): manual_dir/mednli/mli_{train,dev,test}_v1.jsonl."""
+
+    name = corpus = "mednli"
+
+
+class MediqaNli(_NLIBuilder, skip_registration=True):
+    """MEDIQA-NLI (Ben Abacha, Shivade & Demner-Fushman 2019): MedNLI's train and dev, the shared task's test."""
+
+    name = corpus = "mediqa_nli"
+
+
+class Snli(_NLIBuilder, skip_registration=True):
+    """SNLI (Bowman et al. 2015): manual_dir/snli/snli_1.0_{train,dev,test}.jsonl or .txt."""
+
+    name = corpus = "snli"
+
+
+class Multinli(_NLIBuilder, skip_registration=True):
+    """MultiNLI (Williams et al. 2018): manual_dir/multinli/multinli_1.0_{train,dev_matched}.jsonl or .txt."""
+
+    name = corpus = "multinli"
+
+
+BUILDERS = {builder.corpus: builder for builder in (Mednli, MediqaNli, Snli, Multinli)}
+
+
+def load_tfds(
+    name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
+) -> dict[str, Split]:
+    """The Splits of nli.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through a TFDS builder.
+
+    folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or
+    when its files or the code that reads them changed (the older build is then removed).
+    manual_dir: the corpus's own folder, or the data folder that holds it.
+    Raises: as load_nli; UserError for a corpus without a builder or a folder that cannot be written.
+    """
+    if name not in BUILDERS:
+        raise UserError(f"The corpus '{name}' has no TFDS builder. Known: {', '.join(BUILDERS)}.")
+    nli.check_wishes(name, limit, genre)
+    manual_dir, wishes = Path(manual_dir), part(limit, genre)
+    stem = f"{name}-{wishes.name}-"
+    root = Path(folder) / f"{stem}{_made_from(name, manual_dir)}"
+    splits = _read(name, root, wishes)
+    if splits is None:
+        try:
+            _build(name, root, manual_dir, wishes)
+            for older in root.parent.glob(f"{stem}{'[0-9a-f]' * 16}"):
+                if older != root:
+                    shutil.rmtree(older)
+        except OSError as error:
+            fix = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
+            raise UserError(f"E-RUN-005 {root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
+        splits = _read(name, root, wishes)
+    if splits is None:
+        raise UserError(f"E-PREP-001 {root}: what was written cannot be read back. Fix: check the disk.")
+    return splits
+
+
+def _made_from(corpus, folder):
+    """Sixteen digits of a sha256 over the corpus's files and the code that reads them."""
+    digest = hashlib.sha256()
+    code = [module.__file__ for module in (text, nli, nli_corpora, nli_formats, lines)] + [__file__]
+    for path in [*nli_corpora.source_files(corpus, folder), *map(Path, code)]:
+        with open(path, "rb") as file:
+            digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _digest(examples):
+    digest = hashlib.sha256()
+    for pair in examples:
+        digest.update(repr(dataclasses.astuple(pair)).encode())
+    return digest.hexdigest()
+
+
+def _build(name, root, manual_dir, wishes):
+    """Builds below a temporary root, closes it to others and renames it: readers see all of it or nothing."""
+    root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = root.with_name(f".{root.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(mode=0o700)
+    try:
+        with _quiet():
+            BUILDERS[name](data_dir=temporary, config=wishes).download_and_prepare(
+                download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),
+                file_format="array_record",
+            )
+        for path in temporary.rglob("*"):  # TFDS writes with the process's umask
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        shutil.rmtree(root, ignore_errors=True)
+        os.replace(temporary, root)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _read(name, root, wishes):
+    """The splits below `root`; None where there are none, or where they differ from what was written."""
+    if not root.is_dir():
+        return None
+    try:
+        with _quiet():
+            builder = BUILDERS[name](data_dir=root, config=wishes)
+            metadata = builder.info.metadata
+            splits = {
+                split: Split(split, _pairs(builder.as_data_source(split)), facts)
+                for split, facts in metadata["facts"].items()
+            }
+        damaged = any(_digest(split.examples) != metadata["sha256"][key] for key, split in splits.items())
+    # What a damaged record raises is up to array_record and protobuf: all of it means the same here.
+    except Exception:
+        damaged = True
+    if damaged:
+        say(f"E-PREP-001 {root}: the built corpus is damaged; building it again.")
+        return None
+    return splits
+
+
+def _pairs(source):
+    """Examples of a data source in their own order. Bytes become strings, sequences tuples."""
+    pairs = [None] * len(source)
+    for record in source:
+        values = {name: record[name].decode() for name in _TEXTS}
+        values |= {name: tuple(token.decode() for token in record[name]) for name in _SEQUENCES}
+        pairs[int(record["row"])] = NLIExample(**values)
+    return tuple(pairs)
+
+
+@contextlib.contextmanager
+def _quiet():
+    """TFDS prints its progress, also to stdout, where a door's answer belongs."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    tfds.disable_progress_bar()
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        tfds.enable_progress_bar()

@@ -1,0 +1,106 @@
+"""Files as lines and as CSV records: decoded, checked and bounded, before anybody asks what they mean.
+
+A line or record that is no text comes as a DataError in its place, so that a reader can tell the first faults together.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mednli_jax.errors import DataError
+from mednli_jax.text import MAX_LINE_BYTES, binary_lines
+
+MAX_RECORD_BYTES = 1 << 22  # a CSV record may span lines: this many bytes without a closing quote are a fault
+FRESH_COPY = "take a fresh copy from the official archive"
+_CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
+
+
+def text_lines(path: Path) -> Iterator[tuple[int | None, str | DataError]]:
+    """Lines of a plain or gzipped UTF-8 file without their breaks; a line that is no text is a DataError.
+
+    The last item is (None, error) where the file cannot be decompressed. Raises: DataError E-DATA-001 or E-DATA-003.
+    """
+    for number, line in _byte_lines(path):
+        yield number, line if isinstance(line, DataError) else _decoded(path.name, number, line)
+
+
+def _byte_lines(path):
+    if not path.is_file():
+        raise DataError("E-DATA-001", "there is no such file", file=path.name, fix="check the path")
+    try:
+        for number, line in binary_lines(path):
+            if line is None:
+                line = line_fault(path.name, number, "E-DATA-012", f"the line is longer than {MAX_LINE_BYTES} bytes")
+            yield number, line
+    except gzip.BadGzipFile as error:
+        yield None, DataError("E-DATA-004", f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
+    except OSError as error:
+        raise DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=path.name) from error
+
+
+def _decoded(file, number, line):
+    """Text of a line, or of a record of several, that starts on line `number`."""
+    try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        number += line.count(b"\n", 0, error.start)
+        return line_fault(file, number, "E-DATA-010", "the line is not valid UTF-8", "save the file as UTF-8")
+    if "\0" in text:
+        number += line.count(b"\n", 0, line.index(b"\0"))
+        return line_fault(file, number, "E-DATA-011", "the line holds a NUL byte")
+    return text
+
+
+def line_fault(file: str, number: int, code: str, problem: str, fix: str = FRESH_COPY) -> DataError:
+    return DataError(code, problem, file=file, line=number, fix=fix)
+
+
+def csv_records(path: Path) -> Iterator[tuple[int | None, list[str] | DataError]]:
+    """Records of a CSV file as (line it starts on, its cells); a quoted cell may hold line breaks (as "\\n").
+
+    A quote that never closes ends the file with E-DATA-024: where the next record starts cannot be known.
+    """
+    start, parts, quotes, size = 0, [], 0, 0
+    for number, line in _byte_lines(path):
+        if isinstance(line, DataError):
+            yield number, line
+            if number is None or parts:
+                return
+            continue
+        if not parts:
+            start, quotes, size = number, 0, 0
+            if not line.strip():
+                continue
+        parts.append(line)
+        quotes, size = quotes + line.count(b'"'), size + len(line)
+        if quotes % 2 == 0:
+            record = _decoded(path.name, start, b"\n".join(parts))
+            yield start, record if isinstance(record, DataError) else _cells(path.name, start, record)
+            parts = []
+        elif size > MAX_RECORD_BYTES:
+            break
+    if parts:
+        yield start, line_fault(path.name, start, "E-DATA-024", "a quote opens in this record and never closes")
+
+
+def _cells(file, number, record):
+    if '"' not in record:
+        return record.split(",")
+    cells, position = [], 0
+    while True:
+        match = _CSV_FIELD.match(record, position)
+        if not match:
+            fix = "quote the whole field and double the quotes inside it"
+            return line_fault(file, number, "E-DATA-024", "a quote stands inside an unquoted field", fix)
+        quoted, plain, end = match.groups()
+        cells.append(plain if quoted is None else quoted.replace('""', '"'))
+        if not end:
+            return cells
+        position = match.end()
+
+
+def either_name(path: Path) -> Path | None:
+    """The file of that name, with or without .gz; None where there is neither."""
+    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz")
+    return next((candidate for candidate in (path, other) if candidate.is_file()), None)
