@@ -92,11 +92,13 @@ def _underscored(argument):
 def _check_config_file(value):
     path = Path(value.split(":", 1)[0])
     if not value:
-        raise UserError("E-USE-005 --config needs a value. Fix: --config=configs/esim_kd.py")
+        raise UserError("E-USE-005 --config needs a value after '='. Fix: --config=configs/esim_kd.py")
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
         known = f" Known there: {', '.join(near)}." if near else ""
         raise UserError(f"E-USE-005 {path}: no such config file.{known} Fix: give a path like configs/esim_kd.py.")
+    if path.suffix != ".py" or "def get_config(" not in path.read_text(errors="replace"):
+        raise UserError(f"E-USE-005 {path}: no config file, it defines no get_config. Fix: give one of configs/.")
 
 
 def _last_line(message):

@@ -33,6 +33,9 @@ def check(config) -> None:
     for name in ("epochs", "batch_size", "patience"):
         if train[name] < 1:
             raise UserError(f"config.train.{name} is {train[name]}. Fix: give at least 1.")
+    for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes"):
+        if not 0 <= train[name] < float("inf"):
+            raise UserError(f"config.train.{name} is {train[name]}. Fix: give a number from 0 up.")
     if config.model.hidden_size < 1:
         raise UserError(f"config.model.hidden_size is {config.model.hidden_size}. Fix: give at least 1.")
     if not 1 <= train.max_buckets <= batching.MAX_BUCKETS:
@@ -179,6 +182,11 @@ class TrainedRun:
                 f"{self.result['status']}). Fix: train with --resume --workdir={self.directory.folder}."
             )
         best = loaded[0]["best"]
+        if best["epoch"].tolist() != self.result["best_epoch"]:
+            raise UserError(
+                f"E-RUN-008 {self.directory.checkpoints}: what is left undamaged is not the finished run. "
+                "Fix: restore the run directory, or train again with --force."
+            )
         return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
@@ -189,18 +197,11 @@ class TrainedRun:
         prepared, _ = self.task.load(self.config)
         if split not in prepared.splits:
             raise UserError(f"--split={split}: the corpus has no such split. Known: {', '.join(prepared.splits)}.")
-        changed = [
-            n for n in ("vocabulary.json", "vectors.npy") if prepared.manifest["files"][n] != self.manifest["files"][n]
-        ]
-        if changed:
-            raise UserError(
-                "E-RUN-012 the corpus or the vectors changed since the run was trained. Fix: restore them, or "
-                "train again."
-            )
+        self.directory.check_data(prepared.manifest)
         rows = prepared.splits[split]
         bodies = program(self.config, prepared)
         buckets = bodies.buckets.assign(*rows.length)
-        logits = bodies.logits(self.variables, rows, buckets, batch_size=_rows_per_batch(bodies.devices))
+        logits = bodies.logits(self.variables, rows, buckets, batch_size=loop.PREDICT_ROWS)
         return self.task.score(rows, logits), logits
 
     def predict(self, pairs) -> list[dict[str, float]]:
@@ -212,25 +213,23 @@ class TrainedRun:
         if not examples:
             self.unknown_words = dict.fromkeys(SIDES, 0)
             return []
-        arrays, self.unknown_words = self.task.encode(self.config, self.vocabulary, examples)
+        ontology = self.manifest["knowledge"].get("sha256", "")
+        arrays, self.unknown_words = self.task.encode(self.config, self.vocabulary, examples, ontology)
         length = tuple(arrays[f"{side}_length"] for side in SIDES)
         rows = Rows("new", 0, arrays["label"], length, tuple(e.uid for e in examples), ((),) * len(examples))
         devices = Devices()
-        batch_size = _rows_per_batch(devices)
         limit = tuple(int(x.max()) for x in length)
-        if self.config.model.masking == "paper":  # its logits depend on the padded length: use the training's
-            limit = (self.config.data.max_length,) * 2
-        most = 1 if self.config.model.masking == "paper" else 4
-        buckets = batching.choose_buckets(*length, batch_size=batch_size, limit=limit, most=most)
+        buckets = batching.choose_buckets(*length, batch_size=loop.PREDICT_ROWS, limit=limit, most=batching.MAX_BUCKETS)
+        if self.config.model.masking == "paper":  # its logits depend on the padded length: the training's is used
+            box = tuple(
+                max(own, trained) for own, trained in zip(buckets.boxes[-1], self.result["buckets"][-1], strict=True)
+            )
+            buckets = batching.Buckets((box,))
         longest = self.manifest["knowledge"]["longest_path"]
         bodies = _program(self.config, buckets, arrays, self.vectors, longest, devices)
-        logits = bodies.logits(self.variables, rows, buckets.assign(*length), batch_size=batch_size)
+        logits = bodies.logits(self.variables, rows, buckets.assign(*length), batch_size=loop.PREDICT_ROWS)
         mean_NC = nli.probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
-
-
-def _rows_per_batch(devices):
-    return -(-loop.PREDICT_ROWS // devices.count) * devices.count
 
 
 def load_run(folder) -> TrainedRun:

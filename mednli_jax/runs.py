@@ -125,12 +125,8 @@ class RunDirectory:
         return run
 
     @classmethod
-    def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
-        """Makes the folder, or reopens it to resume.
-
-        Raises UserError where it holds another run and neither resume nor force was asked for, where resume finds
-        another config, or where another process trains in it.
-        """
+    def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
+        """Whether the folder holds a run. Raises UserError where `create` may not use it."""
         run = cls(folder)
         # Other programs write a config.json, too; only a run has the lock beside it.
         found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
@@ -143,6 +139,17 @@ class RunDirectory:
                 f"E-RUN-003 {run.folder}: holds a run already (status {run.status()}). "
                 "Fix: --resume to go on, --force to start over, or another --workdir."
             )
+        return found
+
+    @classmethod
+    def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
+        """Makes the folder, or reopens it to resume.
+
+        Raises UserError where it holds another run and neither resume nor force was asked for, where resume finds
+        another config, or where another process trains in it.
+        """
+        run = cls(folder)
+        found = cls.check(folder, resume=resume, force=force)
         try:
             for path in (run.folder, run.folder / "private"):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -171,6 +178,15 @@ class RunDirectory:
             raise UserError(
                 f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
                 "Fix: resume with the same flags, or choose another --workdir."
+            )
+
+    def check_data(self, manifest: dict) -> None:
+        """Refuses to go on with other data than the run began with."""
+        path = self.folder / "data.json"
+        if path.is_file() and read_json(path)["files"] != manifest["files"]:
+            raise UserError(
+                f"E-RUN-012 {self.folder}: the corpus, the vectors or the ontology changed since the run began. "
+                "Fix: restore them, or start over with --force."
             )
 
     def _clear(self):

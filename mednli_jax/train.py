@@ -8,6 +8,7 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli
+from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 from mednli_jax.runs import RunDirectory, environment, next_free, write_json
 
@@ -78,6 +79,7 @@ class _Training:
         from mednli_jax.training.loop import Interrupted
 
         task = NLITask()
+        RunDirectory.check(self.folder, resume=self.resume, force=force)
         prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
         directory = RunDirectory.create(self.folder, self.config.to_dict(), resume=self.resume, force=force)
         self.directory = directory
@@ -113,6 +115,8 @@ class _Training:
         experiment.use_compile_cache()
         program = experiment.program(self.config, prepared)
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
+        if self.resume:
+            self.directory.check_data(prepared.manifest)
         write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
         write_json(self.directory.folder / "data.json", prepared.manifest)
         experiment.keep_for_prediction(self.directory, prepared)
@@ -140,6 +144,13 @@ class _Training:
         self.directory.keep_metrics(trainer.epoch - 1)
         self._catch_signals()
         best = trainer.run()
+        diverged = [seed for seed, epoch in zip(seeds, best.epoch.tolist(), strict=True) if epoch == 0]
+        if len(diverged) == len(seeds):
+            raise UserError(
+                "E-RUN-013 the dev loss of no seed was ever a finite number. Fix: a lower "
+                "--config.train.learning_rate, or --config.train.clip=10."
+            )
+        self.notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
         self._finish(task, prepared, program, trainer, best)
         return cli.OK
 
@@ -185,7 +196,8 @@ class _Training:
             "parameters": sum(int(x[0].size) for x in _leaves(best.params)),
             "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
             "compile_seconds": round(program.compile_seconds, 2),
-            "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}),
+            "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + self.notes,
+            "buckets": [list(box) for box in program.buckets.boxes],
             "prepared": prepared.folder.name,
         }
         for split in ("dev", "test"):

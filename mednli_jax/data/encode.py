@@ -199,7 +199,7 @@ class Cache:
         known, result = len(memo), {}
         for path in paths:
             status = path.stat()
-            stamp = f"{path.absolute()}:{status.st_size}:{status.st_mtime_ns}"
+            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
             if stamp not in memo:
                 with open(path, "rb") as file:
                     memo[stamp] = hashlib.file_digest(file, "sha256").hexdigest()

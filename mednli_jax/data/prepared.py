@@ -4,14 +4,18 @@ import hashlib
 import os
 from dataclasses import replace
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.data import demo, encode, nli
+from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
+from mednli_jax.knowledge.distance import DIRECTIONS
 from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.vectors import vector_files
 
 BUILDERS = ("direct", "tfds")
 
@@ -46,13 +50,12 @@ class Source:
             raise UserError(f"config.data.name: unknown corpus '{self.name}'. Known: {known}.")
         self._check_builder()
         knowledge = config.knowledge
-        self.ontology_name = "" if config.model.knowledge == "none" else knowledge.ontology
-        path = config.vectors.path
+        self.ontology_name = "" if config.model.knowledge == "none" else os.path.expanduser(knowledge.ontology)
         self.encoding = encode.Encoding(
             lowercase=config.data.lowercase,
             max_length=config.data.max_length,
             hypothesis_only=config.data.hypothesis_only,
-            vectors_path=Path(os.path.expandvars(path)).expanduser() if path else None,
+            vectors_path=self._vectors_path(),
             vectors_dim=config.vectors.dim,
             vectors_seed=config.vectors.seed,
             direction=knowledge.direction,
@@ -64,10 +67,27 @@ class Source:
             ("knowledge.max_links", knowledge.max_links),
             ("vectors.dim", config.vectors.dim),
         ):
-            if value < 1:
-                raise UserError(f"config.{name} is {value}. Fix: give at least 1.")
+            if not 1 <= value < 1 << 15:
+                raise UserError(f"config.{name} is {value}. Fix: give 1 to {(1 << 15) - 1}.")
+        if knowledge.direction not in DIRECTIONS:
+            known = ", ".join(DIRECTIONS)
+            raise UserError(f"config.knowledge.direction: unknown value '{knowledge.direction}'. Known: {known}.")
+        if knowledge.max_path < 0:
+            raise UserError(
+                f"config.knowledge.max_path is {knowledge.max_path}. Fix: give a length, or 0 for no limit."
+            )
         if config.data.limit is not None and config.data.limit <= 0:
             raise UserError(f"config.data.limit is {config.data.limit}. Fix: give at least 1, or leave it out for all.")
+
+    def _vectors_path(self):
+        """The vectors' file; $MEDNLI_JAX_DATA in it stands for the data folder, however that was given."""
+        path, folder = self.config.vectors.path, data_folder(self.config)
+        if not path:
+            return None
+        if folder is not None:
+            path = path.replace("$MEDNLI_JAX_DATA", str(folder))
+        path = Path(os.path.expandvars(path)).expanduser()
+        return either_name(path) or path
 
     def _check_builder(self):
         builder = self.config.data.builder
@@ -86,7 +106,9 @@ class Source:
             "genre": data.genre,
             "builder": data.builder,
             **settings,
+            "format": encode.FORMAT,
             "code": self._code(cache),
+            "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self._source_files()),
         }
         if self.ontology_name:
@@ -100,6 +122,7 @@ class Source:
     def _code(self, cache):
         package = Path(encode.__file__).parent.parent
         files = [
+            package / "examples.py",
             package / "text.py",
             *sorted((package / "data").glob("*.*")),
             *sorted((package / "knowledge").glob("*.py")),
@@ -113,7 +136,7 @@ class Source:
         if self.name in nli.CORPORA:
             files += source_files(self.name, self._folder)
         if self.encoding.vectors_path:
-            files.append(self.encoding.vectors_path)
+            files += vector_files(self.encoding.vectors_path)
         if Path(self.ontology_name).is_file():
             files.append(Path(self.ontology_name))
         missing = [path for path in files if not path.is_file()]

@@ -52,6 +52,16 @@ class Vectors:
         return Vocab(SPECIALS + self.words), self.matrix[rows]
 
 
+def vector_files(path: Path) -> list[Path]:
+    """The files that `load_vectors` reads for a path."""
+    return [path, vocabulary_path(path)] if path.suffix == ".npy" else [path]
+
+
+def vocabulary_path(path: Path) -> Path:
+    """Where the words of NAME.npy stand."""
+    return path.with_name(f"{path.stem}.vocab.txt")
+
+
 def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
     """Looks up the words of a vocabulary, first as they are, then lower-cased.
 
@@ -188,7 +198,7 @@ def _read_text(path, wanted):
 
 def _read_array(path, wanted):
     """Fills `wanted` from NAME.npy and NAME.vocab.txt; returns the sha256 of the two files' bytes, in this order."""
-    vocabulary = path.with_name(path.stem + ".vocab.txt")
+    vocabulary = vocabulary_path(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError):

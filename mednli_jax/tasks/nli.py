@@ -10,6 +10,8 @@ import optax
 from mednli_jax import metrics
 from mednli_jax.data import encode
 from mednli_jax.data import prepared as prepared_data
+from mednli_jax.data.clinical_sentences import sentences
+from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.text import UNK, Vocab, treebank_tokens
 
@@ -68,17 +70,28 @@ class NLITask:
         return scores
 
     def example(self, uid: str, premise: str, hypothesis: str) -> NLIExample:
-        """An unlabelled example from two sentences, tokenised as a corpus without parses is."""
-        return NLIExample(uid, premise, hypothesis, "", treebank_tokens(premise), treebank_tokens(hypothesis))
+        """An unlabelled example from two texts: sentence by sentence (a full stop inside stays no part of its word),
+        tokenised as a corpus without parses is."""
+        tokens = (tuple(t for part in sentences(text) for t in treebank_tokens(part)) for text in (premise, hypothesis))
+        return NLIExample(uid, premise, hypothesis, "", *tokens)
 
-    def encode(self, config, vocab: Vocab, examples) -> tuple[dict, dict[str, int]]:
-        """New examples as arrays in a trained run's vocabulary, and the number of tokens without a vector per side."""
+    def encode(self, config, vocab: Vocab, examples, ontology_sha256: str) -> tuple[dict, dict[str, int]]:
+        """New examples as arrays in a trained run's vocabulary, and the number of tokens without a vector per side.
+
+        Raises: UserError where the config's ontology is not the one the run was trained with.
+        """
         source = prepared_data.Source(config)
         arrays = encode.encode_sentences(examples, vocab, source.encoding)
         unknown = {side: int((arrays[side] == UNK).sum()) for side in encode.SIDES}
         arrays["label"] = np.full(len(examples), -1, np.int32)
         if source.ontology_name:
-            links, _ = encode.encode_links(examples, source.ontology(), source.encoding)
+            ontology = source.ontology()
+            if ontology.sha256 != ontology_sha256:
+                raise UserError(
+                    f"E-RUN-012 the ontology '{ontology.name}' changed since the run was trained. Fix: restore it, or "
+                    "train again."
+                )
+            links, _ = encode.encode_links(examples, ontology, source.encoding)
             arrays |= links
         return arrays, unknown
 

@@ -29,17 +29,19 @@ class Devices:
         return jax.device_put(tree, self.all[0] if self.count == 1 else self._replicated)
 
     def split(self, index: np.ndarray) -> np.ndarray:
-        """Rows [..., B] -> [devices, ..., B / devices]; unchanged on one device."""
+        """Rows [..., B] -> [devices, ..., B / devices], filled up with padding rows (-1); unchanged on one device."""
         if self.count == 1:
             return index
+        lacking = -index.shape[-1] % self.count
+        index = np.pad(index, [(0, 0)] * (index.ndim - 1) + [(0, lacking)], constant_values=-1)
         parts = index.reshape(*index.shape[:-1], self.count, -1)
         return np.ascontiguousarray(np.moveaxis(parts, -2, 0))
 
-    def join(self, rows: np.ndarray) -> np.ndarray:
-        """The inverse for a result [devices, S, B / devices, ...] -> [S, B, ...]."""
+    def join(self, rows: np.ndarray, size: int) -> np.ndarray:
+        """The inverse for a result [devices, S, B / devices, ...] -> [S, B, ...] of `size` rows."""
         if self.count == 1:
             return rows
-        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
+        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])[:, :size]
 
     def map(self, body, *, reduced: bool, donate: bool = False):
         """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once."""

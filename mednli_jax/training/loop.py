@@ -85,7 +85,7 @@ class Program:
         def take():
             nonlocal result
             index, part = pending.popleft()
-            part = self.devices.join(np.asarray(part))
+            part = self.devices.join(np.asarray(part), len(index))
             if result is None:
                 result = np.zeros((part.shape[0], len(rows), part.shape[2]), part.dtype)
             result[:, index[index >= 0] - rows.first] = part[:, index >= 0]
@@ -130,9 +130,7 @@ class Trainer:
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
         self._profile, self._chunks = profile, 0
         self.bucket_of_row = {name: program.buckets.assign(*rows.length) for name, rows in splits.items()}
-        # The global batch is split evenly over the devices.
-        self.batch_size = -(-settings.batch_size // program.devices.count) * program.devices.count
-        self.predict_rows = max(self.batch_size, -(-PREDICT_ROWS // program.devices.count) * program.devices.count)
+        self.batch_size, self.predict_rows = settings.batch_size, max(settings.batch_size, PREDICT_ROWS)
         self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
         self.trained_examples, self.train_seconds = 0, 0.0
         self.learner, self.best = self._initial()
