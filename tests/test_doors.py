@@ -186,6 +186,18 @@ def test_a_second_run_never_overwrites_the_first(home):
     assert (home / "run" / "result.json").read_bytes() == before
 
 
+def test_a_changed_corpus_is_refused(home, tmp_path):
+    """The same pairs with other labels: shapes, vocabulary and vectors are equal, the scores would not be."""
+    write_corpus(tmp_path / "mednli")
+    path = tmp_path / "mednli" / "mli_test_v1.jsonl"
+    path.write_text(path.read_text().replace('"neutral"', '"swap"').replace('"entailment"', '"neutral"'))
+    path.write_text(path.read_text().replace('"swap"', '"entailment"'))
+    done = door("evaluate", "--run=run", cwd=home, **{**places(home), "MEDNLI_JAX_DATA": str(tmp_path)})
+    assert done.returncode == 2
+    assert "E-RUN-012" in done.stderr
+    assert done.stdout == ""
+
+
 CONFIG = f"--config={ROOT / 'configs' / 'esim_kd.py'}"
 BAD = {
     "typo in a flag": (("train", "--workdr=x"), "workdir"),
@@ -202,6 +214,10 @@ BAD = {
     "unknown ontology": (("train", CONFIG, "--config.knowledge.ontology=mehs"), "Did you mean 'mesh'"),
     "no data folder": (("train", f"{CONFIG}:mednli"), "MEDNLI_JAX_DATA"),
     "empty data folder": (("train", f"{CONFIG}:mednli", "--config.data.dir=."), "mli_train_v1.jsonl"),
+    "no config file": (("train", f"--config={ROOT / 'README.md'}"), "no get_config"),
+    "unknown direction": (("train", CONFIG, "--config.knowledge.direction=up"), "unknown value 'up'"),
+    "too many links": (("train", CONFIG, "--config.knowledge.max_links=40000"), "knowledge.max_links is 40000"),
+    "negative rate": (("train", CONFIG, "--config.train.learning_rate=-1"), "train.learning_rate"),
     "no vectors": (("train", CONFIG, "--config.vectors.path=none.txt"), "none.txt"),
     "extra argument": (("train", CONFIG, "more"), "unexpected argument 'more'"),
     "no run": (("evaluate", "--run=nowhere"), "not a run directory"),

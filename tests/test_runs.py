@@ -321,3 +321,12 @@ def test_status_is_one_of_four(tmp_path):
     with pytest.raises(ValueError, match="no such status"):
         run.write_result("done", {})
     assert run.status() == "complete"
+
+
+def test_a_run_goes_on_with_its_own_data_only(tmp_path):
+    run = RunDirectory.create(tmp_path / "run", {"seed": 0})
+    run.check_data({"files": {"label.npy": "a"}})  # nothing was trained on yet
+    write_json(run.folder / "data.json", {"files": {"label.npy": "a"}})
+    run.check_data({"files": {"label.npy": "a"}})
+    with pytest.raises(UserError, match="E-RUN-012"):
+        run.check_data({"files": {"label.npy": "b"}})

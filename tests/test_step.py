@@ -135,6 +135,16 @@ def test_row_keys_depend_on_seed_step_and_row_only():
         assert (jax.random.key_data(other)[0] != keys[0]).any()
 
 
+def test_batches_of_any_size_split_over_the_devices():
+    devices = Devices(jax.local_devices()[:3])
+    index = np.arange(2 * 16).reshape(2, 16)
+    parts = devices.split(index)
+    assert parts.shape == (3, 2, 6)
+    assert sorted(parts[parts >= 0].tolist()) == list(range(32))
+    assert (parts == -1).sum() == 4
+    np.testing.assert_array_equal(devices.join(parts[..., None], 16)[..., 0], index)
+
+
 def test_drifted_replicas_are_noticed():
     devices = Devices(jax.local_devices()[:2])
     same = devices.replicate({"w": jnp.arange(4.0)})
