@@ -403,21 +403,14 @@ def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
 # ---- devices ----
 
 
-def test_two_devices_train_as_one(bow):
-    """The model with statistics over the global batch; test_step has the others."""
-    two = dataclasses.replace(SETTINGS, epochs=2)
-    best, rows, trainer = train(build("bow", 2, ONE_BOX), two)
-    _, alone, _ = train(bow, two)
-    assert trainer.batch_size == BATCH
+@pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), (3, 7)])
+def test_devices_train_as_one(bow, count, batch_size):
+    """The model with statistics over the global batch, whose size need not divide; test_step has the other models."""
+    settings = dataclasses.replace(SETTINGS, epochs=2, batch_size=batch_size)
+    best, rows, trainer = train(build("bow", count, ONE_BOX), settings)
+    _, alone, _ = train(bow, settings)
     for row, other in zip(rows, alone, strict=True):
         for field in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
             np.testing.assert_allclose(row[field], other[field], atol=1e-8, rtol=0)
-    assert len(trainer.learner.step.sharding.device_set) == 2
+    assert len(trainer.learner.step.sharding.device_set) == count
     assert (best.epoch > 0).all()
-
-
-def test_an_uneven_batch_is_rounded_up_to_the_devices(bow):
-    settings = dataclasses.replace(SETTINGS, batch_size=7)
-    four = Trainer(dataclasses.replace(bow, devices=Devices(jax.local_devices()[:4])), settings, splits(), SEEDS)
-    assert four.batch_size == 8
-    assert four.predict_rows % 4 == 0
