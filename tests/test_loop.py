@@ -46,6 +46,7 @@ def splits():
 
 def build(name, count=1, boxes=BOXES):
     devices = Devices(jax.local_devices()[:count])
+    assert devices.count == count
     return Program(
         model=table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=devices.axis_name),
         task=NLITask(),

@@ -31,6 +31,7 @@ class Setting:
 
     def __init__(self, name, count, dtype):
         self.devices, self.dtype, self.task = Devices(jax.local_devices()[:count]), dtype, NLITask()
+        assert self.devices.count == count
         self.model = table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=self.devices.axis_name)
         self.optimizer = optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-6)
         self.frozen = self.devices.replicate(as_type(frozen(made_up.vectors()), dtype))
