@@ -135,12 +135,12 @@ def kill_at(asked):
 
 
 def in_pieces(program, folder, stops, settings=SETTINGS):
-    """Trains with a new trainer after each stop; stops(session) is its should_stop.
+    """Trains with a new trainer after each stop; stops(piece) is its should_stop.
 
-    Returns (best, metrics by epoch, the last trainer, where each session went on).
+    Returns (best, metrics by epoch, the last trainer, where each piece went on).
     """
     checkpoints, metrics, places = Checkpoints(folder), {}, []
-    for session in range(100):
+    for piece in range(100):
         trainer = Trainer(
             program,
             settings,
@@ -148,10 +148,10 @@ def in_pieces(program, folder, stops, settings=SETTINGS):
             SEEDS,
             checkpoints=checkpoints,
             on_epoch=lambda row: metrics.update({row["epoch"]: row}),
-            should_stop=stops(session),
+            should_stop=stops(piece),
         )
-        assert trainer.resume() == (session > 0)
-        if session:
+        assert trainer.resume() == (piece > 0)
+        if piece:
             places.append((trainer.epoch, trainer.done))
         try:
             return trainer.run(), metrics, trainer, places
@@ -181,7 +181,7 @@ def check_same_run(unbroken, pieces):
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tmp_path):
     """Bit for bit, with dropout, Adam's moments and batch statistics under way."""
-    pieces = in_pieces(program, tmp_path, lambda session: stop_at(1 + session % 3))
+    pieces = in_pieces(program, tmp_path, lambda piece: stop_at(1 + piece % 3))
     batches = sum(-(-n // BATCH) for n in np.bincount(unbroken[2].bucket_of_row["train"]))
     assert {bool(0 < done < batches) for _, done in pieces[3]} == {
         True,
@@ -189,7 +189,7 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tm
     }  # in the middle and at the end of an epoch
     check_same_run(unbroken, pieces)
     for epoch, done in pieces[3]:
-        if done == batches:  # nothing but the evaluation was left to this session
+        if done == batches:  # nothing but the evaluation was left to this piece
             assert pieces[1][epoch]["examples_per_second"] == 0
     # A run that trains nothing would pass all of the above.
     start = Trainer(program, SETTINGS, splits(), SEEDS)
@@ -203,7 +203,7 @@ def leaves(a, b):
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(bow, tmp_path):
     often = dataclasses.replace(SETTINGS, checkpoint_minutes=0.0)
-    pieces = in_pieces(bow, tmp_path, lambda session: kill_at(6 if session < 3 else 1 << 20), often)
+    pieces = in_pieces(bow, tmp_path, lambda piece: kill_at(6 if piece < 3 else 1 << 20), often)
     assert any(done > 0 for _, done in pieces[3])
     check_same_run(train(bow), pieces)
 
