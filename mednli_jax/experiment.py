@@ -54,7 +54,6 @@ def settings(config) -> loop.Settings:
         batch_size=train.batch_size,
         patience=train.patience,
         select=train.select,
-        max_buckets=train.max_buckets,
         checkpoint_minutes=train.checkpoint_minutes,
     )
 

@@ -29,7 +29,7 @@ ONE_BOX, BOXES = ((12, 8),), ((8, 8), (12, 8))
 ROWS = {"train": 72, "dev": BATCH + 1}
 ARRAYS = made_up.arrays(rows=sum(ROWS.values()))
 SEEDS = (0, 5, 7)
-SETTINGS = Settings(epochs=3, batch_size=BATCH, patience=5, select="loss", max_buckets=2, checkpoint_minutes=60.0)
+SETTINGS = Settings(epochs=3, batch_size=BATCH, patience=5, select="loss", checkpoint_minutes=60.0)
 
 
 def splits():

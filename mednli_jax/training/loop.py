@@ -39,7 +39,6 @@ class Settings:
     batch_size: int
     patience: int
     select: str  # "loss" or "accuracy" of the dev split
-    max_buckets: int
     checkpoint_minutes: float
 
 
@@ -275,8 +274,8 @@ class Trainer:
         places, task = self._learner_slots(), self.program.task
         rows = self.splits["dev"]
         logits = self.predict("dev", self.learner.variables)
-        loss = task.losses(rows, logits)
-        accuracy = np.array(task.score(rows, logits)["accuracy"]["per_seed"])
+        scores = task.score(rows, logits)
+        loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
         value = loss if self.settings.select == "loss" else 1 - accuracy
         # A diverged seed never becomes the best, nor does a finished one that trains on only because others do: a
         # seed's result must not depend on the seeds beside it.
