@@ -3,17 +3,22 @@
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
 """
 
+import difflib
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import config_dict, config_flags
 
 from mednli_jax.errors import UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
+# What the machine refuses, whoever asks: no bug of ours, and nothing a traceback would help with.
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs/esim_kd.py:mednli
   --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
@@ -21,6 +26,13 @@ CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs
 
 
 Flags = flags.FlagValues
+# For each type of a config's field: what reads a value of it, and how to call one.
+EXPECTED = {
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    bool: (flags.BooleanParser().parse, "true or false"),
+    config_dict.ConfigDict: ({}.__getitem__, "a value to one of its fields, --config.SECTION.FIELD=VALUE"),
+}
 
 
 def define_config(values: Flags) -> None:
@@ -57,6 +69,12 @@ def _run(main, usage, define, words, argv):
     except UserError as error:
         print(error, file=sys.stderr)
         return USAGE
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        name = error.filename or "a file"
+        print(f"E-USE-010 {name}: {error.strerror}. Fix: check the disk and its permissions.", file=sys.stderr)
+        return USAGE
     except KeyboardInterrupt:
         print("interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -66,21 +84,99 @@ def _parse(values, argv) -> list[str]:
     """Sets the flags and returns the bare words."""
     argv = [argv[0], *map(_underscored, argv[1:])]
     files = [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == "config"]
+    if not files and any(argument.startswith("--config.") for argument in argv[1:]):
+        raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
     for argument in files:
         _check_config_file(argument.partition("=")[2])
     # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
     sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
     try:
-        rest = values(sys.argv)[1:]
-    except flags.Error as error:
-        raise UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.") from None
-    except (AttributeError, KeyError) as error:
-        raise UserError(
-            f"E-USE-002 the config has no such field: {_unknown_field(error)} Fix: see the config file."
-        ) from None
-    except (TypeError, ValueError) as error:
-        raise UserError(f"E-USE-003 a config field has a value of the wrong type: {_last_line(str(error))}") from None
-    return rest
+        return values(sys.argv)[1:]
+    except UserError:
+        raise
+    except Exception as error:  # a config file is code, and may come to anything
+        if fault := _config_file_fault(files, error):
+            raise fault from None
+        if not isinstance(error, (flags.Error, AttributeError, KeyError, TypeError, ValueError)):
+            raise
+        raise _flag_fault(argv, files, error) from None
+
+
+def _config_file_fault(files, error) -> UserError | None:
+    """Where the config file itself fails, by file and line; an error further down is not the file's."""
+    path = Path(files[-1].partition("=")[2].split(":", 1)[0]) if files else None
+    if path is None:
+        return None
+    if isinstance(error, SyntaxError) and Path(error.filename or "").name == path.name:
+        line = error.lineno
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        line = frame.lineno if Path(frame.filename).name == path.name else None
+        if line is None and not isinstance(error, ImportError):
+            return None
+    where = path if line is None else f"{path}:{line}"
+    return UserError(f"E-USE-011 {where}: {type(error).__name__} in the config file. Fix: correct the line.")
+
+
+def _flag_fault(argv, files, error) -> UserError:
+    """What ml_collections and absl say of a bad flag, by the flag's name and with what would be right."""
+    config = _unchanged(argv[0], files)
+    for argument in argv[1:] if config is not None else []:
+        name, equals, value = argument.lstrip("-").partition("=")
+        if not name.startswith("config."):
+            continue
+        owner, item = None, config
+        for part in name.split(".")[1:]:
+            if not isinstance(item, config_dict.ConfigDict) or part not in item:
+                problem = f"--{name}: the config has no such field.{_near_field(config, name)}"
+                return UserError(f"E-USE-002 {problem} Fix: give a field that the config file has.")
+            owner, item = item, item[part]
+        if equals and (fault := _wrong_type(name, value, owner.get_type(part))):
+            return fault
+    return UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.")
+
+
+def _unchanged(program, files):
+    """The config as its file gives it, without the fields set on the command line; None where there is none."""
+    values, given = flags.FlagValues(), sys.argv
+    define_config(values)
+    sys.argv = [program, *files]
+    try:
+        values(sys.argv)
+        return values.config
+    except (flags.Error, AttributeError, KeyError, TypeError, ValueError):
+        return None
+    finally:
+        sys.argv = given
+
+
+def _near_field(config, name):
+    """The field somebody meant: in the section named, or of that name in another one."""
+    fields = [f"config.{field}" for field in _fields(config)]
+    last = {field.rpartition(".")[2]: field for field in fields}
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.8)
+    near = near or [last[word] for word in difflib.get_close_matches(name.rpartition(".")[2], last, n=1)]
+    return f" Did you mean --{near[0]}?" if near else ""
+
+
+def _fields(config, prefix=""):
+    for name, value in config.items(preserve_field_references=True):
+        if isinstance(value, config_dict.ConfigDict):
+            yield from _fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _wrong_type(name, value, kind):
+    """A fault where the text of a value cannot be one of the field's type; None where it can."""
+    if kind not in EXPECTED:
+        return None
+    parse, expected = EXPECTED[kind]
+    try:
+        parse(value)
+    except (KeyError, TypeError, ValueError):
+        return UserError(f"E-USE-003 --{name}: '{value}' is of the wrong type. Fix: give {expected}.")
+    return None
 
 
 def _underscored(argument):
@@ -110,17 +206,12 @@ def _last_line(message):
     return line if line.endswith((".", "?")) else line + "."
 
 
-def _unknown_field(error):
-    """ml_collections quotes its own message, line break and all."""
-    text = str(error.args[0] if error.args else error).replace("\\n", " ").replace("\\'", "'").replace('"', "'")
-    text = " ".join(text.split()).strip("'")
-    return f"'{text}" + ("" if text.endswith("?") else "'." if "'" not in text else ".")
-
-
 def config(values: Flags):
     """The parsed --config. Raises UserError where the flag is missing."""
     if values.config is None:
         raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
+    if not isinstance(values.config, config_dict.ConfigDict):
+        raise UserError("E-USE-005 --config: its get_config gives no ConfigDict. Fix: derive it from defaults.nli.")
     return values.config
 
 

@@ -28,7 +28,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if variant not in VARIANTS:
         near = difflib.get_close_matches(variant, VARIANTS, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise UserError(f"unknown variant '{variant}'.{hint} Known: {', '.join(VARIANTS)}.")
+        raise UserError(f"E-CONF-001 unknown variant '{variant}'.{hint} Fix: give one of {', '.join(VARIANTS)}.")
     corpus, _, genre = variant.partition("/")
     config = config_dict.ConfigDict()
     config.seeds = (0,)

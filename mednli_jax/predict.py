@@ -9,6 +9,7 @@ from mednli_jax import cli
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import LABELS
 from mednli_jax.progress import say
+from mednli_jax.text import MAX_LINE_BYTES
 
 USAGE = """Classify premise-hypothesis pairs with a finished run; the mean probabilities of its seeds go to stdout.
 
@@ -52,12 +53,16 @@ def main(values: cli.Flags) -> None:
 def read_pairs(stream) -> list[tuple[str, str]]:
     """(premise, hypothesis) of each line of a binary stream; empty lines are passed over.
 
-    Raises: DataError(s) E-PRED-00x with the line and what to change.
+    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 002 no pair of sentences, 003 a NUL
+    or half a surrogate pair, 004 line too long.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
+        if len(raw) > MAX_LINE_BYTES:
+            problems.add(_fault("E-PRED-004", number, f"is longer than {MAX_LINE_BYTES} bytes", "shorten the texts"))
+            continue
         try:
-            line = raw.decode("utf-8").rstrip("\r\n")
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             problems.add(_fault("E-PRED-001", number, "is not UTF-8", "convert the input"))
             continue
@@ -67,6 +72,8 @@ def read_pairs(stream) -> list[tuple[str, str]]:
         if pair is None or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
             fix = "write premise TAB hypothesis, or JSON with the fields premise and hypothesis"
             problems.add(_fault("E-PRED-002", number, "is not a pair of sentences", fix))
+        elif not all(map(_is_text, pair)):
+            problems.add(_fault("E-PRED-003", number, "holds what is no text (a NUL, half a character)", "remove it"))
         else:
             pairs.append(pair)
     problems.raise_if_any()
@@ -79,6 +86,10 @@ def _json_pair(line):
     except (ValueError, RecursionError):
         return None
     return tuple(next((row[name] for name in names if name in row), None) for names in NAMES)
+
+
+def _is_text(sentence):
+    return "\0" not in sentence and not any("\ud800" <= character <= "\udfff" for character in sentence)
 
 
 def _fault(code, number, problem, fix):

@@ -59,7 +59,8 @@ def _dry_run(config):
 
     experiment.use_compile_cache()
     prepared, _ = NLITask().load(config)
-    print("\n".join(experiment.describe(config, prepared)))
+    for line in experiment.describe(config, prepared):
+        print(line, flush=True)  # each is timed, which takes a while
 
 
 class _Training:

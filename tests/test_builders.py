@@ -181,7 +181,7 @@ def test_faults_come_as_the_readers_tell_them_and_leave_nothing(data, tmp_path, 
         ("file", {}, "no TFDS builder"),
         ("mednli", {"limit": 0}, "limit"),
         ("mednli", {"genre": "slate"}, "no genres"),
-        ("multinli", {"genre": "../x"}, "Unknown genre"),
+        ("multinli", {"genre": "../x"}, "unknown value '../x'"),
     ],
 )
 def test_wrong_wishes_are_user_errors(data, tmp_path, name, wishes, message):

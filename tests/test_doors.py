@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -42,8 +43,8 @@ def write_corpus(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
             lines.append(
                 json.dumps({
                     "pairID": f"{split}-{i}", "gold_label": label, "sentence1": premise, "sentence2": hypothesis,
-                    "sentence1_binary_parse": " ".join(f"( {t}" for t in premise.split()),
-                    "sentence2_binary_parse": " ".join(f"( {t}" for t in hypothesis.split()),
+                    "sentence1_binary_parse": f"( {premise} )",
+                    "sentence2_binary_parse": f"( {hypothesis} )",
                 })
             )  # fmt: skip
         (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
@@ -157,6 +158,164 @@ def test_python_call(home, monkeypatch):
     assert [set(row) for row in rows] == [set(LABELS)] * 2
     assert run.predict([]) == []
     assert run.result["status"] == "complete"
+
+
+def test_what_prediction_needs_is_made_once(home, monkeypatch):
+    """A second handful of pairs makes no linker and compiles nothing; it is not answered from the first one's pairs."""
+    from mednli_jax import evaluate
+    from mednli_jax.data import prepared
+    from mednli_jax.knowledge.linking import Linker
+    from mednli_jax.training.devices import Devices
+
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
+        monkeypatch.setenv(name, places(home)[name])
+    calls = {"linkers": 0, "compiled": 0}
+
+    def counting(name, function):
+        def call(*arguments, **more):
+            calls[name] += 1
+            return function(*arguments, **more)
+
+        return call
+
+    monkeypatch.setattr(prepared, "Linker", counting("linkers", Linker))
+    monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
+    run = evaluate.load_run(home / "run")
+    asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
+    first = run.predict([asthma])
+    assert calls == {"linkers": 1, "compiled": 1}
+    both = run.predict([gout, asthma])
+    assert run.predict([gout])[0] == pytest.approx(both[0], abs=2e-6)
+    assert calls == {"linkers": 1, "compiled": 1}
+    assert both[1] == pytest.approx(first[0], abs=2e-6)
+    assert both[0] != pytest.approx(both[1], abs=1e-4)
+    many = run.predict([asthma, gout] * 150)  # another shape
+    assert calls["compiled"] > 1
+    assert calls["linkers"] == 1
+    assert len(many) == 300
+    for row, expected in zip(many, both[::-1] * 150, strict=True):
+        assert row == pytest.approx(expected, abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "lost"),
+    [
+        ("config.json", "data.builder", ("data", "builder")),
+        ("config.json", "model.name", ("model", "name")),
+        ("config.json", "train.epochs", ("train",)),
+        ("result.json", "best_epoch", ("best_epoch",)),
+    ],
+)
+def test_a_run_of_an_older_version_is_refused_not_guessed_at(home, tmp_path, file, field, lost):
+    import shutil
+
+    from mednli_jax import evaluate
+    from mednli_jax.errors import UserError
+
+    shutil.copytree(home / "run", tmp_path / "old")
+    path = tmp_path / "old" / file
+    values = json.loads(path.read_text())
+    part = values
+    for name in lost[:-1]:
+        part = part[name]
+    del part[lost[-1]]
+    path.write_text(json.dumps(values))
+    expected = rf"^E-RUN-014 {path}: lacks .*\b{field}\b.* Fix: train again with this version"
+    with pytest.raises(UserError, match=expected):
+        evaluate.load_run(tmp_path / "old")
+
+
+def test_an_older_run_is_one_line_in_each_door(home, tmp_path):
+    import shutil
+
+    shutil.copytree(home / "run", tmp_path / "old")
+    path = tmp_path / "old" / "config.json"
+    values = json.loads(path.read_text())
+    del values["data"]["builder"]
+    path.write_text(json.dumps(values))
+    for name in ("evaluate", "predict"):
+        done = door(name, "--run=old", cwd=tmp_path, stdin="a\tb\n", **places(home))
+        assert done.returncode == 2
+        assert done.stderr.startswith("E-RUN-014 old/config.json: lacks data.builder, which this version reads")
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
+    done = train(home, "--workdir=dry", "--dry-run", "--config.model.hidden_size=64")
+    assert done.returncode == 0, done.stderr
+    assert not (home / "dry").exists()
+    lines = done.stdout.splitlines()
+    (device,) = [line for line in lines if line.startswith("memory of each device: ")]
+    total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device.partition(": ")[2])]
+    assert total == pytest.approx(sum(parts), abs=1)
+    assert len(parts) == 5
+    assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, beside the best weights
+    assert parts[1] > 0.1
+    (process,) = [line for line in lines if line.startswith("memory of this process: ")]
+    peak = float(re.search(r"at most ([0-9]+) MB", process)[1])
+    assert 100 < peak < 10_000  # with jax, but for a model of a few hundred parameters
+    assert sum(line.startswith(("train, bucket", "dev, bucket")) for line in lines) == 2
+    assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
+    assert "not counted: compiling" in lines[-1]
+
+
+# ---- doctor ----
+
+
+def doctor(cwd, *arguments, **environment):
+    done = door("doctor", *arguments, cwd=cwd, **{**places(cwd), "MEDNLI_JAX_DATA": "", **environment})
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, {line[10:].partition(":")[0]: line for line in done.stdout.splitlines()}, done.stdout
+
+
+KINDS = {"clicr", "notes", "umls", "snomed", "wordnet", "mesh", "word vectors", "pretrained weights"}
+
+
+def test_doctor_without_a_data_folder_names_all_that_is_missing(tmp_path):
+    code, lines, text = doctor(tmp_path)
+    assert code == 0
+    assert "$MEDNLI_JAX_DATA is not set" in text
+    assert "devices: cpu" in text
+    splits = {f"mednli {split}" for split in ("train", "dev", "test")} | {"snli train", "multinli dev"}
+    assert KINDS | splits | {"mediqa_nli test", "mediqa_nli ground truth"} <= set(lines)
+    assert lines["mesh"].startswith("  ok")
+    for name in (KINDS | splits) - {"mesh"}:
+        assert lines[name].startswith("  missing"), name
+    for name, source in (("mednli train", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")):
+        assert source in lines[name]
+
+
+def test_doctor_compares_counts_and_modes(tmp_path):
+    data = tmp_path / "data"
+    write_corpus(data / "mednli", (("train", 11_232), ("dev", 1_395), ("test", 3)))
+    for name, lines in (("task.jsonl", 405), ("task_ground_truth.csv", 400)):
+        path = data / "mediqa_nli" / f"mednli_bionlp19_shared_{name}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x\n" * lines)
+    for name in ("clicr/dev1.0.json", "notes/NOTEEVENTS.csv.gz", "umls/META/MRCONSO.RRF", "umls/META/MRREL.RRF"):
+        path = data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    for path in (data, *data.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    code, lines, text = doctor(tmp_path, "--data=data")
+    assert code == 2
+    assert [lines[f"mednli {split}"][2:7].strip() for split in ("train", "dev", "test")] == ["ok", "ok", "CHECK"]
+    assert "3 pairs, expected 1,422" in lines["mednli test"]
+    assert lines["mediqa_nli test"].startswith("  ok")
+    assert "399 pairs, expected 405" in lines["mediqa_nli ground truth"]
+    assert lines["clicr"].startswith("  CHECK")
+    assert "train1.0.json" in lines["clicr"]
+    assert lines["notes"].startswith("  ok")
+    assert lines["umls"].startswith("  ok")
+    assert lines["permissions"].startswith("  ok") or "git" in text
+    assert SECRET not in text
+    (data / "mednli" / "mli_dev_v1.jsonl").chmod(0o644)
+    code, lines, _ = doctor(tmp_path, MEDNLI_JAX_DATA=str(data))
+    assert code == 2
+    assert "1 files or folders are readable by others" in lines["permissions"]
+    (data / "gone").symlink_to("/nonexistent")
+    assert doctor(tmp_path, "--data=data")[0] == 2
 
 
 def test_prepare_is_a_hit_after_train_and_notices_a_changed_file(home, tmp_path):

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mednli_jax.data import encode
 from mednli_jax.data.encode import SIDES, Cache, Encoding, encode_corpus, encode_links, encode_sentences
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.text import PAD, UNK, Vocab
 
@@ -38,6 +40,7 @@ HEART = Ontology(
     is_a_matrix([(1, 0), (2, 1)], 4),
     "0" * 64,
 )
+LINKER = Linker(HEART)
 
 
 def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
@@ -112,7 +115,7 @@ def few_vectors(tmp_path):
 
 
 def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
-    arrays, vocab, vectors, facts = encode_corpus(SPLITS, HEART, replace(ENCODING, vectors_path=few_vectors))
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=few_vectors))
     assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
     assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]  # as without a vectors file: nothing is deleted
     assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
@@ -140,7 +143,7 @@ def test_new_sentences_are_encoded_as_the_corpus_was():
 
 
 def test_hypothesis_only_leaves_premises_empty():
-    arrays, vocab, _, facts = encode_corpus(SPLITS, HEART, replace(ENCODING, hypothesis_only=True))
+    arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
     assert not arrays["premise_length"].any()
     assert (arrays["premise"] == PAD).all()
     assert arrays["premise"].shape[1] >= 1
@@ -165,7 +168,7 @@ def test_links_by_hand():
         pair("nothing to link", "asthma"),
         pair("heart failure", "heart failure"),
     ]
-    arrays, facts = encode_links(examples, HEART, replace(ENCODING, max_links=16))
+    arrays, facts = encode_links(examples, LINKER, replace(ENCODING, max_links=16))
     # Two steps up from systolic heart failure (tokens 2-4) to heart disease (tokens 1-2); asthma (6) is asthma (5).
     expected = [(i, j, 2) for i in (2, 3, 4) for j in (1, 2)] + [(6, 5, 0)]
     assert links_of(arrays, 0) == sorted(expected)
@@ -179,7 +182,7 @@ def test_links_by_hand():
 
 def test_links_are_aligned_with_the_tokens():
     """Whatever is linked, the tokens there spell the concept: also with lower case and after words without vectors."""
-    arrays, vocab, _, _ = encode_corpus(SPLITS, HEART, ENCODING)
+    arrays, vocab, _, _ = encode_corpus(SPLITS, LINKER, ENCODING)
     named = {}
     for row in range(len(arrays["label"])):
         for i, j, distance in links_of(arrays, row):
@@ -192,17 +195,105 @@ def test_links_are_aligned_with_the_tokens():
 
 
 def test_a_name_cut_by_truncation_is_not_linked():
-    arrays, _ = encode_links([pair("a b heart failure", "heart disease")], HEART, replace(ENCODING, max_length=3))
+    arrays, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, replace(ENCODING, max_length=3))
     assert links_of(arrays, 0) == []
-    whole, _ = encode_links([pair("a b heart failure", "heart disease")], HEART, ENCODING)
+    whole, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, ENCODING)
     assert links_of(whole, 0) == [(2, 0, 1), (2, 1, 1), (3, 0, 1), (3, 1, 1)]
+
+
+def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
+    """Cut after "heart", "systolic heart failure" is no other concept; nor does what stands past the cut count."""
+    heart = Ontology("h", "1", ("C0", "C1"), ("heart", "heart failure"), (), is_a_matrix([(1, 0)], 2), "0" * 64)
+    long = pair("known heart failure heart", "heart failure")
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=2))
+    assert links_of(arrays, 0) == []
+    assert facts["longest_path"] == 0
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    assert facts["longest_path"] == 0  # the last word, "heart", would be one step from the hypothesis
+    _, facts = encode_links([long], Linker(heart), ENCODING)
+    assert facts["longest_path"] == 1
 
 
 def test_too_many_links_keep_the_shortest_and_count_the_rest():
     example = pair("heart failure asthma", "asthma heart disease")
-    arrays, facts = encode_links([example], HEART, replace(ENCODING, max_links=2))
+    arrays, facts = encode_links([example], LINKER, replace(ENCODING, max_links=2))
     assert links_of(arrays, 0) == [(0, 1, 1), (2, 0, 0)]
     assert facts["dropped_links"] == 3
+
+
+# ---- progress ----
+
+
+class Terminal:
+    """Stands for stderr."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
+def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
+    """Two passes over 2,000 pairs that take so many seconds; the items come through whole and in order either way."""
+    clock, told = iter(np.linspace(0, seconds, 20)), []
+    monkeypatch.setattr(encode.time, "monotonic", lambda: float(next(clock)))
+
+    class Bar:
+        def __init__(self, title, total, *, unit):
+            self.total, self.done = total, 0
+
+        def __enter__(self):
+            told.append(self.done)
+
+        def __exit__(self, *_):
+            told.append("ended")
+
+        def advance(self, count, note):
+            self.done += count
+            told.append(note) if note not in told else None
+            assert self.done <= self.total
+
+    monkeypatch.setattr(encode, "Bar", Bar)
+    with encode.Watch(4000) as watch:
+        assert list(watch(range(2000), "numbers")) == list(range(2000))
+        assert list(watch(range(2000), "links")) == list(range(2000))
+        assert watch._bar.done == 4000
+    if shown:
+        begun = next(item for item in told if isinstance(item, int))
+        assert 0 < begun < 1500  # what was done before the bar appeared is counted
+        assert told == ["numbers", begun, "links", "ended"]
+    else:
+        assert told == ["numbers", "links"]
+
+
+def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
+    """Reading took long: the bar appears with the first pairs."""
+    from mednli_jax import progress
+
+    terminal = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    encode_corpus(SPLITS, LINKER, ENCODING)
+    assert terminal.text == ""
+    encode_corpus(SPLITS, LINKER, ENCODING, encode.time.monotonic() - 10)
+    assert "preparing" in terminal.text
+    assert "30/30" in terminal.text  # 6 pairs: vocabulary, words of two sides, concepts of two sides
+    assert "ETA" in terminal.text
+    assert "concepts of hypotheses" in terminal.text
+
+
+def test_slow_work_is_quiet_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(encode, "_STRIDE", 1)
+    encode_corpus(SPLITS, LINKER, ENCODING, encode.time.monotonic() - 10)
+    assert capsys.readouterr() == ("", "")
 
 
 # ---- the prepared folder ----
@@ -216,7 +307,7 @@ class Builder:
 
     def __call__(self):
         self.calls += 1
-        return self.splits, *encode_corpus(self.splits, HEART, self.encoding)
+        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
 
 
 KEY = {"corpus": "made-up", "max_length": 10}
@@ -238,7 +329,7 @@ def test_second_call_is_a_hit_and_builds_nothing(tmp_path):
     second, hit = Cache(tmp_path).get("c", dict(reversed(KEY.items())), build)
     assert (hit, build.calls) == (True, 1)
     assert same(first, second)
-    arrays, _, vectors, _ = encode_corpus(SPLITS, HEART, ENCODING)
+    arrays, _, vectors, _ = encode_corpus(SPLITS, LINKER, ENCODING)
     assert "link_distance" in arrays
     for name, array in arrays.items():
         np.testing.assert_array_equal(second.arrays[name], array)

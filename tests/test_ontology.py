@@ -58,7 +58,7 @@ def test_index_and_its_suggestions():
         ontology.index("Twig")
     with pytest.raises(UserError, match="Did you mean 'X3'"):
         small(ids=("A", "B", "C", "X3", "E", "F", "G")).index("X33")
-    with pytest.raises(UserError, match=r"has no concept 'zzzz'\.$"):
+    with pytest.raises(UserError, match=r"has no concept 'zzzz'\. Fix"):
         ontology.index("zzzz")
 
 
@@ -161,7 +161,7 @@ def test_load_by_path_and_by_wrong_name(tmp_path, mesh):
         assert (ontology.name, ontology.ids, ontology.labels) == ("own", ("D1",), ("Heart Failure",))
         assert ("Pump Failure", 0) in ontology.names
     assert (mesh.name, mesh.version) == ("mesh", "2024")
-    with pytest.raises(UserError, match=r"unknown ontology 'mseh'\. Did you mean 'mesh'\? Known: mesh"):
+    with pytest.raises(UserError, match=r"unknown ontology 'mseh'\. Did you mean 'mesh'\? Fix: give one of mesh"):
         load_ontology("mseh", None)
     with pytest.raises(UserError, match=r"E-ONTO-010 absent\.tsv: .*check the path"):
         load_ontology(str(tmp_path / "absent.tsv"), None)

@@ -126,7 +126,8 @@ def load_tfds(
     Raises: as load_nli; UserError for a corpus without a builder or a folder that cannot be written.
     """
     if name not in BUILDERS:
-        raise UserError(f"The corpus '{name}' has no TFDS builder. Known: {', '.join(BUILDERS)}.")
+        known = ", ".join(BUILDERS)
+        raise UserError(f"E-CONF-005 config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
     nli.check_wishes(name, limit, genre)
     manual_dir, wishes = Path(manual_dir), part(limit, genre)
     stem = f"{name}-{wishes.name}-"

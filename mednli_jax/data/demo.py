@@ -48,7 +48,7 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
     Raises: UserError for an unknown size; ValueError for a linker of another ontology, which would make another corpus.
     """
     if size not in SIZES:
-        raise UserError(f"unknown demo size '{size}'. Known: {', '.join(SIZES)}")
+        raise UserError(f"E-CONF-004 unknown demo size '{size}'. Fix: give one of {', '.join(SIZES)}.")
     linker = Linker(read_mesh()) if linker is None else linker
     if linker.ontology.name != "mesh":
         raise ValueError("the demo corpus is made from the bundled MeSH alone")

@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,16 +18,19 @@ import numpy as np
 
 import mednli_jax
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, Split
+from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distance import corpus_links
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.progress import say
+from mednli_jax.progress import Bar, say
 from mednli_jax.runs import write_atomic, write_json
 from mednli_jax.text import UNK, Vocab
 
 FORMAT = 1
 SIDES = ("premise", "hypothesis")
+SLOW_SECONDS = 2.0  # what takes no longer shows no bar
+_STRIDE = 256
+PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,45 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
     """The tokens a model sees of one side of an example."""
     if encoding.hypothesis_only and side == "premise":
         return []
-    tokens = example.premise_tokens if side == "premise" else example.hypothesis_tokens
+    tokens = all_tokens(example, side)
     return [token.lower() if encoding.lowercase else token for token in tokens[: encoding.max_length]]
+
+
+def all_tokens(example, side: str) -> tuple[str, ...]:
+    return example.premise_tokens if side == "premise" else example.hypothesis_tokens
+
+
+class Watch:
+    """Counts the examples of each pass over a corpus; a bar appears once SLOW_SECONDS have gone by since `begun`.
+
+    total: examples of all passes together. begun: time.monotonic() of what the user waits for, default: now.
+    """
+
+    def __init__(self, total: int, begun: float | None = None):
+        self._bar, self._begun = Bar("preparing", total, unit="steps"), time.monotonic() if begun is None else begun
+        self._shown = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._shown:
+            self._bar.__exit__(*error)
+
+    def __call__(self, examples: Sequence, note: str) -> Iterator:
+        """The examples one by one; note: what the pass does."""
+        for first in range(0, len(examples), _STRIDE):
+            part = examples[first : first + _STRIDE]
+            yield from part
+            if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
+                self._bar.__enter__()
+                self._shown = True
+            self._bar.advance(len(part), note)
+
+
+def unwatched(examples: Sequence, note: str) -> Sequence:
+    """Stands for a Watch where nobody waits."""
+    return examples
 
 
 def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,28 +140,39 @@ def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.
     return numbers, length
 
 
-def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width: dict[str, int] | None = None) -> dict:
+def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, watch=unwatched) -> dict:
     """Token arrays of some examples: premise, hypothesis [N, T] and their lengths [N]; T = longest, or as given."""
     arrays = {}
     for side in SIDES:
-        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in examples]
+        rows = watch(examples, f"words of {PLURAL[side]}")
+        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in rows]
         longest = max(max(map(len, numbers), default=0), 1)
         arrays[side], arrays[f"{side}_length"] = pad(numbers, width[side] if width else longest)
     return arrays
 
 
-def encode_links(examples, ontology, encoding: Encoding) -> tuple[dict, dict]:
-    """Link arrays [N, K] of some examples and what is to be known about them."""
-    linker = Linker(ontology)
-    # A premise stands with several hypotheses, a hypothesis may recur: each distinct sentence is linked once.
-    found: dict = {}
-    mentions = {}
-    for side in SIDES:
-        sentences = [tuple(tokens_of(example, side, encoding)) for example in examples]
-        for sentence in sentences:
-            if sentence not in found:
-                found[sentence] = linker.link(sentence)
-        mentions[side] = [found[sentence] for sentence in sentences]
+def find_mentions(examples, side: str, linker: Linker, encoding: Encoding, found: dict, watch) -> list[list[Mention]]:
+    """The mentions of one side of each example that end within `max_length` tokens.
+
+    found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
+    recur, and each distinct sentence is linked once.
+    """
+    if encoding.hypothesis_only and side == "premise":
+        return [[] for _ in examples]
+    mentions = []
+    for example in watch(examples, f"concepts of {PLURAL[side]}"):
+        sentence = all_tokens(example, side)
+        if sentence not in found:
+            # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
+            found[sentence] = [mention for mention in linker.link(sentence) if mention.end <= encoding.max_length]
+        mentions.append(found[sentence])
+    return mentions
+
+
+def encode_links(examples, linker: Linker, encoding: Encoding, watch=unwatched) -> tuple[dict, dict]:
+    """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them."""
+    ontology, found = linker.ontology, {}
+    mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
     links = corpus_links(
         ontology,
         mentions["premise"],
@@ -152,17 +204,21 @@ def encode_links(examples, ontology, encoding: Encoding) -> tuple[dict, dict]:
     return arrays, facts
 
 
-def encode_corpus(splits: dict[str, Split], ontology, encoding: Encoding):
-    """All arrays, the vocabulary, the vectors and the facts of a corpus."""
+def encode_corpus(splits: dict[str, Split], linker: Linker | None, encoding: Encoding, begun: float | None = None):
+    """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links. begun: see Watch."""
     examples = [example for split in splits.values() for example in split.examples]
-    seen = Vocab.build(tokens_of(example, side, encoding) for example in examples for side in SIDES)
-    vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
-    vocab, matrix = vectors.known()
-    arrays = encode_sentences(examples, vocab, encoding)
+    passes = 1 + len(SIDES) * (1 if linker is None else 2)
+    with Watch(passes * len(examples), begun) as watch:
+        rows = watch(examples, "vocabulary")
+        seen = Vocab.build(tokens_of(example, side, encoding) for example in rows for side in SIDES)
+        vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        vocab, matrix = vectors.known()
+        arrays = encode_sentences(examples, vocab, encoding, watch=watch)
+        knowledge = {"ontology": "none", "longest_path": 0}
+        if linker is not None:
+            links, knowledge = encode_links(examples, linker, encoding, watch)
     arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    knowledge = {"ontology": "none", "longest_path": 0}
-    if ontology is not None:
-        links, knowledge = encode_links(examples, ontology, encoding)
+    if linker is not None:
         arrays |= links
     first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {

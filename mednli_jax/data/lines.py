@@ -27,7 +27,7 @@ def text_lines(path: Path) -> Iterator[tuple[int | None, str | DataError]]:
 
 def _byte_lines(path):
     if not path.is_file():
-        raise DataError("E-DATA-001", "there is no such file", file=path.name, fix="check the path")
+        raise no_such_file(path)
     try:
         for number, line in binary_lines(path):
             if line is None:
@@ -36,7 +36,26 @@ def _byte_lines(path):
     except gzip.BadGzipFile as error:
         yield None, DataError("E-DATA-004", f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
     except OSError as error:
-        raise DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=path.name) from error
+        raise _unread(path, error) from error
+
+
+def unreadable(path: Path) -> DataError | None:
+    """The fault of a file that cannot be opened, or whose first byte cannot be read; else None."""
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        return _unread(path, error)
+    return None
+
+
+def _unread(path, error):
+    fix = "check the disk and the file's permissions"
+    return DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=path.name, fix=fix)
+
+
+def no_such_file(path: Path, fix: str = "check the path") -> DataError:
+    return DataError("E-DATA-001", "there is no such file", file=path.name, fix=fix)
 
 
 def _decoded(file, number, line):

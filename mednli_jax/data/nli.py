@@ -9,6 +9,7 @@ Every fault of a file is reported by code, line and field; the sentences themsel
   E-DATA-011 NUL byte               E-DATA-019 empty sentence       E-DATA-027 pair without ground truth
   E-DATA-012 line too long          E-DATA-020 repeated pairID      E-DATA-028 files of unequal length
   E-DATA-013 broken JSON            E-DATA-021 splits share pairs   E-DATA-029 two files for one split
+  E-DATA-006 ending of no format                                    E-DATA-031 unbalanced parse
 """
 
 import difflib
@@ -57,12 +58,14 @@ def load_nli(name: str, folder: Path, *, limit: int | None = None, genre: str = 
 def check_wishes(name: str, limit: int | None, genre: str) -> None:
     """Raises UserError where load_nli knows no such corpus or genre, or the limit is under 1."""
     if name not in CORPORA:
-        raise UserError(f"Unknown corpus '{name}'.{_suggest(name, CORPORA)}")
+        known, near = ", ".join(CORPORA), _near(name, CORPORA)
+        raise UserError(f"E-CONF-004 unknown corpus '{name}'.{near} Fix: give one of {known}.")
     corpus = CORPORA[name]
     if genre and not corpus.genres:
-        raise UserError(f"The corpus '{name}' has no genres, so '{genre}' cannot be chosen.")
+        raise UserError(f"E-CONF-005 config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
     if genre and genre not in corpus.genres:
-        raise UserError(f"Unknown genre '{genre}' of {name}.{_suggest(genre, corpus.genres)}")
+        known, near = ", ".join(corpus.genres), _near(genre, corpus.genres)
+        raise UserError(f"E-CONF-004 config.data.genre: unknown value '{genre}'.{near} Fix: give one of {known}.")
     _check_limit(limit)
 
 
@@ -113,7 +116,8 @@ def _format(path):
     stem, ending = Path(name).stem, Path(name).suffix
     if ending not in ENDINGS:
         known = ", ".join(ENDINGS)
-        raise UserError(f"{path.name}: its ending names no format. Fix: use one of {known}, or s1.SPLIT.")
+        fix = f"use one of {known}, or s1.SPLIT"
+        raise DataError("E-DATA-006", "the ending names no format", file=path.name, fix=fix)
     return stem, ENDINGS[ending]
 
 
@@ -207,7 +211,9 @@ class _Reader:
         if source == "treebank":
             return [treebank_tokens(premise), treebank_tokens(hypothesis)]
         tokens = [binary_parse_tokens(parse) for parse in parses]
-        for field, found in zip(fields, tokens, strict=True):
+        for field, parse, found in zip(fields, parses, tokens, strict=True):
+            if _unbalanced(parse):
+                raise row.fault("E-DATA-031", "has an unbalanced bracket: it is cut short", field, FRESH_COPY)
             if not found:
                 raise row.fault("E-DATA-022", "holds no tokens", field, "correct or leave out both parses")
         return tokens
@@ -224,11 +230,18 @@ class _Reader:
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
 
 
+def _unbalanced(parse):
+    if parse.count("(") == parse.count(")"):
+        return False
+    pieces = parse.split()  # a bracket inside a token, as in a smiley, is no bracket of the tree
+    return pieces.count("(") != pieces.count(")")
+
+
 def _check_limit(limit):
     if limit is not None and limit <= 0:
-        raise UserError(f"The limit is {limit}, expected at least 1 pair (leave it out for all).")
+        raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
 
 
-def _suggest(word, known):
+def _near(word, known):
     close = difflib.get_close_matches(word, known, n=1)
-    return (f" Did you mean '{close[0]}'?" if close else "") + f" Known: {', '.join(known)}."
+    return f" Did you mean '{close[0]}'?" if close else ""

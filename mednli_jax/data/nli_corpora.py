@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mednli_jax.data.lines import either_name
+from mednli_jax.data.lines import either_name, no_such_file, unreadable
 from mednli_jax.data.nli_formats import triple_paths
 from mednli_jax.errors import DataError, Problems
 
@@ -90,10 +90,21 @@ def find_files(name: str, corpus: Corpus, folder: Path) -> dict[str, Path]:
 
 
 def source_files(name: str, folder: Path) -> list[Path]:
-    """Every file that load_nli reads for a corpus. Raises as find_files does."""
+    """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
+
+    A file that cannot be opened and read is E-DATA-003: who asks for the files will read them.
+    """
     paths = find_files(name, CORPORA[name], Path(folder))
     truth = ground_truth_path(CORPORA[name], paths)
-    return [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
+    files = [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
+    problems = Problems()
+    for file in files:
+        if not file.is_file():
+            problems.add(no_such_file(file, "put it beside the s1 file of its split"))
+        elif fault := unreadable(file):
+            problems.add(fault)
+    problems.raise_if_any()
+    return files
 
 
 def ground_truth_path(corpus, paths):
@@ -114,6 +125,8 @@ def _find(places, file):
 def _missing(owner, corpus, file, places):
     folder = next((place for place in places if place.is_dir()), None)
     lacking = f"neither {file} nor {file}.gz is in {folder}" if folder else f"no folder {places[0]}"
+    if folder and (folder / file).is_dir():
+        lacking = f"a folder stands where the file should be, in {folder}"
     source = CORPORA[owner].source if owner in CORPORA else corpus.source
     place = "--config.data.dir" if owner == "file" else f"$MEDNLI_JAX_DATA/{owner}/"
     return DataError("E-DATA-001", lacking, file=file, fix=f"{source} and put {file} into {place}")

@@ -227,7 +227,7 @@ class GroundTruth:
         return [
             DataError(
                 "E-DATA-026",
-                "the label's pair is not in the file of pairs",
+                "field 'pair_id' names no pair of the file of pairs",
                 file=self.path.name,
                 line=line,
                 field="pair_id",

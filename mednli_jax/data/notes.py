@@ -48,7 +48,7 @@ class Notes:
 
     def __init__(self, path: Path, categories: tuple[str, ...] = ()):
         if isinstance(categories, str):
-            raise UserError("categories is one string. Fix: give a tuple of strings.")
+            raise UserError("E-USE-009 categories is one string. Fix: give a tuple of strings.")
         self.path, self.categories = either_name(Path(path)) or Path(path), frozenset(categories)
         self.facts = {"file": self.path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
 

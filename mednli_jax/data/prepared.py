@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from dataclasses import replace
 from functools import cached_property
 from importlib import metadata
@@ -14,10 +15,13 @@ from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
 from mednli_jax.knowledge.distance import DIRECTIONS
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.vectors import vector_files
+from mednli_jax.progress import say
 
 BUILDERS = ("direct", "tfds")
+LARGE = 100_000_000  # bytes of sources that take long enough to say so
 
 
 def prepare(config) -> tuple[encode.Prepared, bool]:
@@ -47,7 +51,7 @@ class Source:
         self.config, self.name = config, config.data.name
         if self.name not in (*demo.SIZES, *nli.CORPORA):
             known = ", ".join((*demo.SIZES, *nli.CORPORA))
-            raise UserError(f"config.data.name: unknown corpus '{self.name}'. Known: {known}.")
+            raise UserError(f"E-CONF-004 config.data.name: unknown corpus '{self.name}'. Fix: give one of {known}.")
         self._check_builder()
         knowledge = config.knowledge
         self.ontology_name = "" if config.model.knowledge == "none" else os.path.expanduser(knowledge.ontology)
@@ -68,16 +72,18 @@ class Source:
             ("vectors.dim", config.vectors.dim),
         ):
             if not 1 <= value < 1 << 15:
-                raise UserError(f"config.{name} is {value}. Fix: give 1 to {(1 << 15) - 1}.")
+                raise UserError(f"E-CONF-003 config.{name} is {value}. Fix: give 1 to {(1 << 15) - 1}.")
         if knowledge.direction not in DIRECTIONS:
             known = ", ".join(DIRECTIONS)
-            raise UserError(f"config.knowledge.direction: unknown value '{knowledge.direction}'. Known: {known}.")
+            problem = f"config.knowledge.direction: unknown value '{knowledge.direction}'"
+            raise UserError(f"E-CONF-004 {problem}. Fix: give one of {known}.")
         if knowledge.max_path < 0:
             raise UserError(
-                f"config.knowledge.max_path is {knowledge.max_path}. Fix: give a length, or 0 for no limit."
+                f"E-CONF-003 config.knowledge.max_path is {knowledge.max_path}. Fix: give a length, or 0 for no limit."
             )
         if config.data.limit is not None and config.data.limit <= 0:
-            raise UserError(f"config.data.limit is {config.data.limit}. Fix: give at least 1, or leave it out for all.")
+            limit = config.data.limit
+            raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
 
     def _vectors_path(self):
         """The vectors' file; $MEDNLI_JAX_DATA in it stands for the data folder, however that was given."""
@@ -92,9 +98,10 @@ class Source:
     def _check_builder(self):
         builder = self.config.data.builder
         if builder not in BUILDERS:
-            raise UserError(f"config.data.builder is '{builder}'. Fix: give one of {', '.join(BUILDERS)}.")
+            raise UserError(f"E-CONF-004 config.data.builder is '{builder}'. Fix: give one of {', '.join(BUILDERS)}.")
         if builder == "tfds" and self.name in (*demo.SIZES, "file"):
-            raise UserError(f"config.data.builder: '{self.name}' has no TFDS builder. Fix: leave the builder out.")
+            problem = f"config.data.builder: '{self.name}' has no TFDS builder"
+            raise UserError(f"E-CONF-005 {problem}. Fix: leave the builder out.")
 
     def key(self, cache: encode.Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
@@ -148,24 +155,24 @@ class Source:
     def _folder(self):
         if self.name == "file" and not self.config.data.dir:
             raise UserError(
-                "E-DATA-001 no folder is set for your own files. Fix: give --config.data.dir=FOLDER with "
+                "E-CONF-006 no folder is set for your own files. Fix: give --config.data.dir=FOLDER with "
                 "train.jsonl and dev.jsonl (or .tsv, .csv) in it."
             )
         folder = data_folder(self.config)
         if folder is None:
             raise UserError(
-                f"E-DATA-001 no data folder is set for corpus '{self.name}'. Fix: set $MEDNLI_JAX_DATA to the "
+                f"E-CONF-006 no data folder is set for corpus '{self.name}'. Fix: set $MEDNLI_JAX_DATA to the "
                 f"folder that holds {self.name}/, or give --config.data.dir=FOLDER."
             )
         return folder
 
     @cached_property
-    def _loaded(self):
+    def linker(self) -> Linker | None:
+        """Finds the config's concepts (`.ontology` in it); None where the model takes no knowledge. Made once."""
+        if not self.ontology_name:
+            return None
         loaded = load_ontology(self.ontology_name, data_folder(self.config))
-        return loaded if self._permute is None else ontologies.permuted(loaded, self._permute)
-
-    def ontology(self):
-        return self._loaded
+        return Linker(loaded if self._permute is None else ontologies.permuted(loaded, self._permute))
 
     def splits(self) -> dict[str, Split]:
         """The corpus as its reader gives it, or its TFDS builder over that reader."""
@@ -176,7 +183,9 @@ class Source:
             return builders.load_tfds(self.name, cache_folder() / "tfds", self._folder, **wishes)
         if self.name not in demo.SIZES:
             return nli.load_nli(self.name, self._folder, **wishes)
-        splits = demo.load_demo(self.name)
+        # The demo is made with MeSH: the linker takes longer than the corpus, so that one serves both.
+        bundled = self.ontology_name == "mesh" and self._permute is None
+        splits = demo.load_demo(self.name, linker=self.linker if bundled else None)
         if limit := self.config.data.limit:
             train = splits["train"]
             splits["train"] = replace(train, examples=train.examples[:limit])
@@ -184,6 +193,8 @@ class Source:
 
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
+        begun, size = time.monotonic(), sum(path.stat().st_size for path in self._source_files())
+        if size > LARGE:
+            say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
-        ontology = self.ontology() if self.ontology_name else None
-        return (splits, *encode.encode_corpus(splits, ontology, self.encoding))
+        return (splits, *encode.encode_corpus(splits, self.linker, self.encoding, begun))

@@ -37,9 +37,10 @@ def shortest_paths(
       UserError: unknown direction or negative `max_length`. ValueError: `pairs` of another shape or out of range.
     """
     if direction not in DIRECTIONS:
-        raise UserError(f"unknown direction '{direction}' of paths. Known: {', '.join(DIRECTIONS)}.")
+        known = ", ".join(DIRECTIONS)
+        raise UserError(f"E-CONF-004 unknown direction '{direction}' of paths. Fix: give one of {known}.")
     if max_length < 0:
-        raise UserError(f"max_length is {max_length}; give a length, or 0 for no limit.")
+        raise UserError(f"E-CONF-003 max_length is {max_length}. Fix: give a length, or 0 for no limit.")
     pairs = np.asarray(pairs, np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"pairs has shape {pairs.shape}, not [M, 2]")

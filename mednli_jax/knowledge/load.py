@@ -38,4 +38,5 @@ def load_ontology(spec: str, data_dir: Path | None = None) -> Ontology:
     close = difflib.get_close_matches(spec.casefold(), READERS, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     known = ", ".join(sorted(READERS))
-    raise UserError(f"unknown ontology '{spec}'.{hint} Known: {known}, or the path of a {' or '.join(SUFFIXES)} file.")
+    fix = f"give one of {known}, or the path of a {' or '.join(SUFFIXES)} file"
+    raise UserError(f"E-ONTO-005 config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")

@@ -61,9 +61,10 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
 
     Raises:
-      DataError or DataErrors: E-ONTO-010 no such file, 011 not gzip or not UTF-8, 012 header, 013 number of fields,
+      DataError or DataErrors: E-ONTO-010 no such file, 011 not gzip, 012 header, 013 number of fields,
         014 empty id or name, 015 repeated id, 016 malformed tree number, 017 tree number of two descriptors,
-        018 alias of an unknown descriptor.
+        018 alias of an unknown descriptor, 019 not UTF-8, 020 NUL byte, 021 no descriptors.
+      A cycle (E-ONTO-003) is told with the name of the file.
     """
     source = _resource(BUNDLED) if path is None else Path(path)
     digest = hashlib.sha256()
@@ -75,7 +76,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
         shorthand = _read_aliases(_resource("abbreviations.tsv"), ABBREVIATION_HEADER, index, digest, strict)
         for extra in _alias_files():
             everyday += _read_aliases(extra, ALIAS_HEADER, index, digest, strict)
-    return Ontology(
+    made_of = dict(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
         ids=tuple(table.ids),
@@ -87,6 +88,11 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
         link_types=LINK_TYPES,
         abbreviations=frozenset(name for name, _ in shorthand),
     )
+    try:
+        return Ontology(**made_of)
+    except DataError as error:  # a cycle: the ontology does not know its file
+        field = "tree_numbers"
+        raise DataError(error.code, error.problem, file=source.name, field=field, fix=error.fix) from None
 
 
 def natural_order(name: str) -> str | None:
@@ -120,10 +126,10 @@ def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterat
         fix = "check the path" if isinstance(source, Path) else "install the package again: the file belongs to it"
         raise DataError("E-ONTO-010", "the file cannot be read", file=source.name, fix=fix) from error
     try:
-        text = (gzip.decompress(content) if source.name.endswith(".gz") else content).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        kind = "UTF-8 text" if isinstance(error, UnicodeDecodeError) else "a complete gzip file"
-        raise DataError("E-ONTO-011", f"the file is not {kind}", file=source.name, fix="fetch it again") from error
+        content = gzip.decompress(content) if source.name.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError("E-ONTO-011", "not a complete gzip file", file=source.name, fix="fetch it again") from error
+    text = _text(source, content)
     digest.update(hashlib.sha256(text.encode()).digest())
     lines = text.replace("\r\n", "\n").split("\n")
     if tuple(lines[0].split("\t")) != header:
@@ -138,6 +144,19 @@ def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterat
             continue
         problem = f"{len(fields)} fields where {len(header)} are due"
         problems.add(DataError("E-ONTO-013", problem, file=source.name, line=number, fix="put one tab between fields"))
+
+
+def _text(source, content):
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        fix = "save the file as UTF-8"
+        raise DataError("E-ONTO-019", "the line is not valid UTF-8", file=source.name, line=line, fix=fix) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError("E-ONTO-020", "the line holds a NUL byte", file=source.name, line=line, fix="fetch it again")
+    return text
 
 
 def _read_descriptors(source, digest) -> _Table:
@@ -163,6 +182,8 @@ def _read_descriptors(source, digest) -> _Table:
                     both = f"field 'tree_numbers': {tree} belongs to {owner[tree]} and to {concept}"
                     fault("E-ONTO-017", both, line, "tree_numbers", "leave it to one of them")
     problems.raise_if_any()
+    if not rows:
+        raise DataError("E-ONTO-021", "holds no descriptors", file=source.name, fix="fetch it again")
     table = _Table()
     for concept in sorted(rows):
         label, trees, synonyms = rows[concept]
@@ -180,7 +201,8 @@ def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -
         name, concept = fields[0].strip(), fields[-1].strip()
         if not name:
             problem = f"field '{header[0]}' is empty"
-            problems.add(DataError("E-ONTO-014", problem, file=source.name, line=line, field=header[0]))
+            fix = "fill it in or remove the row"
+            problems.add(DataError("E-ONTO-014", problem, file=source.name, line=line, field=header[0], fix=fix))
         elif concept in index:
             found.append((name, index[concept]))
         elif concept and strict:

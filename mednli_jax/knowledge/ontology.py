@@ -78,7 +78,8 @@ class Ontology:
         """The index of a concept. Raises UserError, with a suggestion, for an id that is not there."""
         index = self.index_of.get(concept_id)
         if index is None:
-            raise UserError(f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}")
+            problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
+            raise UserError(f"E-ONTO-004 {problem} Fix: give an id of the ontology.")
         return index
 
     def ancestors(self, concept_id: str) -> dict[str, int]:

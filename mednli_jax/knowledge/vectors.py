@@ -6,6 +6,7 @@ Faults (file, line and field are named, words are not):
   E-VEC-002 unreadable        E-VEC-005 wrong dimension      E-VEC-008 row count differs from the header
   E-VEC-003 damaged gzip      E-VEC-006 ragged row           E-VEC-009 not a format read here
   E-VEC-010 array and its vocabulary disagree
+A repeated word is no fault: the first row counts, and a line on stderr (E-VEC-011) says how many there were.
 """
 
 import gzip
@@ -17,6 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.progress import say
 from mednli_jax.text import PAD, SPECIALS, UNK, Vocab, binary_lines
 
 # Random vectors are to be about as long as GloVe's, whatever their dimension: the numbers of 60,811 words of GloVe 6B
@@ -53,8 +55,17 @@ class Vectors:
 
 
 def vector_files(path: Path) -> list[Path]:
-    """The files that `load_vectors` reads for a path."""
-    return [path, vocabulary_path(path)] if path.suffix == ".npy" else [path]
+    """The files that `load_vectors` reads for a path. Raises: DataError E-VEC-002 for one that cannot be read."""
+    files = [path, vocabulary_path(path)] if path.suffix == ".npy" else [path]
+    for file in files:
+        try:
+            with open(file, "rb") as stream:
+                stream.read(1)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            pass  # missing, which is told when it is wanted
+        except OSError as error:
+            raise _unread(file, error) from error
+    return files
 
 
 def vocabulary_path(path: Path) -> Path:
@@ -88,7 +99,9 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
     except gzip.BadGzipFile as error:
         raise DataError("E-VEC-003", f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
     except OSError as error:
-        raise DataError("E-VEC-002", f"cannot be read ({error.strerror})", file=path.name) from error
+        raise _unread(path, error) from error
+    if wanted.duplicates:
+        say(f"E-VEC-011 {path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
     return _assemble(words, wanted, seed, path.name, digest)
 
 
@@ -201,8 +214,11 @@ def _read_array(path, wanted):
     vocabulary = vocabulary_path(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError):
-        # NumPy's message advises allow_pickle, which is no way out.
+    except OSError:
+        raise
+    # A damaged header is Python text to NumPy: tokenize and ast have errors of their own for it. Where the file is no
+    # array, NumPy's message advises allow_pickle, which is no way out.
+    except Exception:
         raise DataError("E-VEC-009", "not a plain NumPy array", file=path.name, fix=f"use {FORMATS}") from None
     if not isinstance(array, np.ndarray):
         raise DataError("E-VEC-009", "an archive of arrays", file=path.name, fix="save the one array with numpy.save")
@@ -270,6 +286,11 @@ def _is_number(text):
 
 def _fault(path, code, problem, line, fix):
     return DataError(code, problem, file=path.name, line=line, fix=fix)
+
+
+def _unread(path, error):
+    fix = "check the disk and the file's permissions"
+    return DataError("E-VEC-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix)
 
 
 def _sha256(*paths):

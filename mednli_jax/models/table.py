@@ -28,22 +28,23 @@ def build(name: str, fields: dict, *, longest_path: int = 0, axis_name: str | No
     Raises: UserError naming the field and the known values.
     """
     if name not in MODELS:
-        raise UserError(f"config.model.name: unknown model '{name}'. Known: {', '.join(MODELS)}.")
+        raise UserError(f"E-CONF-004 config.model.name: unknown model '{name}'. Fix: give one of {', '.join(MODELS)}.")
     module = MODELS[name]
     known = {field.name for field in dataclasses.fields(module)}
     extras = {"longest_path": longest_path, "axis_name": axis_name}
     arguments = {key: value for key, value in extras.items() if key in known}
     for key, value in fields.items():
         if key in CHOICES and value not in CHOICES[key]:
-            raise UserError(f"config.model.{key}: unknown value '{value}'. Known: {', '.join(CHOICES[key])}.")
+            choices = ", ".join(CHOICES[key])
+            raise UserError(f"E-CONF-004 config.model.{key}: unknown value '{value}'. Fix: give one of {choices}.")
         if key in known:
             arguments[key] = value
         elif key != "name" and value not in ("none", "masked"):
-            raise UserError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
+            raise UserError(f"E-CONF-005 config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
     if arguments.get("pooling") == "last" and arguments.get("knowledge", "none") != "none":
         # The attended states are appended along time: they have no last state of either direction.
         raise UserError(
-            "config.model.pooling: 'last' cannot pool knowledge-directed attention. "
+            "E-CONF-005 config.model.pooling: 'last' cannot pool knowledge-directed attention. "
             "Fix: use max or mean, or knowledge none."
         )
     return module(**arguments)

@@ -75,23 +75,29 @@ class NLITask:
         tokens = (tuple(t for part in sentences(text) for t in treebank_tokens(part)) for text in (premise, hypothesis))
         return NLIExample(uid, premise, hypothesis, "", *tokens)
 
-    def encode(self, config, vocab: Vocab, examples, ontology_sha256: str) -> tuple[dict, dict[str, int]]:
-        """New examples as arrays in a trained run's vocabulary, and the number of tokens without a vector per side.
 
-        Raises: UserError where the config's ontology is not the one the run was trained with.
-        """
+class Encoder:
+    """New examples as arrays in a trained run's vocabulary; the ontology is read and its linker made once.
+
+    Raises: UserError where the config's ontology is not the one the run was trained with.
+    """
+
+    def __init__(self, config, vocab: Vocab, ontology_sha256: str):
         source = prepared_data.Source(config)
-        arrays = encode.encode_sentences(examples, vocab, source.encoding)
+        self.vocab, self.encoding, self.linker = vocab, source.encoding, source.linker
+        if self.linker and self.linker.ontology.sha256 != ontology_sha256:
+            name = self.linker.ontology.name
+            raise UserError(
+                f"E-RUN-012 the ontology '{name}' changed since the run was trained. Fix: restore it, or train again."
+            )
+
+    def __call__(self, examples) -> tuple[dict, dict[str, int]]:
+        """(arrays of the examples, number of tokens without a vector per side)."""
+        arrays = encode.encode_sentences(examples, self.vocab, self.encoding)
         unknown = {side: int((arrays[side] == UNK).sum()) for side in encode.SIDES}
         arrays["label"] = np.full(len(examples), -1, np.int32)
-        if source.ontology_name:
-            ontology = source.ontology()
-            if ontology.sha256 != ontology_sha256:
-                raise UserError(
-                    f"E-RUN-012 the ontology '{ontology.name}' changed since the run was trained. Fix: restore it, or "
-                    "train again."
-                )
-            links, _ = encode.encode_links(examples, ontology, source.encoding)
+        if self.linker:
+            links, _ = encode.encode_links(examples, self.linker, self.encoding)
             arrays |= links
         return arrays, unknown
 
