@@ -8,7 +8,7 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UserError
 
-USAGE = f"""Analyse a corpus. stats: sizes, lengths and labels (Table 2 of the MedNLI paper), for any corpus.
+USAGE = f"""Analyse a corpus. stats: sizes, lengths, labels and words (Table 2 of the MedNLI paper), for any corpus.
 
   python -m mednli_jax.analyze stats --config=configs/bow.py
   python -m mednli_jax.analyze stats --config=configs/bow.py:mednli --json

@@ -60,9 +60,11 @@ def _table(scores, result, split):
 
     accuracy, pairs = scores["accuracy"], scores["examples"]
     low, high = wilson_interval(round(accuracy["mean"] * pairs), pairs)
-    seeds = ", ".join(map(str, result["seeds"]))
-    yield f"{result['model']} on {result['corpus']}, {split}: {pairs} pairs, seeds {seeds}"
-    yield f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval of one run {low:.4f}-{high:.4f})"
+    several = len(result["seeds"]) > 1
+    seeds = ("seeds " if several else "seed ") + ", ".join(map(str, result["seeds"]))
+    yield f"{result['model']} on {result['corpus']}, {split}: {pairs:,} pairs, {seeds}"
+    sd = f"sd {accuracy['sd']:.4f}; " if several else ""  # of one seed it says nothing
+    yield f"accuracy {accuracy['mean']:.4f} ({sd}95 % interval of one run {low:.4f}-{high:.4f})"
     text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
     yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"
     yield f"{'':14} {'precision':>9} {'recall':>7} {'F1':>7}   predicted " + " ".join(f"{n[:7]:>8}" for n in LABELS)
@@ -70,9 +72,11 @@ def _table(scores, result, split):
         s = scores["per_class"][label]
         counts = " ".join(f"{n:>8}" for n in row)
         yield f"{label:14} {s['precision']:>9.4f} {s['recall']:>7.4f} {s['f1']:>7.4f}   {'':9} {counts}"
+    if several:
+        yield f"predicted: pairs summed over the {len(result['seeds'])} seeds"
     if "slices" in scores:
         for name, s in scores["slices"].items():
-            yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']} pairs)"
+            yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']:,} pairs)"
     yield from result["notes"]
 
 

@@ -14,7 +14,7 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults
 from mednli_jax.data import batching
-from mednli_jax.data.encode import SIDES, Rows
+from mednli_jax.data.encode import SIDES
 from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
@@ -26,9 +26,10 @@ from mednli_jax.training import loop, optim
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 
-COARSE = 16  # bucket edges of a few new pairs are multiples of this many tokens
-KEPT_PROGRAMS = 16
-RESULT_FIELDS = ("best_epoch", "buckets", "corpus", "model", "notes", "seeds")
+COARSE = 16  # tokens: a few new pairs are padded to a multiple
+PREDICT_ROWS = 256
+PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
 
 
 def check(config) -> None:
@@ -60,28 +61,45 @@ def settings(config) -> loop.Settings:
     train = config.train
     return loop.Settings(
         epochs=train.epochs,
-        batch_size=train.batch_size,
         patience=train.patience,
         select=train.select,
         checkpoint_minutes=train.checkpoint_minutes,
     )
 
 
-def program(config, prepared, *, devices: Devices | None = None) -> loop.Program:
-    """The compiled bodies of a config over a prepared corpus."""
-    train = prepared.splits["train"]
-    limit = tuple(max(int(rows.length[side].max()) for rows in prepared.splits.values()) for side in (0, 1))
-    # The published masking sees padding, so that padding has to be of one length.
-    most = 1 if config.model.masking == "paper" else config.train.max_buckets
-    buckets = batching.choose_buckets(*train.length, batch_size=config.train.batch_size, limit=limit, most=most)
+def program(config, prepared, *, devices: Devices | None = None) -> tuple[loop.Program, dict[str, batching.Batches]]:
+    """The compiled bodies of a config over a prepared corpus, and the batches of each split."""
     devices = devices or Devices()
     frozen = devices.replicate(nli.frozen(prepared.vectors))
-    bodies = _program(config, buckets, frozen, prepared.longest_path, devices)
-    bodies.data = devices.replicate(_widened(nli.resident(prepared), buckets))
-    return bodies
+    bodies = _program(config, frozen, prepared.longest_path, devices)
+    bodies.data = devices.replicate(nli.resident(prepared))
+    batches = {name: _batches(config, prepared, rows, name, devices.count) for name, rows in prepared.splits.items()}
+    return bodies, batches
 
 
-def _program(config, buckets, frozen, longest_path, devices):
+def _batches(config, prepared, rows, name, shares):
+    """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
+    tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
+    # One width for all splits: the published masking sees the padding.
+    width = tuple(prepared.arrays[side].shape[1] for side in SIDES)
+    frozen = not config.model.train_vectors
+    common = {"width": width, "shares": shares, "tokens": tokens if frozen else None, "first": rows.first}
+    if name == "train":
+        train = config.train
+        return batching.Batches(
+            *rows.length,
+            batch_size=train.batch_size,
+            groups=batching.groups_of(tokens[0], train.group) if train.group > 1 else None,
+            most=train.max_buckets,
+            seeds=tuple(config.seeds),
+            epochs=train.epochs,
+            **common,
+        )
+    groups = batching.groups_of(tokens[0], PREDICT_GROUP)
+    return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
+
+
+def _program(config, frozen, longest_path, devices):
     """The bodies without rows to work on; `frozen` stands on the devices."""
     model = table.build(
         config.model.name, config.model.to_dict(), longest_path=longest_path, axis_name=devices.axis_name
@@ -90,51 +108,41 @@ def _program(config, buckets, frozen, longest_path, devices):
     optimizer = optim.build_optimizer(
         learning_rate=train.learning_rate, weight_decay=train.weight_decay, clip=train.clip
     )
-    return loop.Program(
-        model=model,
-        task=nli.NLITask(),
-        optimizer=optimizer,
-        devices=devices,
-        buckets=buckets,
-        frozen=frozen,
-        data={},
-    )
+    return loop.Program(model=model, task=nli.NLITask(), optimizer=optimizer, devices=devices, frozen=frozen, data={})
 
 
 def describe(config, prepared) -> Iterator[str]:
     """Lines on what training would take: shapes, parameters, memory, and seconds per epoch from timed steps."""
-    bodies = program(config, prepared)
+    bodies, batches = program(config, prepared)
     seeds = tuple(config.seeds)
-    trainer = loop.Trainer(bodies, settings(config), prepared.splits, seeds)
+    trainer = loop.Trainer(bodies, settings(config), prepared.splits, batches, seeds)
     yield f"{'parameter':50} {'shape (of one seed)':>22}"
     for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
         yield f"{jax.tree_util.keystr(path, simple=True, separator='/'):50} {leaf.shape[1:]!s:>22}"
     size = sum(leaf[0].size for leaf in jax.tree.leaves(trainer.learner.params))
-    yield f"{size:,} parameters a seed, {len(seeds)} seeds, batch {trainer.batch_size}, {bodies.devices.count} devices"
-    learner = trainer.learner
-    train = batching.epoch_plan(
-        trainer.bucket_of_row["train"], batch_size=trainer.batch_size, epoch=1, seeds=np.asarray(learner.seed)
-    )
-    rows = trainer.splits["dev"]
-    dev = batching.predict_plan(trainer.bucket_of_row["dev"], batch_size=trainer.predict_rows, first=rows.first)
+    batch_size, count = config.train.batch_size, bodies.devices.count
+    yield f"{size:,} parameters a seed, {len(seeds)} seeds, batch {batch_size}, {count} devices"
+    plans = {"train": batches["train"].epoch(1, np.asarray(trainer.learner.seed)), "dev": batches["dev"].once()}
 
-    def train_step(bucket, index):  # the learner moves on, as in training
-        trainer.learner, _ = bodies.train(bucket, trainer.learner, index)
+    def train_step(layout, index):  # the learner moves on, as in training
+        trainer.learner, _ = bodies.train(layout, trainer.learner, index)
         return trainer.learner
 
-    def dev_step(bucket, index):
-        return bodies.predict(bucket, trainer.learner.variables, index)
+    def dev_step(layout, index):
+        return bodies.predict(layout, trainer.learner.variables, index)
 
     seconds = {}
-    for title, plan, step in (("train", train, train_step), ("dev", dev, dev_step)):
+    for title, step in (("train", train_step), ("dev", dev_step)):
         seconds[title] = 0.0
-        for bucket, box in enumerate(bodies.buckets.boxes):
-            batches = [index for number, index in plan if number == bucket]
-            if batches:
-                each = _seconds_per_step(step, bucket, batches[0])
-                seconds[title] += each * len(batches)
-                text = f"{title}, bucket {box[0]}+{box[1]} tokens: {len(batches)} batches an epoch of "
-                yield text + f"{batches[0].shape[-1]} rows, {1e3 * each:.0f} ms each"
+        for layout in dict.fromkeys(layout for layout, _ in plans[title]):
+            indices = [index for other, index in plans[title] if other == layout]
+            each = _seconds_per_step(step, layout, indices[0])
+            seconds[title] += each * len(indices)
+            slots = sum(steps * rows for steps, rows in layout.sentences)
+            yield (
+                f"{title}: {len(indices)} batches an epoch of {layout.rows * count} rows, up to "
+                f"{layout.width[0]}+{layout.width[1]} tokens, {slots * count} slots, {1e3 * each:.0f} ms each"
+            )
     yield from _memory(trainer)
     epochs, epoch = config.train.epochs, sum(seconds.values())
     yield (
@@ -144,13 +152,13 @@ def describe(config, prepared) -> Iterator[str]:
     )
 
 
-def _seconds_per_step(step, bucket, index):
+def _seconds_per_step(step, layout, index):
     """Median of steps after one that compiles: at least three, and as many as fit into a second."""
     times = []
-    jax.block_until_ready(step(bucket, index))
+    jax.block_until_ready(step(layout, index))
     while len(times) < 3 or (sum(times) < 1 and len(times) < 50):
         started = time.monotonic()
-        jax.block_until_ready(step(bucket, index))
+        jax.block_until_ready(step(layout, index))
         times.append(time.monotonic() - started)
     return float(np.median(times))
 
@@ -186,17 +194,12 @@ def _workspace(bodies):
     )
 
 
-def _widened(arrays, buckets, rows=0, links=0):
-    """The arrays with room for the largest bucket, whose edges may stand past the longest sentence.
-
-    rows, links: their number at least; what is added is empty.
-    """
-    width = {side: max(box[i] for box in buckets.boxes) for i, side in enumerate(SIDES)}
-    width |= dict.fromkeys(nli.LINK_FIELDS, links)
+def _widened(arrays, sizes, rows):
+    """The arrays [N, T] with room for more: T as in `sizes` by name, N = rows; what is added is empty."""
     result = {}
     for name, array in arrays.items():
-        lacking = [(0, max(0, rows - len(array)))]
-        lacking += [(0, max(0, width[name] - array.shape[1]))] if array.ndim == 2 else []
+        lacking = [(0, rows - len(array))]
+        lacking += [(0, sizes[name] - array.shape[1])] if array.ndim == 2 else []
         result[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
     return result
 
@@ -249,7 +252,6 @@ class TrainedRun:
         self.vocabulary = Vocab.load(self._own("vocabulary.json"))
         self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
-        self._programs = {}  # of `predict`, by the shapes they are compiled for
 
     def _own(self, name):
         """A file the run keeps for itself, checked against its manifest."""
@@ -290,11 +292,9 @@ class TrainedRun:
             known = ", ".join(prepared.splits)
             raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
         self.directory.check_data(prepared.manifest)
-        rows = prepared.splits[split]
-        bodies = program(self.config, prepared)
-        buckets = bodies.buckets.assign(*rows.length)
-        logits = bodies.logits(self.variables, rows, buckets, batch_size=loop.PREDICT_ROWS)
-        return self.task.score(rows, logits), logits
+        bodies, batches = program(self.config, prepared)
+        logits = bodies.logits(self.variables, batches[split])
+        return self.task.score(prepared.splits[split], logits), logits
 
     def predict(self, pairs) -> list[dict[str, float]]:
         """Class probabilities of (premise, hypothesis) string pairs, in their order: [{"entailment": .7, ...}, ...].
@@ -306,14 +306,10 @@ class TrainedRun:
             self.unknown_words = dict.fromkeys(SIDES, 0)
             return []
         arrays, self.unknown_words = self._encoder(examples)
-        length = tuple(arrays[f"{side}_length"] for side in SIDES)
-        rows = Rows("new", 0, arrays["label"], length, tuple(e.uid for e in examples), ((),) * len(examples))
-        buckets = self._buckets(length)
-        size = _power_of_two(min(len(rows), loop.PREDICT_ROWS), least=8)
-        links = _power_of_two(max((arrays[name].shape[1] for name in nli.LINK_FIELDS if name in arrays), default=0))
-        data = _widened(arrays, buckets, rows=-(-len(rows) // size) * size, links=links)
-        bodies = self._bodies(buckets, data)
-        logits = bodies.logits(self.variables, rows, buckets.assign(*length), batch_size=size)
+        bodies = self._bodies
+        batches, data = self._batches(arrays)
+        bodies.data = bodies.devices.replicate(data)
+        logits = bodies.logits(self.variables, batches)
         bodies.data = {}  # the program is kept, not the pairs
         mean_NC = nli.probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
@@ -323,36 +319,26 @@ class TrainedRun:
         return nli.Encoder(self.config, self.vocabulary, self.manifest["knowledge"].get("sha256", ""))
 
     @cached_property
-    def _devices(self):
-        return Devices()
+    def _bodies(self):
+        devices = Devices()
+        frozen = devices.replicate(nli.frozen(self.vectors))
+        return _program(self.config, frozen, self.manifest["knowledge"]["longest_path"], devices)
 
-    @cached_property
-    def _frozen(self):
-        return self._devices.replicate(nli.frozen(self.vectors))
-
-    def _buckets(self, length):
-        """The boxes of new pairs; for few pairs one, with edges so far apart that the next few fit it as well."""
-        limit = tuple(int(x.max()) for x in length)
-        buckets = batching.choose_buckets(*length, batch_size=loop.PREDICT_ROWS, limit=limit, most=batching.MAX_BUCKETS)
+    def _batches(self, arrays):
+        """Batches of new pairs and their arrays, in shapes so coarse that the next few pairs fit them as well."""
+        sizes = {name: _power_of_two(arrays[name].shape[1]) for name in nli.LINK_FIELDS if name in arrays}
+        sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
         if self.config.model.masking == "paper":  # its logits depend on the padded length: the training's is used
-            trained = self.result["buckets"][-1]
-            return batching.Buckets((tuple(map(max, buckets.boxes[-1], trained)),))
-        if len(length[0]) <= loop.PREDICT_ROWS:
-            return batching.Buckets((tuple(-(-edge // COARSE) * COARSE for edge in buckets.boxes[-1]),))
-        return buckets
-
-    def _bodies(self, buckets, data):
-        """Bodies over these rows; compiled ones where rows of these shapes came before."""
-        key = (buckets.boxes, tuple((name, array.shape) for name, array in data.items()))
-        bodies = self._programs.pop(key, None)
-        if bodies is None:
-            longest = self.manifest["knowledge"]["longest_path"]
-            bodies = _program(self.config, buckets, self._frozen, longest, self._devices)
-        self._programs[key] = bodies
-        if len(self._programs) > KEPT_PROGRAMS:
-            del self._programs[next(iter(self._programs))]  # the one not used for longest
-        bodies.data = self._devices.replicate(data)
-        return bodies
+            sizes |= {side: max(sizes[side], own) for side, own in zip(SIDES, self.result["width"], strict=True)}
+        length = tuple(arrays[f"{side}_length"] for side in SIDES)
+        count, shares = len(length[0]), self._bodies.devices.count
+        rows = _power_of_two(count, least=8) if count <= PREDICT_ROWS else count
+        data = _widened(arrays, sizes, rows)
+        width = tuple(sizes[side] for side in SIDES)
+        if count > PREDICT_ROWS:
+            groups = batching.groups_of(data["premise"], PREDICT_GROUP)
+            return batching.Batches(*length, batch_size=PREDICT_ROWS, groups=groups, width=width, shares=shares), data
+        return batching.Batches(*length, batch_size=rows, width=width, shares=shares, coarse=True), data
 
 
 def _power_of_two(number, least=1):

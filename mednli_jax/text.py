@@ -14,13 +14,15 @@ from mednli_jax.errors import DataError
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")
 MAX_LINE_BYTES = 1 << 20
+_WATCH_LINES = 256
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
-def binary_lines(path, max_bytes=MAX_LINE_BYTES):
+def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
     """Streams the lines of a plain or gzipped file (told apart by content) as bytes, in bounded memory.
 
+    watch: called now and then with the number of bytes of the file, compressed or not, that were read so far.
     Yields: (line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.
     Raises: gzip.BadGzipFile where a compressed file is truncated or damaged, other OSErrors as they come.
     """
@@ -36,6 +38,8 @@ def binary_lines(path, max_bytes=MAX_LINE_BYTES):
         try:
             while line := stream.readline(max_bytes + 1):
                 number += 1
+                if watch and not number % _WATCH_LINES:
+                    watch(raw.tell())
                 if len(line) > max_bytes and not line.endswith(b"\n"):
                     while line and not line.endswith(b"\n"):
                         line = stream.readline(max_bytes)

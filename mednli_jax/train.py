@@ -114,7 +114,7 @@ class _Training:
         from mednli_jax.training.loop import Trainer
 
         experiment.use_compile_cache()
-        program = experiment.program(self.config, prepared)
+        program, batches = experiment.program(self.config, prepared)
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
         if self.resume:
             self.directory.check_data(prepared.manifest)
@@ -126,6 +126,7 @@ class _Training:
             program,
             experiment.settings(self.config),
             prepared.splits,
+            batches,
             seeds,
             checkpoints=Checkpoints(self.directory.checkpoints),
             on_epoch=self._on_epoch,
@@ -135,7 +136,7 @@ class _Training:
         parameters = sum(x[0].size for x in jax.tree.leaves(trainer.learner.params))
         self.say(
             f"{self.config.model.name}: {parameters:,} parameters, seeds {', '.join(map(str, seeds))}, "
-            f"{len(devices)} x {devices[0]}, buckets {' '.join(f'{p}+{h}' for p, h in program.buckets.boxes)}"
+            f"{len(devices)} x {devices[0]}, batches of {' or '.join(str(x.rows) for x in batches['train'].layouts)} each"
         )
         if self.resume:
             found = trainer.resume()
@@ -198,7 +199,7 @@ class _Training:
             "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
             "compile_seconds": round(program.compile_seconds, 2),
             "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + self.notes,
-            "buckets": [list(box) for box in program.buckets.boxes],
+            "width": list(trainer.batches["train"].width),
             "prepared": prepared.folder.name,
         }
         for split in ("dev", "test"):

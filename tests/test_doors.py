@@ -288,10 +288,11 @@ def test_doctor_without_a_data_folder_names_all_that_is_missing(tmp_path):
 def test_doctor_compares_counts_and_modes(tmp_path):
     data = tmp_path / "data"
     write_corpus(data / "mednli", (("train", 11_232), ("dev", 1_395), ("test", 3)))
-    for name, lines in (("task.jsonl", 405), ("task_ground_truth.csv", 400)):
+    labels = "".join(f"{i},neutral\n" for i in range(399))
+    for name, content in (("task.jsonl", "x\n" * 405), ("task_ground_truth.csv", f"pair_id,label\n{labels}")):
         path = data / "mediqa_nli" / f"mednli_bionlp19_shared_{name}"
         path.parent.mkdir(exist_ok=True)
-        path.write_text("x\n" * lines)
+        path.write_text(content)
     for name in ("clicr/dev1.0.json", "notes/NOTEEVENTS.csv.gz", "umls/META/MRCONSO.RRF", "umls/META/MRREL.RRF"):
         path = data / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -314,8 +315,12 @@ def test_doctor_compares_counts_and_modes(tmp_path):
     code, lines, _ = doctor(tmp_path, MEDNLI_JAX_DATA=str(data))
     assert code == 2
     assert "1 files or folders are readable by others" in lines["permissions"]
-    (data / "gone").symlink_to("/nonexistent")
-    assert doctor(tmp_path, "--data=data")[0] == 2
+
+
+def test_doctor_wants_a_data_folder(tmp_path):
+    done = door("doctor", "--data=nowhere", cwd=tmp_path, **places(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == "E-USE-012 nowhere: is no folder. Fix: check $MEDNLI_JAX_DATA or --data.\n"
 
 
 def test_prepare_is_a_hit_after_train_and_notices_a_changed_file(home, tmp_path):

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from test_doors import SMALL, places, write_corpus
 
-from mednli_jax.data import encode
+from mednli_jax.data.cache import Cache
 from mednli_jax.errors import UserError
 from mednli_jax.training.checkpoint import Checkpoints
 
@@ -144,7 +144,7 @@ def test_no_damage_is_silent(home, how, capsys):
     of_checkpoint.append(checkpoints.folder / f"{newest}.manifest.json")
     (folder,) = [p for p in (home / "cache" / "prepared").iterdir() if p.is_dir()]
     key = json.loads((folder / "manifest.json").read_text())["key"]
-    cache = encode.Cache(home / "cache")
+    cache = Cache(home / "cache")
     spare = home / f"spare-{how}"
     shutil.copytree(folder, spare)
     for number in range(DAMAGES):

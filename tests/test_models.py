@@ -6,12 +6,13 @@ import made_up
 import numpy as np
 import pytest
 
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.tasks.nli import NLITask, frozen
 
-BUCKET = (12, 8)
+WIDTH = (12, 8)
 MODELS = {
     "bow": ("bow", {}),
     "infersent": ("infersent", {}),
@@ -25,9 +26,10 @@ MODELS = {
 }
 
 
-def batch_of(rows, bucket=BUCKET, data=None):
+def batch_of(rows, width=WIDTH, data=None):
     data = {k: jnp.asarray(v) for k, v in (data or made_up.arrays()).items()}
-    return NLITask().to_batch(data, jnp.asarray(rows, jnp.int32), bucket)
+    rows = jnp.asarray(rows, jnp.int32)[:, None]
+    return NLITask().to_batch(data, rows, Layout.full(len(rows), width))
 
 
 def build(name, **more):

@@ -1,100 +1,274 @@
-"""Which rows stand in which batch: at most four length buckets, and a plan per epoch that is a pure function.
+"""Which rows stand in which batch, and the static shape of a batch; a plan per epoch is a pure function.
 
+Batches are stratified by length: rows are sorted by length into as many strata as a batch has rows, and each batch
+draws one row of every stratum. All batches then have nearly the same lengths, sorted ones differ from batch to batch
+by little, and one compiled program with a *staircase* serves them: at step t of a recurrence only as many sentences
+are computed as may still have a token there. Against padding every sentence to its batch's longest this halves the
+work, and unlike batches of equal lengths every batch is a fair sample of the corpus.
+
+Rows that share a premise can stand together (`groups`), so that a premise is encoded once for all its hypotheses.
 Everything is NumPy on row numbers; texts and devices are elsewhere. A row number of -1 is padding.
+Dimension letters: N rows, M units, Q units of a batch, G rows of a unit, S seeds.
 """
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-GRAIN = 4  # bucket edges are multiples of this many tokens
 MAX_BUCKETS = 4
+Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
+SEGMENT_COST = 0.006  # of a staircase's area: what one more loop is worth, in compile time and calls
+MARGIN = 0.02  # of the sentences alive, and one more: added to each step for epochs not looked at
+LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
 
 
 @dataclass(frozen=True)
-class Buckets:
-    """boxes: (premise tokens, hypothesis tokens) of each bucket; the last one fits every row."""
+class Layout:
+    """The static shape of a batch, on one device.
 
-    boxes: tuple[tuple[int, int], ...]
+    units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two sides.
+    sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the same where every
+    hypothesis has a premise of its own, as layers after the alignment need it. words: at most so many distinct words
+    in the batch; 0 if words are not shared.
+    """
 
-    def assign(self, premise_length: np.ndarray, hypothesis_length: np.ndarray) -> np.ndarray:
-        """[N] int: for each row the cheapest bucket that holds it (fewest padded tokens; the first of equals)."""
-        cost = np.stack(
-            [
-                np.where((premise_length <= p) & (hypothesis_length <= h), p + h, np.iinfo(np.int64).max)
-                for p, h in self.boxes
-            ]
-        )
-        if (cost.min(axis=0) == np.iinfo(np.int64).max).any():
-            raise ValueError("a row is longer than the largest bucket")
-        return cost.argmin(axis=0)
+    units: int
+    group: int
+    width: tuple[int, int]
+    sentences: Segments
+    pairs: Segments
+    words: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.units * self.group
+
+    @classmethod
+    def full(cls, units: int, width: tuple[int, int], group: int = 1) -> "Layout":
+        """The layout that holds any rows of these lengths: every sentence is computed to the end."""
+        steps = max(*width, 1)
+        return cls(units, group, width, ((steps, units * (1 + group)),), ((steps, 2 * units * group),))
 
 
-def choose_buckets(
-    premise_length: np.ndarray, hypothesis_length: np.ndarray, *, batch_size: int, limit: tuple[int, int], most: int
-) -> Buckets:
-    """The at most `most` boxes that cost the fewest padded tokens per epoch, unfilled last batches counted.
+def staircase(profile: np.ndarray) -> Segments:
+    """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops."""
+    profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
+    profile = profile if len(profile) else np.ones(1, np.int64)
+    steps = len(profile)
+    price = max(SEGMENT_COST * profile.sum(), 1)
+    best, cut = np.zeros(steps + 1), np.zeros(steps + 1, np.int64)
+    for start in range(steps - 1, -1, -1):
+        costs = profile[start] * np.arange(1, steps - start + 1) + price + best[start + 1 :]
+        cut[start] = start + 1 + int(costs.argmin())
+        best[start] = costs.min()
+    segments, start = [], 0
+    while start < steps:
+        segments.append((int(cut[start] - start), int(profile[start])))
+        start = cut[start]
+    return tuple(segments)
+
+
+def groups_of(premises, most: int) -> np.ndarray:
+    """Units [M, G] of rows with equal premises, at most `most` rows each; in the order of first rows, -1 = empty.
 
     Args:
-      premise_length, hypothesis_length: [N] token counts of the training rows.
-      batch_size: rows per batch. A bucket's last batch is half empty on average, so small corpora get fewer buckets.
-      limit: the longest (premise, hypothesis) over all splits; the largest box.
-      most: 1 to 4.
+      premises: [N, T] tokens of each row's premise.
     """
-    grid = [-(-np.asarray(x) // GRAIN) for x in (premise_length, hypothesis_length)]
-    top = tuple(-(-x // GRAIN) for x in limit)
-    counts = np.zeros((top[0] + 1, top[1] + 1), np.int64)
-    np.add.at(counts, tuple(grid), 1)
-    rows = counts[counts > 0]
-    cells = np.argwhere(counts > 0)
-    candidates = [(p, h) for p in sorted(set(cells[:, 0])) for h in sorted(set(cells[:, 1])) if (p, h) != top]
-    candidates = _thin(candidates, 48)
-    size = np.array([p + h for p, h in candidates] + [sum(top)], np.int64)
-    fits = np.array([(cells[:, 0] <= p) & (cells[:, 1] <= h) for p, h in [*candidates, top]])
-    cost = np.where(fits, size[:, None], np.iinfo(np.int32).max)  # [candidates + 1, cells]
-    best = (np.inf, (len(candidates),))
-    for extra in range(min(most, MAX_BUCKETS)):
-        for chosen in itertools.combinations(range(len(candidates)), extra):
-            chosen = (*chosen, len(candidates))
-            total = (cost[chosen, :].min(axis=0) * rows).sum() + size[list(chosen)].sum() * batch_size / 2
-            best = min(best, (total, chosen))
-    boxes = [(*candidates, top)[i] for i in best[1]]
-    boxes = [(max(p, 1) * GRAIN, max(h, 1) * GRAIN) for p, h in boxes]
-    return Buckets(tuple((int(p), int(h)) for p, h in sorted(boxes, key=sum)))
+    _, owner = np.unique(premises, axis=0, return_inverse=True)
+    order = np.argsort(owner.ravel(), kind="stable")
+    sorted_owner = owner.ravel()[order]
+    starts = np.flatnonzero(np.r_[True, sorted_owner[1:] != sorted_owner[:-1]])
+    units = []
+    for members in np.split(order, starts[1:]):
+        units += [members[i : i + most] for i in range(0, len(members), most)]
+    units.sort(key=lambda unit: unit[0])
+    result = np.full((len(units), max(map(len, units), default=1)), -1, np.int32)
+    for row, unit in zip(result, units, strict=True):
+        row[: len(unit)] = unit
+    return result
 
 
-def _thin(candidates, most):
-    """An even sample of at most `most` candidates: the search is cubic in their number."""
-    if len(candidates) <= most:
-        return candidates
-    return [candidates[i] for i in np.unique(np.linspace(0, len(candidates) - 1, most).round().astype(int))]
+class Batches:
+    """The batches of one split.
 
-
-def epoch_plan(bucket_of_row: np.ndarray, *, batch_size: int, epoch: int, seeds) -> list[tuple[int, np.ndarray]]:
-    """The batches of one epoch as (bucket, rows [S, batch_size]).
-
-    The sequence of buckets depends on the epoch alone, so that all seeds share one program; the rows within a bucket
-    depend on (seed, epoch). Each row occurs once per seed; -1 fills a bucket's last batch.
+    Args:
+      premise_length, hypothesis_length: [N] token counts.
+      batch_size: rows per batch over all devices; at least one unit a device.
+      width: padded tokens of the two sides, at least the longest; equal for all splits where the model sees padding.
+      groups: [M, G] rows of each unit; None = every row is its own unit.
+      shares: devices that a batch is split over.
+      most: 1 to 4 length buckets of units, each with a staircase of its own. One has the fewest programs; more have
+        fewer steps a batch, which counts where a step's time hardly depends on its sentences.
+      tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
+      first: number of the split's first row, added to each.
+      seeds, epochs: of the plans to come, as far as known: the staircases are fitted to some of them.
+      coarse: do not fit, so that other rows of the same width find their programs compiled.
     """
-    plan = []
-    for bucket in np.unique(bucket_of_row):
-        rows = np.flatnonzero(bucket_of_row == bucket)
-        batches = -(-len(rows) // batch_size)
-        padded = np.full((len(seeds), batches * batch_size), -1, np.int32)
-        for i, seed in enumerate(seeds):
-            padded[i, : len(rows)] = np.random.default_rng([int(seed), epoch, int(bucket)]).permutation(rows)
-        plan += [(int(bucket), padded[:, i * batch_size : (i + 1) * batch_size]) for i in range(batches)]
-    order = np.random.default_rng([epoch]).permutation(len(plan))
-    return [plan[i] for i in order]
 
+    def __init__(
+        self,
+        premise_length,
+        hypothesis_length,
+        *,
+        batch_size: int,
+        width: tuple[int, int],
+        groups=None,
+        shares: int = 1,
+        most: int = 1,
+        tokens=None,
+        first: int = 0,
+        seeds=(0,),
+        epochs: int = 0,
+        coarse: bool = False,
+    ):
+        self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
+        self.width, self.shares, self.first, self.tokens = width, shares, first, tokens
+        if any(int(x.max(initial=0)) > w for x, w in zip(self.length, width, strict=True)):
+            raise ValueError("a row is longer than the width")
+        rows = len(self.length[0])
+        self.units = np.arange(rows, dtype=np.int32)[:, None] if groups is None else np.asarray(groups, np.int32)
+        self.rows, self.group = rows, self.units.shape[1]
+        self.premise_of_unit = self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
+        self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
+        self.buckets = self._buckets(batch_size, most, coarse)
+        self.roomy = [Layout.full(per_batch // shares, width, self.group) for _, per_batch, _ in self.buckets]
+        self.layouts = self.roomy
+        if not coarse:
+            self.layouts = [self._fit(bucket, seeds, epochs) for bucket in range(len(self.buckets))]
 
-def predict_plan(bucket_of_row: np.ndarray, *, batch_size: int, first: int = 0) -> list[tuple[int, np.ndarray]]:
-    """Every row once, in order within its bucket: (bucket, rows [batch_size]); `first` is added to each row number."""
-    plan = []
-    for bucket in np.unique(bucket_of_row):
-        rows = np.flatnonzero(bucket_of_row == bucket) + first
-        padded = np.full(-(-len(rows) // batch_size) * batch_size, -1, np.int32)
-        padded[: len(rows)] = rows
-        plan += [(int(bucket), chunk) for chunk in padded.reshape(-1, batch_size)]
-    return plan
+    # -- shapes ---------------------------------------------------------------------------------------------------
+
+    def _buckets(self, batch_size, most, coarse):
+        """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
+        per_batch = max(1, -(-batch_size // self.group))
+        order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
+        most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not pay for programs of their own
+        work = np.cumsum(self.premise_of_unit[order] + 1)
+        cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
+        buckets = []
+        for units in np.split(order, cuts):
+            batches = -(-len(units) // per_batch)
+            even = per_batch if coarse else -(-len(units) // max(batches, 1))  # all batches are equally full
+            even = max(1, -(-even // self.shares)) * self.shares
+            buckets.append((units, even, batches))
+        return buckets
+
+    def _fit(self, bucket, seeds, epochs):
+        units = self.buckets[bucket][0]
+        looks = [(seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]]
+        looks = looks[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
+        sentences = pairs = np.zeros(max(*self.width, 1), np.int64)
+        words = 0
+        for look in looks:
+            parts = self._shares(self._deal(bucket, look))
+            sentences = np.maximum(sentences, self._profile(parts, paired=False))
+            pairs = np.maximum(pairs, self._profile(parts, paired=True))
+            words = max(words, max((len(self._words(part)) for part in parts), default=0) if self.tokens else 0)
+        if epochs:  # plans not looked at may need a little more
+            sentences, pairs = (
+                np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0) for p in (sentences, pairs)
+            )
+            words = int(words * (1 + MARGIN)) + 1 if words else 0
+        return replace(
+            self.roomy[bucket], sentences=staircase(sentences), pairs=staircase(pairs), words=-(-words // 32) * 32
+        )
+
+    def _profile(self, parts, *, paired):
+        """Sentences alive at each step [steps], the most over all parts [n, Q, G]; trailing zeros are cut."""
+        steps = max(*self.width, 1)
+        alive = np.zeros((len(parts), steps + 1), np.int64)
+        real = parts >= 0
+        hypothesis = np.where(real, self.length[1][parts], 0)
+        if paired:
+            premise = np.where(real, self.length[0][parts], 0)
+        else:
+            owner = parts.max(axis=2)
+            premise = np.where(owner >= 0, self.length[0][owner], 0)
+        for lengths in (premise.reshape(len(parts), -1), hypothesis.reshape(len(parts), -1)):
+            places = np.repeat(np.arange(len(parts)), lengths.shape[1])
+            np.add.at(alive, (places, lengths.ravel()), 1)
+        longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t
+        return longer[:, :steps].max(axis=0, initial=0)
+
+    def _words(self, part):
+        rows = part[part >= 0]
+        seen = [
+            side[row, :n]
+            for side, length in zip(self.tokens, self.length, strict=True)
+            for row, n in zip(rows.tolist(), length[rows].tolist(), strict=True)
+        ]
+        return np.unique(np.concatenate([*seen, [0]]))
+
+    def _fits(self, batch, layout):
+        """Whether one batch [S, Q, G] of all seeds has room in a layout."""
+        parts = self._shares(batch[None] if batch.ndim == 2 else batch)
+        for paired, segments in ((False, layout.sentences), (True, layout.pairs)):
+            room = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+            profile = self._profile(parts, paired=paired)
+            room = np.pad(room, (0, len(profile) - len(room)))
+            if (profile > room).any():
+                return False
+        return not self.tokens or all(len(self._words(part)) <= layout.words for part in parts)
+
+    def _shares(self, batches):
+        """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
+        return batches.reshape(-1, batches.shape[-2] // self.shares, batches.shape[-1])
+
+    # -- plans ----------------------------------------------------------------------------------------------------
+
+    def _deal(self, bucket, look):
+        """Row numbers [batches, Q, G] within the split: one unit of every stratum in each batch.
+
+        look: (seed, epoch) draws at random within the strata; None deals in the order of length.
+        """
+        units, per_batch, batches = self.buckets[bucket]
+        premise, hypothesis = self.premise_of_unit[units], self.hypothesis_of_unit[units].sum(axis=1)
+        # Strata of `batches` units each: sorted by premise in blocks of strata, within a block by hypothesis, so that
+        # both sides are spread evenly; equal lengths in an order of their own each time.
+        rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
+        tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
+        order = np.lexsort((tie, premise))
+        block = batches * max(1, round(per_batch**0.5 / 2))
+        block_of = np.arange(len(units)) // max(block, 1)
+        inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
+        order = order[np.lexsort((tie[order], inner, block_of))]
+        dealt = np.full((per_batch, batches), -1, np.int64)
+        flat = dealt.reshape(-1)
+        flat[: len(units)] = order
+        if rng is not None:
+            for stratum in dealt:
+                real = stratum[stratum >= 0]
+                # The last stratum may not reach all batches: its gaps are spread at random too.
+                places = rng.permutation(batches)
+                stratum[:] = -1
+                stratum[places[: len(real)]] = real
+        dealt = dealt.T  # [batches, strata]; each device gets every so many-th stratum
+        dealt = dealt.reshape(batches, -1, self.shares).swapaxes(1, 2).reshape(batches, per_batch)
+        rows = np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1)
+        return rows.astype(np.int32)
+
+    def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
+        """The batches of one epoch as (layout, rows [S, Q, G]).
+
+        The sequence of layouts depends on the epoch (and on a batch that needs the roomy one), so that all seeds
+        share one program; the rows within depend on (seed, epoch). Each row occurs once per seed.
+        """
+        plan = []
+        for bucket, layout in enumerate(self.layouts):
+            dealt = np.stack([self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1)  # [batches, S, Q, G]
+            for batch in dealt:
+                fitting = layout if self._fits(batch, layout) else self.roomy[bucket]
+                plan.append((fitting, self._numbered(batch)))
+        order = np.random.default_rng([epoch]).permutation(len(plan))
+        return [plan[i] for i in order]
+
+    def once(self) -> list[tuple[Layout, np.ndarray]]:
+        """Every row once, without chance: (layout, rows [Q, G])."""
+        return [
+            (layout, self._numbered(batch))
+            for bucket, layout in enumerate(self.layouts)
+            for batch in self._deal(bucket, None)
+        ]
+
+    def _numbered(self, rows):
+        return np.where(rows >= 0, rows + self.first, -1).astype(np.int32)

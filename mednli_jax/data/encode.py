@@ -1,34 +1,24 @@
-"""From Examples to padded arrays on disk, prepared once and found again by the hash of everything that shapes them.
+"""From Examples to padded arrays; `data.cache` keeps them on disk.
 
-A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and two private
-files, `vocabulary.json` and `rows.json` (uids, labels' tags). Dimension letters: N rows, T tokens, K links, V words,
-D numbers per word.
+Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
-import hashlib
-import json
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-import mednli_jax
-from mednli_jax.errors import UserError
+from mednli_jax.data.lines import SLOW_SECONDS
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distance import corpus_links
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.progress import Bar, say
-from mednli_jax.runs import write_atomic, write_json
+from mednli_jax.progress import Bar
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 1
 SIDES = ("premise", "hypothesis")
-SLOW_SECONDS = 2.0  # what takes no longer shows no bar
 _STRIDE = 256
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
@@ -237,116 +227,3 @@ def encode_corpus(splits: dict[str, Split], linker: Linker | None, encoding: Enc
         "knowledge": knowledge,
     }
     return arrays, vocab, matrix, facts
-
-
-class Cache:
-    """Prepared corpora below one folder, each under the hash of its key."""
-
-    def __init__(self, folder: Path):
-        self.folder = Path(folder).expanduser() / "prepared"
-
-    def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name; remembered by (path, size, time of change), so that a hit reads nothing."""
-        memo_path = self.folder / "sources.json"
-        try:
-            memo = json.loads(memo_path.read_text())
-        except (OSError, ValueError):
-            memo = {}
-        known, result = len(memo), {}
-        for path in paths:
-            status = path.stat()
-            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
-            if stamp not in memo:
-                with open(path, "rb") as file:
-                    memo[stamp] = hashlib.file_digest(file, "sha256").hexdigest()
-            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
-        if len(memo) != known:
-            self._make()
-            write_json(memo_path, memo)
-        return result
-
-    def _make(self):
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"E-RUN-005 {self.folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to "
-                "a folder you can write."
-            ) from error
-
-    def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
-        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-        folder = self.folder / f"{name}-{digest}"
-        if folder.is_dir():
-            prepared = _read(folder, key)
-            if prepared:
-                return prepared, True
-            say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
-            shutil.rmtree(folder)
-        self._make()
-        built = build()
-        temporary = self.folder / f".{folder.name}.{os.getpid()}.tmp"
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            _write(temporary, key, *built)
-            if not folder.is_dir():  # another process may have prepared the same meanwhile
-                os.replace(temporary, folder)
-        except OSError as error:
-            raise UserError(
-                f"E-RUN-005 {folder}: cannot be written ({error.strerror}). Fix: free space, or set "
-                "$MEDNLI_JAX_CACHE to another folder."
-            ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        prepared = _read(folder, key)
-        if prepared is None:
-            raise UserError(f"E-PREP-001 {folder}: what was written cannot be read back. Fix: check the disk.")
-        return prepared, False
-
-
-def _write(folder, key, splits, arrays, vocab, vectors, facts):
-    folder.mkdir(mode=0o700, parents=True)
-    for name, array in {**arrays, "vectors": vectors}.items():
-        with open(folder / f"{name}.npy", "wb") as file:
-            np.save(file, array, allow_pickle=False)
-    rows = {
-        name: {"uids": [e.uid for e in split.examples], "tags": [list(e.tags) for e in split.examples]}
-        for name, split in splits.items()
-    }
-    write_atomic(folder / "rows.json", json.dumps(rows))
-    vocab.save(folder / "vocabulary.json")
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    for path in folder.iterdir():
-        path.chmod(0o600)
-    manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
-    manifest["sha256"] = _manifest_digest(manifest)
-    write_json(folder / "manifest.json", manifest)
-
-
-def _manifest_digest(manifest):
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _read(folder, key) -> Prepared | None:
-    """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        if manifest["key"] != key or manifest["sha256"] != _manifest_digest(manifest):
-            return None
-        for name, digest in manifest["files"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-                return None
-        names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
-        rows = json.loads((folder / "rows.json").read_bytes())
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    splits = {}
-    for name, facts in sorted(manifest["splits"].items(), key=lambda item: item[1]["first"]):
-        first, last = facts["first"], facts["first"] + facts["rows"]
-        lengths = tuple(np.array(arrays[f"{side}_length"][first:last]) for side in SIDES)
-        uids, tags = rows[name]["uids"], tuple(map(tuple, rows[name]["tags"]))
-        splits[name] = Rows(name, first, np.array(arrays["label"][first:last]), lengths, tuple(uids), tags)
-    return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)

@@ -1,21 +1,35 @@
-"""What lies below the data folder: corpora with their counts, vectors, weights, and who can read them."""
+"""What lies below the data folder: corpora with their counts, ontologies, vectors, weights, and who can read them.
+
+Nothing here fails for what it finds: a link to nothing, a folder without access and a damaged file are findings.
+"""
 
 import gzip
 import os
+import shutil
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.data import nli
+from mednli_jax.data.lines import either_name
+from mednli_jax.data.nli_corpora import CORPORA
+from mednli_jax.data.nli_formats import GroundTruth
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.text import binary_lines
 
-# Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Bowman et al. 2015;
-# Williams et al. 2018).
+# Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
+# Demner-Fushman 2019, task 1; Bowman et al. 2015; Williams et al. 2018).
 EXPECTED = {
     "mednli": {"train": 11_232, "dev": 1_395, "test": 1_422},
+    "mediqa_nli": {"test": 405},  # its training and dev pairs are MedNLI's
     "snli": {"train": 550_152, "dev": 10_000, "test": 10_000},
     "multinli": {"train": 392_702, "dev": 10_000},
 }
+# Folders whose licences forbid passing the content on: others must not be able to read them.
+RESTRICTED = ("mednli", "mediqa_nli", "clicr", "notes", "umls", "snomed")
+NOWHERE = "a link to nothing"
+NO_READER = "; not read by this version"
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,112 @@ class Finding:
     note: str
 
 
+@dataclass(frozen=True)
+class Place:
+    """A folder below the data folder whose files are looked for, not counted: they are too large, or not read here.
+
+    files: names or patterns, found at any depth (archives unpack into folders of their own), plain or with .gz.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    source: str
+    note: str = NO_READER
+
+
+TEXTS = (
+    Place(
+        "clicr",
+        ("train1.0.json", "dev1.0.json", "test1.0.json"),
+        "ask its authors, see github.com/clips/clicr",
+    ),
+    Place(
+        "notes",
+        ("NOTEEVENTS.csv",),
+        "apply for PhysioNet credentialed access at physionet.org/content/mimiciii",
+        "; read for Past Medical History sentences only",
+    ),
+)
+ONTOLOGIES = (
+    Place("umls", ("MRCONSO.RRF", "MRREL.RRF"), "apply for a UMLS licence at uts.nlm.nih.gov"),
+    Place(
+        "snomed",
+        ("sct2_Description_Snapshot*.txt", "sct2_Relationship_Snapshot*.txt"),
+        "its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+    ),
+    Place("wordnet", ("data.noun", "index.noun"), "download it from wordnet.princeton.edu"),
+)
+
+
+def cache(folder: Path) -> Finding:
+    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space there."""
+    return _guarded("prepared data", _cache, folder)
+
+
+def _cache(folder):
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not os.path.isdir(there):
+        return "check", f"{there} is no folder: set $MEDNLI_JAX_CACHE to another one"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return "check", f"{there} cannot be written: set $MEDNLI_JAX_CACHE to another folder"
+    return "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free"
+
+
+def corpora(folder: Path | None) -> list[Finding]:
+    """One finding per split of every corpus with official files, then one per place of other texts.
+
+    folder: the data folder, or None where there is none.
+    """
+    findings = []
+    for name, expected in EXPECTED.items():
+        findings += [_guarded(f"{name} {split}", _pairs, folder, name, split) for split in expected]
+        if CORPORA[name].ground_truth:
+            findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
+    return [*findings, *(_guarded(place.name, _look, folder, place) for place in TEXTS)]
+
+
+def _guarded(what, look, *arguments):
+    """What `look` found; a finding, too, where it may not look."""
+    try:
+        state, note = look(*arguments)
+    except OSError as error:
+        state, note = "check", f"cannot be looked at ({error.strerror})"
+    return Finding(what, state, note)
+
+
+def _pairs(folder, name, split):
+    """State and note of the file that holds one split, under any of its names."""
+    return _counted(folder, name, CORPORA[name].names(split), _count_pairs, EXPECTED[name][split])
+
+
+def _truth(folder, name):
+    """State and note of the file with the labels of the test pairs."""
+    return _counted(folder, name, [CORPORA[name].ground_truth], _count_labels, EXPECTED[name]["test"])
+
+
+def _counted(folder, name, files, count, expected):
+    """count: path -> how many pairs or labels; None where the file is damaged."""
+    path = next((p for file in files if (p := either_name(folder / name / file))), None) if folder else None
+    if path is None:
+        broken = _broken_link(folder, name, *files)
+        return broken or ("missing", f"{name}/{files[0]}: {CORPORA[name].source}")
+    found = count(path)
+    if found is None:
+        return "check", "damaged: take a fresh copy"
+    if found != expected:
+        return "check", f"{found:,} pairs, expected {expected:,}"
+    return "ok", f"{found:,} pairs"
+
+
+def _broken_link(folder, name, *files):
+    """State and note where the place or a file in it is a link to nothing; else None."""
+    if folder is None:
+        return None
+    places = [folder / name, *(folder / name / f for file in files for f in (file, f"{file}.gz"))]
+    broken = next((path for path in places if path.is_symlink() and not path.exists()), None)
+    return ("check", f"{broken.relative_to(folder)}: {NOWHERE}") if broken else None
+
+
 def count_lines(path: Path) -> int | None:
     """Non-empty lines of a plain or gzipped file; None where it is damaged."""
     try:
@@ -35,30 +155,49 @@ def count_lines(path: Path) -> int | None:
         return None
 
 
-def corpora(folder: Path | None) -> list[Finding]:
-    """One finding per split of every corpus with official files."""
-    findings = []
-    for name, corpus in nli.CORPORA.items():
-        if name not in EXPECTED:
-            continue
-        for split, file in corpus.files.items():
-            place = None if folder is None else folder / name
-            found = [place / n for n in (file, f"{file}.gz") if (place / n).is_file()] if place else []
-            if not found:
-                findings.append(Finding(f"{name} {split}", "missing", f"{name}/{file}: {corpus.source}"))
-                continue
-            rows, expected = count_lines(found[0]), EXPECTED[name].get(split)
-            note = "damaged: take a fresh copy" if rows is None else f"{rows:,} pairs"
-            if rows is not None and rows != expected:
-                note += f", expected {expected:,}"
-            findings.append(Finding(f"{name} {split}", "ok" if rows == expected else "check", note))
-    return findings
+def _count_pairs(path):
+    lines, name = count_lines(path), path.name.removesuffix(".gz")
+    heading = 0 if name.endswith(".jsonl") or name.startswith("s1.") else 1
+    return None if lines is None else lines - heading
+
+
+def _count_labels(path):
+    try:
+        return len(GroundTruth(path).labels)
+    except UserError:
+        return None
+
+
+def ontologies(folder: Path | None) -> list[Finding]:
+    """The bundled MeSH, then one finding per place of an ontology."""
+    mesh = load_ontology("mesh")
+    bundled = Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")
+    return [bundled, *(_guarded(place.name, _look, folder, place) for place in ONTOLOGIES)]
+
+
+def _look(folder, place):
+    """State and note of the files of a place: all there, some, or none."""
+    if broken := _broken_link(folder, place.name):
+        return broken
+    found = {file: _find(folder / place.name, file) for file in place.files} if folder else {}
+    lacking = [file for file in place.files if not found.get(file)]
+    if len(lacking) == len(place.files):
+        return "missing", f"{place.name}/{', '.join(lacking)}: {place.source}{place.note}"
+    if lacking:
+        return "check", f"{place.name}/{', '.join(lacking)} missing: {place.source}{place.note}"
+    size = sum(map(_size, found.values()))
+    return "ok", f"{', '.join(place.files)} found, {size / 1e6:,.1f} MB{place.note}"
+
+
+def _find(folder, pattern):
+    paths = (path for name in (pattern, f"{pattern}.gz") for path in sorted(folder.rglob(name)))
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def vectors(folder: Path | None) -> list[Finding]:
     """One finding per file of vectors/: its dimension, read off the first two rows."""
-    paths = sorted((folder / "vectors").iterdir()) if folder and (folder / "vectors").is_dir() else []
-    findings = [Finding(path.name, *_dimension(path)) for path in paths if path.suffix != ".npy" and path.is_file()]
+    paths = [path for path in _entries(folder, "vectors") if not os.path.isdir(path) and path.suffix != ".npy"]
+    findings = [_guarded(path.name, _dimension, path) for path in paths]
     if not findings:
         note = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
         return [Finding("word vectors", "missing", note)]
@@ -66,6 +205,8 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 
 def _dimension(path):
+    if not path.exists():
+        return "check", NOWHERE
     try:
         lines = [line for (_, line), _ in zip(binary_lines(path), range(2), strict=False) if line]
     except (OSError, gzip.BadGzipFile):
@@ -77,27 +218,75 @@ def _dimension(path):
 
 def weights(folder: Path | None) -> list[Finding]:
     """One finding per entry of weights/."""
-    entries = sorted((folder / "weights").iterdir()) if folder and (folder / "weights").is_dir() else []
+    entries = _entries(folder, "weights")
     if not entries:
         return [Finding("pretrained weights", "missing", "weights/: none needed by the models of this version")]
-    return [Finding(entry.name, "ok", f"{_size(entry) / 1e6:.1f} MB") for entry in entries]
+    return [_guarded(entry.name, _weight, entry) for entry in entries]
+
+
+def _weight(path):
+    return ("ok", f"{_size(path) / 1e6:.1f} MB") if path.exists() else ("check", NOWHERE)
+
+
+def _entries(folder, name):
+    """What lies in a folder below the data folder; nothing where it is missing or closed."""
+    try:
+        return sorted((folder / name).iterdir()) if folder else []
+    except OSError:
+        return []
 
 
 def _size(path):
-    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
+    """Bytes of a file, or of the files below a folder."""
+    if os.path.isdir(path):
+        return sum(os.path.getsize(p) for p in path.rglob("*") if os.path.isfile(p))
+    return os.path.getsize(path)
 
 
 def privacy(folder: Path) -> list[Finding]:
-    """Warns where others can read below the folder, or where it lies in a git work tree."""
-    findings = []
-    open_to_others = [
-        path for path in (folder, *folder.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077
-    ] if folder.is_dir() else []  # fmt: skip
-    if open_to_others:
-        note = f"{len(open_to_others)} files or folders are readable by others: chmod -R go-rwx {folder}"
+    """Warns where others can read licensed text below the data folder, or where it lies in a git work tree.
+
+    Only what is licensed counts: the folders named in RESTRICTED with all below them, official files that lie in the
+    data folder itself, and the data folder as the way to them. A data folder of public corpora may be open.
+    """
+    licensed = [folder / name for name in (*RESTRICTED, *_loose()) if os.path.exists(folder / name)]
+    if not licensed:
+        return [Finding("permissions", "ok", "nothing here is under a licence that forbids passing it on")]
+    findings, exposed, closed = [], [], []
+    for path in (folder, *(path for place in licensed for path in _below(place, closed))):
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                exposed.append(path)
+        except FileNotFoundError:
+            pass  # a link to nothing holds no text
+        except OSError as error:
+            closed.append(error)
+    if exposed:
+        # Not the data folder as a whole: public corpora beside the licensed ones may stay open.
+        places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
+        fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
+        fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
+        note = f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
         findings.append(Finding("permissions", "check", note))
-    if any((parent / ".git").exists() for parent in (folder.absolute(), *folder.absolute().parents)):
+    if closed:
+        note = f"{len(closed)} files or folders cannot be looked at ({closed[0].strerror})"
+        findings.append(Finding("permissions", "check", note))
+    if any(os.path.lexists(parent / ".git") for parent in (folder.absolute(), *folder.absolute().parents)):
         findings.append(Finding("git", "check", "the folder lies in a git work tree: licensed text could be committed"))
-    if not findings and os.path.isdir(folder):
-        findings.append(Finding("permissions", "ok", "for you alone"))
-    return findings
+    return findings or [Finding("permissions", "ok", "licensed text is for you alone")]
+
+
+def _loose():
+    """Names of licensed files that readers take from the data folder itself, too."""
+    for corpus in (CORPORA[name] for name in RESTRICTED if name in CORPORA):
+        for file in {*corpus.files.values(), corpus.ground_truth} - {""}:
+            yield from (file, f"{file}.gz")
+
+
+def _below(place, closed) -> Iterator[Path]:
+    """The place and all below it; links are looked through but not followed. closed: takes the errors on the way."""
+    yield place
+    if not os.path.isdir(place):
+        return
+    for root, folders, files in os.walk(place, onerror=closed.append):
+        yield from (Path(root, name) for name in (*folders, *files))

@@ -5,34 +5,68 @@ A line or record that is no text comes as a DataError in its place, so that a re
 
 import gzip
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.errors import DataError
+from mednli_jax.progress import Bar
 from mednli_jax.text import MAX_LINE_BYTES, binary_lines
 
 MAX_RECORD_BYTES = 1 << 22  # a CSV record may span lines: this many bytes without a closing quote are a fault
+SLOW_SECONDS = 2.0  # a file that takes no longer shows no bar
+BIG = 100_000_000  # bytes of a file from which on its bar counts megabytes
 FRESH_COPY = "take a fresh copy from the official archive"
 _CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
 
 
-def text_lines(path: Path) -> Iterator[tuple[int | None, str | DataError]]:
+class _Reading:
+    """A bar over the bytes of a file as they lie on disk, SLOW_SECONDS after its first line at the earliest."""
+
+    def __init__(self, path):
+        size = path.stat().st_size
+        self._begun, self._shown, self._told = time.monotonic(), False, 0
+        self._step, unit = (1_000_000, "MB") if size > BIG else (1_000, "kB")
+        self._bar = Bar(f"reading {path.name}", -(-size // self._step), unit=unit)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._shown:
+            self._bar.__exit__(*error)
+
+    def __call__(self, position):
+        """position: bytes read so far."""
+        if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
+            self._bar.__enter__()
+            self._shown = True
+        if self._shown:
+            done = position // self._step
+            self._bar.advance(done - self._told)
+            self._told = done
+
+
+def text_lines(path: Path, *, watched: bool = True) -> Iterator[tuple[int | None, str | DataError]]:
     """Lines of a plain or gzipped UTF-8 file without their breaks; a line that is no text is a DataError.
 
+    watched: show a bar where it takes long; of files read side by side only one should.
     The last item is (None, error) where the file cannot be decompressed. Raises: DataError E-DATA-001 or E-DATA-003.
     """
-    for number, line in _byte_lines(path):
+    for number, line in _byte_lines(path, watched):
         yield number, line if isinstance(line, DataError) else _decoded(path.name, number, line)
 
 
-def _byte_lines(path):
+def _byte_lines(path, watched=True):
     if not path.is_file():
         raise no_such_file(path)
     try:
-        for number, line in binary_lines(path):
-            if line is None:
-                line = line_fault(path.name, number, "E-DATA-012", f"the line is longer than {MAX_LINE_BYTES} bytes")
-            yield number, line
+        with _Reading(path) as reading:
+            for number, line in binary_lines(path, watch=reading if watched else None):
+                if line is None:
+                    problem = f"the line is longer than {MAX_LINE_BYTES} bytes"
+                    line = line_fault(path.name, number, "E-DATA-012", problem)
+                yield number, line
     except gzip.BadGzipFile as error:
         yield None, DataError("E-DATA-004", f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
     except OSError as error:

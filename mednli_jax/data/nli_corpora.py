@@ -127,6 +127,8 @@ def _missing(owner, corpus, file, places):
     lacking = f"neither {file} nor {file}.gz is in {folder}" if folder else f"no folder {places[0]}"
     if folder and (folder / file).is_dir():
         lacking = f"a folder stands where the file should be, in {folder}"
+    if folder and (folder / file).is_symlink() and not (folder / file).exists():
+        lacking = f"a link to nothing stands where the file should be, in {folder}"
     source = CORPORA[owner].source if owner in CORPORA else corpus.source
     place = "--config.data.dir" if owner == "file" else f"$MEDNLI_JAX_DATA/{owner}/"
     return DataError("E-DATA-001", lacking, file=file, fix=f"{source} and put {file} into {place}")

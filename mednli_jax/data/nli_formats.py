@@ -154,7 +154,7 @@ def triple_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
     """
     paths = triple_paths(path)
     files = {field: file.name for field, file in paths.items()}
-    streams = {field: text_lines(file) for field, file in paths.items()}
+    streams = {field: text_lines(file, watched=field == "sentence1") for field, file in paths.items()}
     while True:
         lines = {field: next(stream, None) for field, stream in streams.items()}
         ended = [field for field, item in lines.items() if item is None]

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.data import demo, encode, nli
+from mednli_jax.data.cache import FORMAT, Cache
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.errors import UserError
@@ -30,7 +31,7 @@ def prepare(config) -> tuple[encode.Prepared, bool]:
     Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
     """
     source = Source(config)
-    cache = encode.Cache(cache_folder())
+    cache = Cache(cache_folder())
     return cache.get(source.name, source.key(cache), source.build)
 
 
@@ -103,7 +104,7 @@ class Source:
             problem = f"config.data.builder: '{self.name}' has no TFDS builder"
             raise UserError(f"E-CONF-005 {problem}. Fix: leave the builder out.")
 
-    def key(self, cache: encode.Cache) -> dict:
+    def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
         data = self.config.data
@@ -113,7 +114,7 @@ class Source:
             "genre": data.genre,
             "builder": data.builder,
             **settings,
-            "format": encode.FORMAT,
+            "format": FORMAT,
             "code": self._code(cache),
             "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self._source_files()),

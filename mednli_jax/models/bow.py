@@ -1,6 +1,6 @@
 """Sum-of-words classifier (Bowman et al. 2015 with ReLU; Romanov & Shivade 2018, section 3).
 
-Dimension letters: B batch, T tokens of one side, D feature.
+Dimension letters: B pairs, Q premises, R sentences, N slots of packed sentences, D feature.
 """
 
 import flax.linen as nn
@@ -20,22 +20,23 @@ class BOW(nn.Module):
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
-        embed = layers.WordEmbedding(self.train_vectors, name="embedding")
-        project = layers.Linear(self.hidden_size, name="projection")
-        masks = layers.sentence_masks(batch)
+        packing = layers.sentences(batch)
+        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=batch.get("words", 0))
 
         def norm(name, affine=True):
             return layers.MaskedBatchNorm(affine=affine, axis_name=self.axis_name, name=name)
 
-        sides = []
-        for side, mask_BT in zip(("premise", "hypothesis"), masks, strict=True):
-            states_BTD = nn.relu(project(embed(batch[side])))
-            sum_BD = jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
-            sides.append(norm(f"norm_{side}", affine=False)(sum_BD, batch["mask"], train=train))
+        sum_RD = packing.sum(nn.relu(layers.Linear(self.hidden_size, name="projection")(words)))
+        premise_QD, hypothesis_BD = jnp.split(sum_RD, [batch["premise"].shape[0]])
+        sides = [
+            norm(f"norm_{side}", affine=False)(side_BD, batch["mask"], train=train)
+            for side, side_BD in (("premise", layers.per_pair(premise_QD, batch)), ("hypothesis", hypothesis_BD))
+        ]
         x = jnp.concatenate(sides, axis=-1)
-        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch, train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
         for i in range(3):
             x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{i}")(x))
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch, train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
             x = norm(f"norm_{i}")(x, batch["mask"], train=train)
         return layers.Linear(self.num_classes, name="logits")(x)

@@ -1,6 +1,6 @@
 """ESIM (Chen et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2.
 
-Dimension letters: B batch, P premise tokens, H hypothesis tokens, T tokens of one side, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, N slots of packed sentences, D feature.
 """
 
 import flax.linen as nn
@@ -32,49 +32,74 @@ class ESIM(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         masked = self.masking == "masked"
-        masks = layers.sentence_masks(batch)
-        lengths = (batch["premise_length"], batch["hypothesis_length"])
-
-        def drop(x, name):
-            return layers.RowDropout(self.dropout, name=name)(x, batch, train=train)
-
-        embed = layers.WordEmbedding(self.train_vectors, name="embedding")
-        encode = layers.BiRNN(self.hidden_size, name="encoder")
-        embedded = (drop(embed(batch["premise"]), "drop_premise"), drop(embed(batch["hypothesis"]), "drop_hypothesis"))
-        encoded = tuple(encode(x, length) for x, length in zip(embedded, lengths, strict=True))
-        inputs = self._local_inference(batch, encoded, masks, masked)
-        inputs = (drop(inputs[0], "drop_enhanced_premise"), drop(inputs[1], "drop_enhanced_hypothesis"))
-        compose = layers.BiRNN(self.hidden_size, name="composition")
-        pooled = []
-        for x, length, mask_BT in zip(inputs, lengths, masks, strict=True):
-            states_BTD = compose(x, length)
-            # Chen et al. 2017, eqs. 18-19.
-            mask_BT = mask_BT if masked else jnp.ones_like(mask_BT)
-            pooled += [layers.masked_mean(states_BTD, mask_BT), layers.masked_max(states_BTD, mask_BT)]
-        x = drop(jnp.concatenate(pooled, axis=-1), "drop_pooled")
+        row_key = batch.get("row_key")
+        packing = layers.sentences(batch)
+        paired = packing if layers.group_of(batch) == 1 else layers.paired_sentences(batch)
+        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
+        distinct = 0 if self.dropout else batch.get("words", 0)  # dropout sets equal words apart
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = self._drop_tokens(words, packing, batch, "drop_words", train=train)
+        encoded_ND = layers.BiRNN(self.hidden_size, name="encoder")(words, packing)
+        inputs_ND = self._local_inference(batch, encoded_ND, packing, paired, masked)
+        inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train=train)
+        states_ND = layers.BiRNN(self.hidden_size, name="composition")(inputs_ND, paired)
+        x = self._pool(batch, states_ND, paired, masked)
+        x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
         x = jnp.tanh(layers.Linear(self.hidden_size, name="layer")(x))
-        return layers.Linear(self.num_classes, name="logits")(drop(x, "drop_layer"))
+        x = layers.RowDropout(self.dropout, name="drop_layer")(x, row_key, train=train)
+        return layers.Linear(self.num_classes, name="logits")(x)
 
-    def _local_inference(self, batch, encoded, masks, masked):
-        """Aligned and enhanced inputs of the composition: (premise [B, P, H or 2H], hypothesis [B, H, H or 2H])."""
-        project = layers.Linear(self.hidden_size, name="projection")
+    def _drop_tokens(self, x, packing, batch, name, *, train):
+        """Dropout of packed tokens [N, D]: the mask belongs to the side, the row and the token's place."""
+        if not train or self.dropout == 0.0:
+            return x
+        keys_N = packing.token_keys(layers.sentence_keys(batch, packing.length_R.shape[0]))
+        return layers.RowDropout(self.dropout, name=name)(x, keys_N, train=train, time=packing.time_N)
 
-        def enhance(energies_BPH):
-            attended = layers.soft_align(energies_BPH, *encoded, *masks, masked=masked)
-            # Chen et al. 2017, eqs. 14-15, and the projection F of section 3.3.
-            return [
-                nn.relu(project(jnp.concatenate([a, b, a - b, a * b], axis=-1)))
-                for a, b in zip(encoded, attended, strict=True)
-            ]
+    def _pool(self, batch, states_ND, paired, masked):
+        """[B, 8H]: average and maximum of the premise, then of the hypothesis (Chen et al. 2017, eqs. 18-19)."""
+        if masked:
+            both_RD = jnp.concatenate([paired.mean(states_ND), paired.max(states_ND)], axis=-1)
+            return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
+        padded = paired.unpack(states_ND, *layers.pair_shapes(batch))
+        return jnp.concatenate([pool for x in padded for pool in (x.mean(axis=1), x.max(axis=1))], axis=-1)
 
-        energies_BPH = encoded[0] @ jnp.swapaxes(encoded[1], 1, 2)  # eq. 11
+    def _local_inference(self, batch, encoded_ND, packing, paired, masked):
+        """Aligned and enhanced inputs of the composition, packed by pairs [N, H or 2H]."""
+        padded = packing.unpack(encoded_ND, *layers.shapes(batch))
+        masks = layers.sentence_masks(batch)
+        if layers.group_of(batch) > 1:
+            encoded_ND = paired.pack(layers.per_pair(padded[0], batch), padded[1])
+        enhance = Enhancement(self.hidden_size, name="projection")
+
+        def aligned(energies_BPH):
+            attended = layers.soft_align(energies_BPH, *padded, *masks, masked=masked)
+            return enhance(encoded_ND, paired.pack(*attended))
+
+        energies_BPH = layers.token_products(*padded)
         if self.knowledge == "none":
-            return tuple(enhance(energies_BPH))
+            return aligned(energies_BPH)
         weighting = "paper" if self.knowledge == "replace" else "learned"
         links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
             batch
         )
         if self.knowledge == "bias":
-            return tuple(enhance(energies_BPH + links_BPH))
-        both = zip(enhance(energies_BPH), enhance(links_BPH), strict=True)
-        return tuple(jnp.concatenate(pair, axis=-1) for pair in both)
+            return aligned(energies_BPH + links_BPH)
+        return jnp.concatenate([aligned(energies_BPH), aligned(links_BPH)], axis=-1)
+
+
+class Enhancement(nn.Module):
+    """relu(F([a, b, a - b, a * b])) of tokens a and what they attend to, b (Chen et al. 2017, eqs. 14-15, section 3.3).
+
+    The difference is linear, so that its part of F is added to the parts of a and b: three products for four.
+    """
+
+    features: int
+
+    @nn.compact
+    def __call__(self, a_ND, b_ND):
+        size = 4 * a_ND.shape[-1]
+        kernel = self.param("kernel", layers.uniform_init(size), (size, self.features))
+        bias = self.param("bias", layers.uniform_init(size), (self.features,))
+        own, other, difference, product = jnp.split(kernel, 4)
+        return nn.relu(a_ND @ (own + difference) + b_ND @ (other - difference) + (a_ND * b_ND) @ product + bias)

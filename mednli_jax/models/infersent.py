@@ -1,6 +1,7 @@
 """InferSent (Conneau et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2.
 
-Dimension letters: B batch, P premise tokens, H hypothesis tokens, T tokens of one side, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots of packed sentences,
+D feature.
 """
 
 import flax.linen as nn
@@ -33,27 +34,37 @@ class InferSent(nn.Module):
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
-        masked = self.masking == "masked"
-        embed = layers.WordEmbedding(self.train_vectors, name="embedding")
-        encode = layers.BiRNN(self.hidden_size, self.cell, name="encoder")
-        masks = layers.sentence_masks(batch)
-        states = tuple(encode(embed(batch[s]), batch[f"{s}_length"]) for s in ("premise", "hypothesis"))
-        if self.knowledge != "none":
-            weighting = "paper" if self.knowledge == "replace" else "learned"
-            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
-            attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
-            states = tuple(jnp.concatenate(pair, axis=1) for pair in zip(states, attended, strict=True))
-            masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
-        premise_BD, hypothesis_BD = (self._pool(*pair, masked) for pair in zip(states, masks, strict=True))
+        packing = layers.sentences(batch)
+        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=batch.get("words", 0))
+        states_ND = layers.BiRNN(self.hidden_size, self.cell, name="encoder")(words, packing)
+        if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
+            premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *layers.shapes(batch)))
+        else:
+            pooled_RD = packing.max(states_ND) if self.pooling == "max" else packing.mean(states_ND)
+            premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch["premise"].shape[0]])
+            premise_BD = layers.per_pair(premise_QD, batch)
         features = [premise_BD, hypothesis_BD]
         if self.matching == "full":
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(features, axis=-1)
         for i in range(2):
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch, train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
             x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
-        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch, train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.get("row_key"), train=train)
         return layers.Linear(self.num_classes, name="logits")(x)
+
+    def _pool_padded(self, batch, states):
+        """(premise [B, D], hypothesis [B, D]) from padded states [Q, P, 2H], [B, H, 2H] and what is attended to."""
+        masks, masked = layers.sentence_masks(batch), self.masking == "masked"
+        padded = (layers.per_pair(states[0], batch), states[1])
+        if self.knowledge != "none":
+            weighting = "paper" if self.knowledge == "replace" else "learned"
+            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
+            attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
+            padded = tuple(jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True))
+            masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
+        return tuple(self._pool(*pair, masked) for pair in zip(padded, masks, strict=True))
 
     def _pool(self, states_BTD, mask_BT, masked):
         if self.pooling == "mean":

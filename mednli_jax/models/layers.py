@@ -1,6 +1,7 @@
 """Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs, knowledge attention.
 
-Dimension letters: B batch, T time (P premise, H hypothesis tokens), D feature, G gates, K links, L path lengths.
+Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
+U distinct words, D feature, G gates, K links, L path lengths.
 
 All of them keep one promise: what stands on padding (tokens past a row's length, rows whose `mask` is 0) never
 changes what a real row sees.
@@ -8,19 +9,18 @@ changes what a real row sees.
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mednli_jax.models.packing import MASKED_ENERGY, Packing, masked_softmax
 from mednli_jax.models.recurrence import CELLS
 
 Batch = Mapping[str, jax.Array]
-
-# Energies of masked positions: exp underflows to exactly 0 in float32 and bfloat16, and unlike -inf a row with no
-# real position stays finite.
-MASKED_ENERGY = -1e9
+SIDES = ("premise", "hypothesis")
 
 
 def uniform_init(fan_in: int):
@@ -43,18 +43,12 @@ class Linear(nn.Module):
         init = uniform_init(x.shape[-1])
         kernel = self.param("kernel", init, (x.shape[-1], self.features))
         bias = self.param("bias", init, (self.features,))
-        return x @ kernel + bias
+        return project(x, kernel) + bias
 
 
 def length_mask(length_B: jax.Array, size: int) -> jax.Array:
     """[B, size] bool: True on real tokens."""
     return jnp.arange(size) < length_B[:, None]
-
-
-def masked_softmax(energies, mask):
-    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives zeros."""
-    weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
-    return jnp.where(mask, weights, 0.0)
 
 
 def masked_max(states_BTD, mask_BT):
@@ -69,43 +63,103 @@ def masked_mean(states_BTD, mask_BT):
     return total / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
 
 
-class WordEmbedding(nn.Module):
-    """Looks tokens up in the pretrained table of the `frozen` collection, or in a trained copy of it.
+@dataclass(frozen=True)
+class Words:
+    """Frozen vectors of tokens, not looked up yet: distinct words are projected once, however often they occur.
 
-    The frozen table lives outside the optimiser, the seed axis and the checkpoints.
+    table: [V, D]. tokens: [N]. words: [U] the distinct ones. place: [N] of each token among them.
+    """
+
+    table: jax.Array
+    tokens: jax.Array
+    words: jax.Array
+    place: jax.Array
+
+    @property
+    def shape(self):
+        return (*self.tokens.shape, self.table.shape[-1])
+
+    def mirrored(self, packing) -> "Words":
+        """Every sentence backwards."""
+        mirror = packing.mirror_N
+        return Words(self.table, self.tokens[mirror], self.words, self.place[mirror])
+
+
+def distinct_words(table_VD, tokens_N, most: int) -> Words:
+    """Tokens with their distinct words, of which there are at most `most` (more would come out as NaN)."""
+    seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
+    place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
+    words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
+    return Words(table_VD, tokens_N, words_U, place_N)
+
+
+def project(x, kernel):
+    """x @ kernel, of an array [..., D] or of Words."""
+    if not isinstance(x, Words):
+        return x @ kernel
+    return _project_words(kernel, x.table, x.tokens, x.words, x.place)
+
+
+@jax.custom_vjp
+def _project_words(kernel, table, tokens, words, place):
+    return jnp.take(table[words] @ kernel, place, axis=0)
+
+
+def _project_words_forward(kernel, table, tokens, words, place):
+    return _project_words(kernel, table, tokens, words, place), (table, tokens)
+
+
+def _project_words_backward(saved, d_out):
+    # Summing the gradients of equal words first would be a scatter, which costs more than the product it saves.
+    table, tokens = saved
+    return lax.dot_general(table[tokens], d_out, (((0,), (0,)), ((), ()))), None, None, None, None
+
+
+_project_words.defvjp(_project_words_forward, _project_words_backward)
+
+
+class WordEmbedding(nn.Module):
+    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained copy of it.
+
+    The frozen table lives outside the optimiser, the seed axis and the checkpoints. distinct: at most so many
+    distinct words are among the tokens (then frozen vectors come as Words); 0 = not known.
     """
 
     trainable: bool = False
 
     @nn.compact
-    def __call__(self, tokens_BT):
+    def __call__(self, tokens, *, distinct: int = 0):
         table_VD = self.get_variable("frozen", "vectors")
         if self.trainable:
             table_VD = self.param("vectors", lambda key: table_VD)
-        return table_VD[tokens_BT]
+        elif distinct:
+            return distinct_words(table_VD, tokens, distinct)
+        return table_VD[tokens]
 
 
 class RowDropout(nn.Module):
     """Dropout whose mask belongs to the row: key = fold_in(seed, step, row, layer).
 
-    `batch["row_key"]` [B] already folds seed, step and the row's number in the data set; the layer is this module's
-    path. The mask of a row is therefore the same whatever the bucket length, the place in the batch and the number
-    of devices (counter-based keys: the first T rows of a longer draw are the shorter draw).
+    `keys` [B] already fold seed, step and the row's number in the data set; the layer is this module's path. The mask
+    of a row is therefore the same whatever its place in the batch and the number of devices. `time` [B] is folded in
+    where rows are tokens, so that it does not depend on the padded length either.
     """
 
     rate: float
 
     @nn.compact
-    def __call__(self, x, batch: Batch, *, train: bool):
+    def __call__(self, x, keys, *, train: bool, time=None):
         if not train or self.rate == 0.0:
             return x
         layer = zlib.crc32("/".join(self.path).encode())
         keep = 1.0 - self.rate
 
-        def mask_of_row(key):
-            return jax.random.bernoulli(jax.random.fold_in(key, layer), keep, x.shape[1:])
+        def mask_of_row(key, t):
+            key = jax.random.fold_in(key, layer)
+            key = key if t is None else jax.random.fold_in(key, t)
+            return jax.random.bernoulli(key, keep, x.shape[1:])
 
-        return jnp.where(jax.vmap(mask_of_row)(batch["row_key"]), x / keep, 0.0)
+        return jnp.where(jax.vmap(mask_of_row)(keys, time), x / keep, 0.0)
 
 
 class MaskedBatchNorm(nn.Module):
@@ -150,34 +204,30 @@ class MaskedBatchNorm(nn.Module):
 
 
 class BiRNN(nn.Module):
-    """Bidirectional LSTM or GRU over padded sequences: x [B, T, D], length [B] -> states [B, T, 2H], 0 on padding.
+    """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on empty slots.
 
-    One product projects the inputs of both directions for all steps; the scan then runs both directions side by side.
-    A padded step multiplies the state by 0: the backward direction starts fresh at a row's last token, and outputs on
-    padding are zeros without a second pass.
+    The backward direction reads mirrored sentences, so that both directions go down the same staircase.
     """
 
     hidden_size: int
     cell: str = "lstm"
 
     @nn.compact
-    def __call__(self, x_BTD, length_B):
+    def __call__(self, x, packing):
         recurrence, gates = CELLS[self.cell]
         size, width = self.hidden_size, gates * self.hidden_size
         init = uniform_init(size)
-        kernel = self.param("kernel", init, (x_BTD.shape[-1], 2 * width))
+        kernel = self.param("kernel", init, (x.shape[-1], 2 * width))
         recurrent = self.param("recurrent", init, (2, size, width))
         bias = self.param("bias", init, (2 * width,))
-
-        x_TBD = jnp.swapaxes(x_BTD, 0, 1)
-        forward_TBG, backward_TBG = jnp.split(x_TBD @ kernel + bias, 2, axis=-1)
-        gates_T2BG = jnp.stack([forward_TBG, backward_TBG[::-1]], axis=1)
-        keep_TB = length_mask(length_B, x_BTD.shape[1]).T.astype(x_BTD.dtype)
-        keep_T2B1 = jnp.stack([keep_TB, keep_TB[::-1]], axis=1)[..., None]
-
-        states_T2BH = recurrence(gates_T2BG, recurrent, keep_T2B1)
-        states_TBD = jnp.concatenate([states_T2BH[:, 0], states_T2BH[::-1, 1]], axis=-1)
-        return jnp.swapaxes(states_TBD, 0, 1)
+        keep_N1 = packing.valid_N[:, None].astype(bias.dtype)
+        backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
+        states = []
+        for z, inputs in enumerate((x, backwards)):
+            own = slice(z * width, (z + 1) * width)
+            gates_NG = project(inputs, kernel[:, own]) + bias[own]
+            states.append(recurrence(gates_NG, recurrent[z], keep_N1, packing.segments))
+        return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 
 class KnowledgeEnergies(nn.Module):
@@ -202,27 +252,89 @@ class KnowledgeEnergies(nn.Module):
         distance_BK = batch["link_distance"].astype(jnp.int32)
         value_BK = weights_L[jnp.clip(distance_BK, 0, self.longest_path)]
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
-        size = (batch["premise"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+        size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
         rows = jnp.arange(size[0])[:, None]
         premise, hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in ("premise", "hypothesis"))
         # Links are unique per token pair, so adding sets; empty links add 0 to the corner.
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
 
-def soft_align(energies_BPH, premise_BPD, hypothesis_BHD, mask_BP, mask_BH, *, masked: bool = True):
+def soft_align(energies_BPH, premise_QPD, hypothesis_BHD, mask_BP, mask_BH, *, masked: bool = True):
     """Each side's tokens as weighted sums of the other side's (Chen et al. 2017, eqs. 11-13).
 
-    masked=False is the published MedNLI code: the softmax also runs over padding.
-    Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
+    Q premises, each with B / Q hypotheses. masked=False is the published MedNLI code: the softmax also runs over
+    padding. Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
     """
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
         mask_B1H, mask_B1P = jnp.ones_like(mask_B1H), jnp.ones_like(mask_B1P)
     over_hypothesis_BPH = masked_softmax(energies_BPH, mask_B1H)
     over_premise_BHP = masked_softmax(jnp.swapaxes(energies_BPH, 1, 2), mask_B1P)
-    return over_hypothesis_BPH @ hypothesis_BHD, over_premise_BHP @ premise_BPD
+    # All hypotheses of a premise in one product.
+    grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1]) @ premise_QPD
+    return over_hypothesis_BPH @ hypothesis_BHD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)
+
+
+def token_products(premise_QPD, hypothesis_BHD):
+    """[B, P, H] the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
+    (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
+    products = premise_QPD @ jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
+    products = products.reshape(units, size, rows // units, width)
+    return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 
 
 def sentence_masks(batch: Batch):
-    """(premise mask [B, P], hypothesis mask [B, H])."""
-    return tuple(length_mask(batch[f"{side}_length"], batch[side].shape[1]) for side in ("premise", "hypothesis"))
+    """(premise mask [B, P], hypothesis mask [B, H]) of the pairs."""
+    premise_B, hypothesis_B = pair_lengths(batch)
+    return length_mask(premise_B, batch["premise"].shape[1]), length_mask(hypothesis_B, batch["hypothesis"].shape[1])
+
+
+def pair_lengths(batch: Batch):
+    """(premise length [B], hypothesis length [B]) of the pairs; a pair that is padding has no tokens."""
+    premise_B = jnp.repeat(batch["premise_length"], group_of(batch))
+    return jnp.where(batch["mask"] > 0, premise_B, 0), batch["hypothesis_length"]
+
+
+def group_of(batch: Batch) -> int:
+    """Hypotheses of each premise."""
+    return batch["hypothesis"].shape[0] // batch["premise"].shape[0]
+
+
+def sentences(batch: Batch) -> Packing:
+    """All premises [Q] and hypotheses [B] of a batch, packed."""
+    lengths = jnp.concatenate([batch["premise_length"], batch["hypothesis_length"]])
+    return Packing(lengths, batch.get("sentences"), steps=max(batch[side].shape[1] for side in SIDES))
+
+
+def paired_sentences(batch: Batch) -> Packing:
+    """The premise of every pair [B] and its hypothesis [B], packed."""
+    lengths = jnp.concatenate(pair_lengths(batch))
+    return Packing(lengths, batch.get("pairs"), steps=max(batch[side].shape[1] for side in SIDES))
+
+
+def per_pair(x_Q, batch: Batch):
+    """[B, ...] of the pairs from [Q, ...] of the premises."""
+    return jnp.repeat(x_Q, group_of(batch), axis=0)
+
+
+def sentence_keys(batch: Batch, count: int):
+    """[count] dropout keys of sentences: premises (of units, or of pairs), then hypotheses; from `row_key` [B]."""
+    keys_B = batch["row_key"]
+    group = 2 * keys_B.shape[0] - count
+    premise = keys_B[:: group_of(batch)] if group else keys_B
+
+    def of_side(keys, side):
+        return jax.vmap(lambda key: jax.random.fold_in(key, side))(keys)
+
+    return jnp.concatenate([of_side(premise, 0), of_side(keys_B, 1)])
+
+
+def pair_shapes(batch: Batch):
+    """(rows, padded tokens) of the pairs' premises and hypotheses."""
+    rows = batch["hypothesis"].shape[0]
+    return tuple((rows, batch[side].shape[1]) for side in SIDES)
+
+
+def shapes(batch: Batch):
+    """(rows, padded tokens) of premises and hypotheses."""
+    return tuple(batch[side].shape for side in SIDES)

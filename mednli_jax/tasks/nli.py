@@ -31,18 +31,21 @@ class NLITask:
         """
         return prepared_data.prepare(config)
 
-    def to_batch(self, data, index, bucket):
-        """Rows `index` [B] as premise [B, P], hypothesis [B, H], their lengths, links [B, K], label and mask [B]."""
-        row = jnp.maximum(index, 0)
-        real = index >= 0
+    def to_batch(self, data, index, layout):
+        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label and mask [B].
+
+        The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are the layout's.
+        """
+        units, index = index.max(axis=1), index.reshape(-1)
+        row, real = jnp.maximum(index, 0), index >= 0
         batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
-        for side, width in zip(encode.SIDES, bucket, strict=True):
-            batch[side] = data[side][row, :width]
-            batch[f"{side}_length"] = jnp.where(real, data[f"{side}_length"][row], 0)
+        for side, of_side, width in zip(encode.SIDES, (units, index), layout.width, strict=True):
+            batch[side] = data[side][jnp.maximum(of_side, 0), :width]
+            batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
         for name in LINK_FIELDS:
             if name in data:
                 batch[name] = data[name][row]
-        return batch
+        return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}
 
     def loss(self, logits, batch):
         return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])

@@ -8,11 +8,11 @@ import jax
 class Task(Protocol):
     """A frozen dataclass that turns row numbers into batches and logits into scores.
 
-    Dimension letters: S seeds, B rows of a batch, N rows of a split, C classes.
+    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes.
     """
 
-    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, bucket) -> dict[str, jax.Array]:
-        """The batch of rows `index` [B] (-1 = padding) in the static shape `bucket`; holds `mask` [B] float."""
+    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
+        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; holds `mask` [B] float."""
 
     def loss(self, logits: jax.Array, batch: dict) -> jax.Array:
         """[B], finite on padding rows too."""

@@ -12,7 +12,7 @@ class Devices:
     """Maps per-device bodies over the local devices and places their arguments.
 
     A body takes (learner or variables, frozen, data, index); all but `index` are the same on every device, `index`
-    is split along its row axis.
+    is split along its unit axis.
     """
 
     def __init__(self, devices=None):
@@ -29,19 +29,17 @@ class Devices:
         return jax.device_put(tree, self.all[0] if self.count == 1 else self._replicated)
 
     def split(self, index: np.ndarray) -> np.ndarray:
-        """Rows [..., B] -> [devices, ..., B / devices], filled up with padding rows (-1); unchanged on one device."""
+        """Rows [..., Q, G] -> [devices, ..., Q / devices, G], in contiguous shares; unchanged on one device."""
         if self.count == 1:
             return index
-        lacking = -index.shape[-1] % self.count
-        index = np.pad(index, [(0, 0)] * (index.ndim - 1) + [(0, lacking)], constant_values=-1)
-        parts = index.reshape(*index.shape[:-1], self.count, -1)
-        return np.ascontiguousarray(np.moveaxis(parts, -2, 0))
+        shares = index.reshape(*index.shape[:-2], self.count, -1, index.shape[-1])
+        return np.ascontiguousarray(np.moveaxis(shares, -3, 0))
 
-    def join(self, rows: np.ndarray, size: int) -> np.ndarray:
-        """The inverse for a result [devices, S, B / devices, ...] -> [S, B, ...] of `size` rows."""
+    def join(self, rows: np.ndarray) -> np.ndarray:
+        """The inverse for a result [devices, S, B / devices, ...] -> [S, B, ...]."""
         if self.count == 1:
             return rows
-        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])[:, :size]
+        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
 
     def map(self, body, *, reduced: bool, donate: bool = False):
         """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once."""

@@ -23,7 +23,6 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
 CHUNK_SECONDS = 2.0
-PREDICT_ROWS = 256
 LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
 
 
@@ -36,7 +35,6 @@ class Settings:
     """The `train` section of a config, as the loop needs it."""
 
     epochs: int
-    batch_size: int
     patience: int
     select: str  # "loss" or "accuracy" of the dev split
     checkpoint_minutes: float
@@ -44,29 +42,28 @@ class Settings:
 
 @dataclass
 class Program:
-    """Compiled bodies over one resident data set: training and prediction for each bucket."""
+    """Compiled bodies over one resident data set: training and prediction for each layout of a batch."""
 
     model: object
     task: object
     optimizer: object
     devices: Devices
-    buckets: batching.Buckets
     frozen: dict
     data: dict
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
 
-    def train(self, bucket: int, learner, index):
-        """One step; index [S, B]. Donates the learner."""
-        body = train_step(self.model, self.task, self.optimizer, self.buckets.boxes[bucket], self.devices.axis_name)
-        call = self._call(("train", bucket, index.shape), body, learner, index, reduced=True, donate=True)
+    def train(self, layout, learner, index):
+        """One step; index [S, Q, G]. Donates the learner."""
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        call = self._call(("train", layout, index.shape[0]), body, learner, index, reduced=True, donate=True)
         return call(learner, self.frozen, self.data, self.devices.split(index))
 
-    def predict(self, bucket: int, variables, index):
-        """Logits [S, B, C] on the device(s); index [B]."""
-        body = predict_step(self.model, self.task, self.buckets.boxes[bucket])
+    def predict(self, layout, variables, index):
+        """Logits [S, B, C] on the device(s); index [Q, G]."""
+        body = predict_step(self.model, self.task, layout)
         seeds = jax.tree.leaves(variables)[0].shape[0]
-        call = self._call(("predict", bucket, seeds, index.shape), body, variables, index, reduced=False)
+        call = self._call(("predict", layout, seeds), body, variables, index, reduced=False)
         return call(variables, self.frozen, self.data, self.devices.split(index))
 
     def _call(self, key, body, state, index, **how):
@@ -77,21 +74,21 @@ class Program:
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
-    def logits(self, variables, rows, bucket_of_row, *, batch_size: int, tick=lambda: None) -> np.ndarray:
+    def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
         """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
         result, pending = None, collections.deque()
 
         def take():
             nonlocal result
-            index, part = pending.popleft()
-            part = self.devices.join(np.asarray(part), len(index))
+            rows, part = pending.popleft()
+            part = self.devices.join(np.asarray(part))
             if result is None:
-                result = np.zeros((part.shape[0], len(rows), part.shape[2]), part.dtype)
-            result[:, index[index >= 0] - rows.first] = part[:, index >= 0]
+                result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
+            result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
             tick()
 
-        for bucket, index in batching.predict_plan(bucket_of_row, batch_size=batch_size, first=rows.first):
-            pending.append((index, self.predict(bucket, variables, index)))
+        for layout, index in batches.once():
+            pending.append((index.reshape(-1), self.predict(layout, variables, index)))
             if len(pending) > LOOKAHEAD:
                 take()
         while pending:
@@ -105,7 +102,8 @@ class Trainer:
     Args:
       program: the compiled bodies.
       settings: see Settings.
-      splits: name -> rows with `first`, `length`, `label`; "train" and "dev" are used.
+      splits: name -> rows with `label`; "train" and "dev" are used.
+      batches: name -> the batches of each split.
       seeds: A seeds.
       checkpoints: where to save and resume from, None to keep nothing.
       on_epoch: called with each epoch's row of metrics.
@@ -118,6 +116,7 @@ class Trainer:
         program: Program,
         settings: Settings,
         splits,
+        batches: dict[str, batching.Batches],
         seeds,
         *,
         checkpoints: Checkpoints | None = None,
@@ -125,11 +124,10 @@ class Trainer:
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
     ):
-        self.program, self.settings, self.splits, self.seeds = program, settings, splits, tuple(seeds)
+        self.program, self.settings, self.seeds = program, settings, tuple(seeds)
+        self.splits, self.batches = splits, batches
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
         self._profile, self._chunks = profile, 0
-        self.bucket_of_row = {name: program.buckets.assign(*rows.length) for name, rows in splits.items()}
-        self.batch_size, self.predict_rows = settings.batch_size, max(settings.batch_size, PREDICT_ROWS)
         self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
         self.trained_examples, self.train_seconds = 0, 0.0
         self.learner, self.best = self._initial()
@@ -138,8 +136,9 @@ class Trainer:
 
     def _initial(self):
         program = self.program
-        first = np.full((self.batch_size,), -1, np.int32)
-        batch = program.task.to_batch(program.data, jnp.asarray(first), program.buckets.boxes[0])
+        layout = self.batches["train"].layouts[0]
+        nothing = jnp.full((layout.units, layout.group), -1, jnp.int32)
+        batch = program.task.to_batch(program.data, nothing, layout)
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         return program.devices.replicate(learner), program.devices.replicate(states.init_best(learner))
 
@@ -198,9 +197,7 @@ class Trainer:
     def _train_epoch(self):
         """Trains what is left of the epoch; returns the examples of all seeds and the seconds it took."""
         seeds = np.asarray(self.learner.seed)
-        plan = batching.epoch_plan(
-            self.bucket_of_row["train"], batch_size=self.batch_size, epoch=self.epoch, seeds=seeds
-        )
+        plan = self.batches["train"].epoch(self.epoch, seeds)
         title = f"epoch {self.epoch}/{self.settings.epochs}"
         begun, compiled = time.monotonic(), self.program.compile_seconds
         before = _examples(plan[: self.done])  # of a resumed epoch
@@ -235,8 +232,8 @@ class Trainer:
     def _train_chunk(self, chunk):
         """Dispatches the steps of a chunk; returns their sums, still on the device."""
         sums = None
-        for bucket, index in chunk:
-            self.learner, step_sums = self.program.train(bucket, self.learner, index)
+        for layout, index in chunk:
+            self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums = step_sums if sums is None else _add(sums, step_sums)
         return sums
 
@@ -302,13 +299,7 @@ class Trainer:
 
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""
-        return self.program.logits(
-            variables,
-            self.splits[split],
-            self.bucket_of_row[split],
-            batch_size=self.predict_rows,
-            tick=self._stop_if_asked,
-        )
+        return self.program.logits(variables, self.batches[split], tick=self._stop_if_asked)
 
     def _stop_if_asked(self):
         """Between two epochs or within an evaluation: what is saved resumes with that evaluation."""

@@ -1,6 +1,6 @@
 """One pure per-device body for training and one for prediction; everything else is a map over them.
 
-Dimension letters: S seeds, B rows of this device's share of the batch, C classes.
+Dimension letters: S seeds, Q units of this device's share of the batch, G rows of a unit, B = Q G rows, C classes.
 """
 
 import jax
@@ -17,24 +17,24 @@ def row_keys(seed, step, index_B):
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
-def train_step(model, task, optimizer, bucket, axis_name=None):
+def train_step(model, task, optimizer, layout, axis_name=None):
     """The body `step(learner, frozen, data, index) -> (learner, sums)`.
 
     Args:
       model: linen module, called as `model.apply(variables, batch, train=True)`.
-      task: has `to_batch(data, index, bucket)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
-      bucket: static shape of the batch, passed on to the task.
+      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
+      layout: static shape of the batch, passed on to the task.
       axis_name: the mapped device axis, None on one device.
-    The body takes index [S, B] (row numbers, -1 = padding) and returns sums over the global batch, each [S]:
+    The body takes index [S, Q, G] (row numbers, -1 = padding) and returns sums over the global batch, each [S]:
     loss, correct, count. Division happens once, at the end of the epoch.
     """
 
     def over_devices(x):
         return x if axis_name is None else lax.psum(x, axis_name)
 
-    def one_seed(learner, frozen, data, index_B):
-        batch = task.to_batch(data, index_B, bucket)
-        batch["row_key"] = row_keys(learner.seed, learner.step, index_B)
+    def one_seed(learner, frozen, data, index_QG):
+        batch = task.to_batch(data, index_QG, layout)
+        batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
         count = over_devices(batch["mask"].sum())
 
         def loss_of(params):
@@ -56,20 +56,20 @@ def train_step(model, task, optimizer, bucket, axis_name=None):
         )
         return learner, {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
 
-    def step(learner, frozen, data, index_SB):
-        return jax.vmap(one_seed, in_axes=(0, None, None, 0))(learner, frozen, data, index_SB)
+    def step(learner, frozen, data, index_SQG):
+        return jax.vmap(one_seed, in_axes=(0, None, None, 0))(learner, frozen, data, index_SQG)
 
     return step
 
 
-def predict_step(model, task, bucket):
-    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [B] is shared by all seeds."""
+def predict_step(model, task, layout):
+    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [Q, G] is shared by all seeds."""
 
-    def one_seed(variables, frozen, data, index_B):
-        batch = task.to_batch(data, index_B, bucket)
+    def one_seed(variables, frozen, data, index_QG):
+        batch = task.to_batch(data, index_QG, layout)
         return model.apply({**variables, "frozen": frozen}, batch, train=False)
 
-    def predict(variables, frozen, data, index_B):
-        return jax.vmap(one_seed, in_axes=(0, None, None, None))(variables, frozen, data, index_B)
+    def predict(variables, frozen, data, index_QG):
+        return jax.vmap(one_seed, in_axes=(0, None, None, None))(variables, frozen, data, index_QG)
 
     return predict

@@ -1,0 +1,209 @@
+"""`python -m mednli_jax.benchmark`: speed against the fastest PyTorch we could find, on this machine."""
+
+import itertools
+import json
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import UserError
+
+USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
+
+  python -m mednli_jax.benchmark --models=bow,infersent,esim --against=torch --batch=64,512
+  python -m mednli_jax.benchmark --models=infersent --batch=64 --seeds=1,6,16 --against=none --json=seeds.jsonl
+
+  --models=NAME,...            bow, infersent, esim (default: all)
+  --against=torch|none         the opponent: the fastest of several PyTorch styles (default: torch)
+  --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
+                               epoch: one epoch end to end, against the script one would write without a thought
+                               until: seconds to --accuracy on the dev pairs
+  --grouping=off,premise       premise: batches of whole premise groups, each premise encoded once (default: off)
+  --batch=N,... --seeds=N,...  batch sizes (64,512) and seeds in one program (1)
+  --pairs=N,...                training pairs of the made-up corpus (11232, as MedNLI)
+  --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up one
+  --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300)
+  --rounds=N --accuracy=A      rounds of each row (5); goal of `until` (0.7)
+  --json[=FILE]                one JSON object per row, on stdout or in FILE
+  --allow_load                 measure although others use the machine; rows are marked as loaded
+
+PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
+
+MODELS, MODES, GROUPINGS = ("bow", "infersent", "esim"), ("train", "predict", "epoch", "until"), ("off", "premise")
+COLUMNS = {
+    "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
+    "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
+    "spread": "spread", "gemm_share": "of matmul", "seconds": "seconds", "seeds_cost": "seeds cost",
+    "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
+}  # fmt: skip
+
+
+def define(values: cli.Flags) -> None:
+    text, whole = flags.DEFINE_string, flags.DEFINE_integer
+    text("models", ",".join(MODELS), "models", flag_values=values)
+    text("against", "torch", "opponent", flag_values=values)
+    text("mode", "train,predict", "modes", flag_values=values)
+    text("grouping", "off", "premise grouping", flag_values=values)
+    text("batch", "64,512", "batch sizes", flag_values=values)
+    text("seeds", "1", "numbers of seeds", flag_values=values)
+    text("pairs", "11232", "numbers of training pairs", flag_values=values)
+    text("prepared", "", "prepared corpus", flag_values=values)
+    whole("hidden", 300, "hidden size", lower_bound=1, flag_values=values)
+    whole("vectors", 300, "numbers per made-up word vector", lower_bound=1, flag_values=values)
+    whole("rounds", 5, "rounds of each row", lower_bound=1, flag_values=values)
+    flags.DEFINE_float("accuracy", 0.7, "goal", lower_bound=0.0, upper_bound=1.0, flag_values=values)
+    flags.DEFINE_bool("allow_load", False, "measure on a busy machine", flag_values=values)
+    output = flags.Flag(flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON")
+    output.boolean = True  # bare --json is "true": stdout
+    flags.DEFINE_flag(output, flag_values=values)
+
+
+def chosen(values: cli.Flags, name: str, known) -> list[str]:
+    """The words of a flag. Raises UserError for one that is not known."""
+    words = [word.strip() for word in values[name].value.split(",")]
+    for word in words:
+        if word not in known:
+            raise UserError(f"E-USE-012 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+    return words
+
+
+def numbers(values: cli.Flags, name: str) -> list[int]:
+    """The numbers of a flag, each at least 1. Raises UserError."""
+    text = values[name].value
+    try:
+        result = [int(word) for word in text.split(",")]
+    except ValueError:
+        result = [0]
+    if min(result) < 1:
+        raise UserError(f"E-USE-012 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
+    return result
+
+
+def main(values: cli.Flags) -> None:
+    plan = rows_of(values)
+    if values.against == "torch" and not _version("torch"):
+        raise UserError("E-BENCH-002 PyTorch is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
+    from mednli_jax.benchmarking import measure, rows
+    from mednli_jax.progress import Bar, say
+
+    guard = measure.Guard()
+    if not values.allow_load:
+        guard.check_quiet()
+    calibration, results = rows.Calibration(say=say), []
+    about = machine()
+    say(", ".join(f"{key} {value}" for key, value in about.items()))
+    with Bar("benchmark", len(plan), unit="rows") as bar, _sink(values.json) as emit:
+        for row in plan:
+            try:
+                found = rows.measure_row(row, calibration, guard)
+            except measure.ContenderFailed as failure:
+                raise UserError(
+                    f"E-BENCH-005 {row.model}, batch {row.batch}, {row.mode}: {failure}. "
+                    "Fix: leave the row out, or give --against=none."
+                ) from None
+            results += found
+            for result in found:
+                emit({**result, **about})
+            bar.advance(1)
+    if values.json is None:
+        show(results)
+
+
+def rows_of(values: cli.Flags) -> list:
+    """The rows that the flags ask for. Raises UserError for a bad flag."""
+    from mednli_jax.benchmarking.rows import Row
+
+    chosen(values, "against", ("torch", "none"))
+    models, modes = chosen(values, "models", MODELS), chosen(values, "mode", MODES)
+    groupings = chosen(values, "grouping", GROUPINGS)
+    batches, seeds = numbers(values, "batch"), numbers(values, "seeds")
+    pairs = [1] if values.prepared else numbers(values, "pairs")
+    shared = {name: getattr(values, name) for name in ("prepared", "hidden", "vectors", "against", "rounds")}
+    return [
+        Row(model, batch, count, mode, grouping, size, accuracy=values.accuracy, **shared)
+        for size, model, mode, batch, grouping, count in itertools.product(
+            pairs, models, modes, batches, groupings, seeds
+        )
+    ]
+
+
+def machine() -> dict:
+    """Versions and processor, for each row."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    names = {"mednli_jax_version": "mednli_jax", "jax_version": "jax", "torch_version": "torch"}
+    return {
+        **{key: _version(name) for key, name in names.items()},
+        "python": platform.python_version(), "cpu": _processor(), "cpus": cores,
+    }  # fmt: skip
+
+
+def _version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+class _sink:
+    """`with _sink(where) as emit: emit(row)`: JSON lines on stdout ("true"), in a file, or nowhere (None)."""
+
+    def __init__(self, where):
+        self._where, self._file = where, None
+
+    def __enter__(self):
+        if self._where not in (None, "true"):
+            self._file = open(Path(self._where).expanduser(), "w")  # noqa: SIM115 - closed in __exit__
+        return self._emit
+
+    def _emit(self, row):
+        if self._where is not None:
+            print(json.dumps(row, allow_nan=False), file=self._file or sys.stdout, flush=True)
+
+    def __exit__(self, *_):
+        if self._file:
+            self._file.close()
+
+
+def show(results: list[dict]) -> None:
+    """The rows as a table: rich on a terminal, tabs elsewhere. Columns that are empty in all rows are left out."""
+    table = [{**row, "spread": _spread(row)} for row in results]
+    columns = {key: title for key, title in COLUMNS.items() if any(row[key] not in (None, "") for row in table)}
+    cells = [[_cell(row[key]) + ("*" if key == "ratio" and row["loaded"] else "") for key in columns] for row in table]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        shown = Table(*columns.values())
+        for line in cells:
+            shown.add_row(*line)
+        Console().print(shown)
+    else:
+        for line in [columns.values(), *cells]:
+            print("\t".join(line))
+    if any(row["loaded"] for row in results):
+        print("*: others used the machine meanwhile; measure again.")
+
+
+def _spread(row):
+    return "" if row["ratio"] is None else f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}"
+
+
+def _cell(value):
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE, define))

@@ -1,0 +1,65 @@
+"""Floating-point operations of a pair, at true lengths: what a model has to compute, not what padding adds.
+
+A multiply-add counts 2. Counted are matrix products: input and recurrent products of the LSTMs, projections, the
+products of soft alignment, heads. Not counted: activations, softmax, pooling, batch norm, the loss, the optimiser.
+Training adds two products for each product of the forward pass, the gradients of its two factors, except where one
+factor needs none: the frozen word vectors.
+Letters: H hidden size, D numbers per word vector, p and h tokens of premise and hypothesis.
+"""
+
+import numpy as np
+
+CLASSES = 3
+
+
+def _both(gradients):
+    return 1 + gradients
+
+
+def lstm(tokens, inputs: int, hidden: int, *, train: bool, input_gradient: bool):
+    """A bidirectional LSTM over `tokens`: four gates, two directions."""
+    from_input, recurrent = 16 * hidden * inputs, 16 * hidden * hidden
+    if train:
+        from_input, recurrent = _both(2 if input_gradient else 1) * from_input, _both(2) * recurrent
+    return tokens * (from_input + recurrent)
+
+
+def linear(rows, inputs: int, outputs: int, *, train: bool, input_gradient: bool = True):
+    once = 2 * rows * inputs * outputs
+    return once * (_both(2 if input_gradient else 1) if train else 1)
+
+
+def bow(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    words = linear(p * share + h, dim, hidden, train=train, input_gradient=False)
+    head = sum(linear(1, 2 * hidden, 2 * hidden, train=train) for _ in range(3))
+    return words + head + linear(1, 2 * hidden, CLASSES, train=train)
+
+
+def infersent(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    encoder = lstm(p * share + h, dim, hidden, train=train, input_gradient=False)
+    head = linear(1, 8 * hidden, hidden, train=train) + linear(1, hidden, hidden, train=train)
+    return encoder + head + linear(1, hidden, CLASSES, train=train)
+
+
+def esim(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    encoder = lstm(p * share + h, dim, hidden, train=train, input_gradient=False)
+    # Energies, and each side's tokens as sums of the other's: three products of p x h x 2H.
+    alignment = 3 * linear(p, 2 * hidden, h, train=train)
+    projection = linear(p + h, 8 * hidden, hidden, train=train)
+    composition = lstm(p + h, hidden, hidden, train=train, input_gradient=True)
+    head = linear(1, 8 * hidden, hidden, train=train) + linear(1, hidden, CLASSES, train=train)
+    return encoder + alignment + projection + composition + head
+
+
+MODELS = {"bow": bow, "infersent": infersent, "esim": esim}
+
+
+def per_pair(model: str, lengths, group, *, hidden: int, dim: int, train: bool, grouped: bool) -> float:
+    """Mean operations of the pairs with these lengths (premise [N], hypothesis [N]).
+
+    group [N]: premise numbers. grouped: each distinct premise is encoded once, its cost is shared by its pairs.
+    """
+    p, h = (np.asarray(x, np.float64) for x in lengths)
+    _, which, size = np.unique(group, return_inverse=True, return_counts=True)
+    share = 1.0 / size[which] if grouped else 1.0
+    return float(np.mean(MODELS[model](p, h, hidden, dim, train=train, share=share)))

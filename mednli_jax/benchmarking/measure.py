@@ -1,0 +1,215 @@
+"""Contenders as child processes, interleaved rounds, a guard against what else uses the machine, and the statistics.
+
+Nothing here imports jax or torch: the parent process must stay small and idle while a contender works.
+"""
+
+import json
+import math
+import os
+import resource
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import mednli_jax
+from mednli_jax.errors import UserError
+
+ROUND_SECONDS = 1.5  # least of a round
+OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
+ATTEMPTS = 3  # of a round that others disturb
+PATIENCE = 3600.0  # seconds to wait for an answer
+
+
+class ContenderFailed(Exception):
+    """A contender answered with an error, died, or took too long."""
+
+
+class Contender:
+    """A worker process. `with Contender(...) as c: c.ask(do="warm")`; leaving ends the process.
+
+    side, spec: see worker. environment: variables added to this process's, None removes one.
+    """
+
+    def __init__(self, side: str, spec: dict, environment: dict | None = None):
+        self.side, self.spec, self.facts = side, spec, {}
+        values = {**os.environ, **(environment or {})}
+        root = str(Path(mednli_jax.__file__).parent.parent)
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "mednli_jax.benchmarking.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # libraries warn; what goes wrong is told in the answer
+            env={name: value for name, value in values.items() if value is not None},
+            start_new_session=True,  # Ctrl-C is for the parent, which ends its children
+        )
+        self._unread = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def ask(self, *, timeout: float = PATIENCE, **message) -> dict:
+        """The answer to a command. Raises ContenderFailed, or UserError where the worker says it is the user's."""
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ContenderFailed(f"the process ended, code {self._process.wait()}") from None
+        answer = json.loads(self._line(timeout))
+        if "error" in answer:
+            raise UserError(answer["error"]) if answer["user"] else ContenderFailed(answer["error"])
+        return answer
+
+    def _line(self, timeout):
+        pipe, until = self._process.stdout, time.monotonic() + timeout
+        while b"\n" not in self._unread:
+            if not select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
+                raise ContenderFailed(f"no answer within {timeout:.0f} s")
+            part = os.read(pipe.fileno(), 1 << 16)
+            if not part:
+                raise ContenderFailed(f"the process ended, code {self._process.wait()}")
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def start(self, *, timeout: float = PATIENCE) -> float:
+        """Builds and warms up; seconds per batch (0 where the mode runs whole epochs)."""
+        self.ask(do="build", side=self.side, spec=self.spec, timeout=timeout)
+        answer = self.ask(do="warm", timeout=timeout)
+        self.facts = answer["facts"]
+        return answer["seconds_per_batch"]
+
+    def cpu_seconds(self) -> float:
+        return process_seconds(self._process.pid)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+# -- what else uses the machine ----------------------------------------------------------------------------------------
+
+
+def machine_seconds() -> tuple[float, float] | None:
+    """(busy, total) CPU seconds of all cores since boot; None where the system does not say (no Linux)."""
+    try:
+        first = Path("/proc/stat").read_text().splitlines()[0]
+    except OSError:
+        return None
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(x) for x in first.split()[1:9])
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy = user + nice + system + irq + softirq + steal
+    return busy / ticks, (busy + idle + iowait) / ticks
+
+
+def process_seconds(pid: int) -> float:
+    """CPU seconds of a process and its ended children; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+class Guard:
+    """Measures which share of the machine others use. machine: see machine_seconds."""
+
+    def __init__(self, machine=machine_seconds):
+        self._machine = machine
+
+    def mark(self, contenders=()):
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        own = usage.ru_utime + usage.ru_stime + sum(c.cpu_seconds() for c in contenders)
+        return self._machine(), own
+
+    def others(self, mark, contenders=()) -> float:
+        """Share of the machine that others used since `mark`; 0 where it cannot be known."""
+        (before, own_before), (after, own_after) = mark, self.mark(contenders)
+        if before is None or after is None or after[1] <= before[1]:
+            return 0.0
+        busy = after[0] - before[0] - (own_after - own_before)
+        return max(busy, 0.0) / (after[1] - before[1])
+
+    def check_quiet(self, seconds: float = 1.0) -> None:
+        """Raises UserError where others keep the machine busy."""
+        mark = self.mark()
+        time.sleep(seconds)
+        share = self.others(mark)
+        if share > OTHERS_AT_START:
+            raise UserError(
+                f"E-BENCH-001 other programs use {share:.0%} of the CPU: figures would mean little. "
+                "Fix: stop them, or give --allow_load (rows are then marked as loaded)."
+            )
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+
+def positions(number: int, count: int) -> list[float]:
+    """`count` evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere between two."""
+    offset = (0.5 + number * 0.618034) % 1.0
+    return [(i + offset) / count for i in range(count)]
+
+
+def batches_per_round(seconds_per_batch) -> int:
+    """How many batches make a round of at least ROUND_SECONDS for the fastest contender."""
+    fastest = min((s for s in seconds_per_batch if s > 0), default=ROUND_SECONDS)
+    return max(2, math.ceil(ROUND_SECONDS / fastest))
+
+
+def interleave(contenders: dict, *, rounds: int, count: int, guard: Guard, accuracy: float = 0.0):
+    """Runs the contenders in turn, the order reversed every other round.
+
+    A round that others disturb is repeated, twice at most.
+    Returns (name -> answers of its rounds, whether a round stayed disturbed).
+    """
+    answers, loaded, all_ = {name: [] for name in contenders}, False, list(contenders.values())
+    for number in range(rounds):
+        names = list(contenders)[:: -1 if number % 2 else 1]
+        where = positions(number, count)
+        for _ in range(ATTEMPTS):
+            mark = guard.mark(all_)
+            results = {
+                name: contenders[name].ask(do="run", positions=where, number=number, accuracy=accuracy)
+                for name in names
+            }
+            disturbed = guard.others(mark, all_) > OTHERS
+            if not disturbed:
+                break
+        loaded |= disturbed
+        for name, result in results.items():
+            answers[name].append(result)
+    return answers, loaded
+
+
+def seconds_each(answers, *, whole: bool = False) -> np.ndarray:
+    """Seconds per example of each round; of the whole round where the goal is not a number of examples ("until").
+
+    NaN where the goal was not reached.
+    """
+    return np.array([
+        math.nan if not a.get("reached", True) else a["seconds"] / (1 if whole else a["examples"]) for a in answers
+    ])  # fmt: skip
+
+
+def ratio(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float | None]:
+    """Their seconds over ours, round by round: the median and the extremes; None where a round has no figure."""
+    each = theirs / ours
+    if not len(each) or np.isnan(each).any():
+        return dict.fromkeys(("ratio", "ratio_min", "ratio_max"))
+    return {"ratio": rounded(np.median(each)), "ratio_min": rounded(each.min()), "ratio_max": rounded(each.max())}
+
+
+def rounded(value, digits: int = 4) -> float | None:
+    """Four significant digits: what a measurement of this kind carries. None for NaN."""
+    return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")

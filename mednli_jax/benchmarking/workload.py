@@ -1,0 +1,111 @@
+"""What both contenders work on: a made-up corpus of MedNLI's shape, or any prepared corpus. NumPy only.
+
+Each contender builds it anew in its own process, from the same few numbers.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data.encode import SIDES
+from mednli_jax.errors import UserError
+from mednli_jax.runs import read_json
+
+WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
+DEV_PAIRS = 1_395
+GROUP = 3  # hypotheses of a premise in MedNLI, one of each label
+CAPS = {"premise": 50, "hypothesis": 20}
+MEANS = {"premise": 20.0, "hypothesis": 5.8}
+SHAPES = {"premise": 2.2, "hypothesis": 4.0}  # of the gamma distributions
+# Zipf-Mandelbrot: about 520 distinct words among 1,700 tokens and 2,000 among 13,000. Real corpora (SNLI, the demo)
+# have fewer, 450-540 and 1,700: work that is shared among equal words is not flattered here.
+OFFSET, EXPONENT = 8.0, 1.4
+CUES, CUE_SHARE = 30, 0.9  # words that stand for a label, and how often they tell the truth
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A corpus as arrays.
+
+    arrays: premise, hypothesis [N, T] int32, their lengths and label [N] int32, training rows first.
+    vectors [V, D] float32. spans: split -> (first row, rows), "train" and "dev". group [N]: pairs with equal numbers
+    share a premise. facts: plain JSON values for the reader of a result.
+    """
+
+    arrays: dict[str, np.ndarray]
+    vectors: np.ndarray
+    spans: dict[str, tuple[int, int]]
+    group: np.ndarray
+    facts: dict
+
+    def rows(self, split: str) -> np.ndarray:
+        first, size = self.spans[split]
+        return np.arange(first, first + size)
+
+    def lengths(self, rows) -> tuple[np.ndarray, np.ndarray]:
+        return tuple(self.arrays[f"{side}_length"][rows] for side in SIDES)
+
+
+def of_spec(spec: dict) -> Workload:
+    """The workload of a row: `prepared` (a folder, or "" for made-up pairs), `pairs`, `vectors` (numbers per word)."""
+    if spec["prepared"]:
+        return from_prepared(Path(spec["prepared"]))
+    return made_up(spec["pairs"], dim=spec["vectors"])
+
+
+def made_up(pairs: int, *, dim: int = 300, dev_pairs: int | None = None, seed: int = 0) -> Workload:
+    """Pairs of MedNLI's shape; a hypothesis starts with a word that gives its label away nine times out of ten."""
+    dev_pairs = min(DEV_PAIRS, max(GROUP, pairs // 8)) if dev_pairs is None else dev_pairs
+    rng = np.random.default_rng(seed)
+    spans = {"train": (0, pairs), "dev": (pairs, dev_pairs)}
+    # Groups do not cross splits: the last one of a split may be smaller.
+    train_group = np.arange(pairs) // GROUP
+    group = np.concatenate([train_group, train_group[-1] + 1 + np.arange(dev_pairs) // GROUP])
+    total = pairs + dev_pairs
+    premises, premise_length = _sentences(rng, int(group[-1]) + 1, "premise")
+    hypotheses, hypothesis_length = _sentences(rng, total, "hypothesis")
+    label = np.concatenate([np.arange(pairs), np.arange(dev_pairs)]) % 3
+    told = np.where(rng.random(total) < CUE_SHARE, label, rng.integers(0, 3, total))
+    hypotheses[:, 0] = FIRST_WORD + WORDS - 1 - (3 * rng.integers(0, CUES, total) + told)  # the rarest words
+    arrays = {
+        "premise": premises[group],
+        "hypothesis": hypotheses,
+        "premise_length": premise_length[group],
+        "hypothesis_length": hypothesis_length,
+        "label": label.astype(np.int32),
+    }
+    vectors = rng.normal(0.0, 0.4, (FIRST_WORD + WORDS, dim)).astype(np.float32)
+    vectors[0] = 0.0
+    facts = {"corpus": "made up, of MedNLI's shape", "pairs": pairs, "dev_pairs": dev_pairs}
+    return Workload(arrays, vectors, spans, group, facts)
+
+
+def _sentences(rng, number, side):
+    """(tokens [number, T] int32, lengths [number] int32) with the side's length distribution."""
+    shape, cap = SHAPES[side], CAPS[side]
+    drawn = rng.gamma(shape, MEANS[side] / shape, number)
+    length = np.clip(np.round(drawn), 1, cap).astype(np.int32)
+    share = (np.arange(1, WORDS + 1) + OFFSET) ** -EXPONENT
+    edges = np.cumsum(share / share.sum())
+    tokens = FIRST_WORD + np.minimum(np.searchsorted(edges, rng.random((number, cap))), WORDS - 1)
+    tokens = np.where(np.arange(cap) < length[:, None], tokens, 0)
+    return tokens.astype(np.int32), length
+
+
+def from_prepared(folder: Path) -> Workload:
+    """A corpus that `prepare` or `train` left in `folder`. Raises UserError where it is none."""
+    folder = Path(folder).expanduser()
+    manifest = read_json(folder / "manifest.json")
+    names = ("label", *SIDES, *(f"{side}_length" for side in SIDES))
+    try:
+        spans = {name: (int(f["first"]), int(f["rows"])) for name, f in manifest["splits"].items()}
+        arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in names}
+        vectors = np.load(folder / "vectors.npy", allow_pickle=False)
+        sizes = [spans[split][1] for split in ("train", "dev")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__})"
+        raise UserError(f"{problem}. Fix: give the folder that `prepare` prints.") from None
+    _, group = np.unique(arrays["premise"], axis=0, return_inverse=True)
+    facts = {"corpus": manifest["key"]["corpus"], "pairs": sizes[0], "dev_pairs": sizes[1]}
+    return Workload(arrays, vectors, spans, group.reshape(-1), facts)

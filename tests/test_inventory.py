@@ -1,0 +1,152 @@
+"""What the data folder holds, and who may read it: findings, never exceptions, and alarm only where it is due."""
+
+import gzip
+import os
+
+import pytest
+
+from mednli_jax.data import inventory
+
+MODES = {True: (0o700, 0o600), False: (0o755, 0o644)}
+
+
+def place(folder, files, private=True):
+    """Files {name: content} below the folder, it and they readable by others or not."""
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(MODES[private][not path.is_dir()])
+    return folder
+
+
+def states(findings):
+    return {finding.what: finding.state for finding in findings}
+
+
+def note(findings, what):
+    return next(finding.note for finding in findings if finding.what == what)
+
+
+@pytest.fixture
+def data(tmp_path):
+    return tmp_path / "data"
+
+
+# ---- counts ----
+
+
+def test_splits_are_counted_under_any_name_that_the_readers_take(data):
+    place(
+        data,
+        {
+            "snli/snli_1.0_dev.txt": "gold_label\tsentence1\tsentence2\n" + "x\n" * 10_000,
+            "snli/s1.test": "x\n" * 9_999,
+            "multinli/multinli_1.0_dev_matched.jsonl.gz": gzip.compress(b"x\n\n" * 10_000),
+        },
+    )
+    found = inventory.corpora(data)
+    assert states(found)["snli dev"] == "ok"
+    assert note(found, "snli test") == "9,999 pairs, expected 10,000"
+    assert states(found)["multinli dev"] == "ok"
+    assert states(found)["snli train"] == "missing"
+
+
+@pytest.mark.parametrize("header", ["pair_id,label\n", ""])
+def test_labels_of_the_ground_truth_are_counted(data, header):
+    file = "mediqa_nli/mednli_bionlp19_shared_task_ground_truth.csv"
+    place(data, {file: header + "".join(f"{i},neutral\n" for i in range(405))})
+    assert states(inventory.corpora(data))["mediqa_nli ground truth"] == "ok"
+    place(data, {file: header + "0,neutral\n0,neutral\n"})
+    assert note(inventory.corpora(data), "mediqa_nli ground truth") == "damaged: take a fresh copy"
+
+
+def test_a_cut_archive_is_damaged(data):
+    place(data, {"mednli/mli_dev_v1.jsonl.gz": gzip.compress(b"x\n" * 1_395)[:-9]})
+    assert note(inventory.corpora(data), "mednli dev") == "damaged: take a fresh copy"
+
+
+def test_the_cache_need_not_exist_but_must_be_possible(data):
+    place(data, {"file": "x"}).joinpath("link").symlink_to("/nonexistent")
+    finding = inventory.cache(data / "new" / "cache")
+    assert finding.state == "ok"
+    assert "GB free" in finding.note
+    for taken in ("file", "link", "file/below"):
+        assert "is no folder" in inventory.cache(data / taken).note
+
+
+# ---- links ----
+
+LINKS = {
+    "mednli/mli_dev_v1.jsonl": "mednli dev",
+    "snli": "snli train",
+    "clicr": "clicr",
+    "umls": "umls",
+    "vectors/glove.txt": "glove.txt",
+    "weights/bert": "bert",
+}
+
+
+@pytest.mark.parametrize("target", ["/nonexistent", "loop"])
+@pytest.mark.parametrize("link", LINKS)
+def test_links_to_nothing_are_found_not_raised(data, link, target):
+    path = place(data, {}) / link
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    path.symlink_to(path if target == "loop" else target)
+    looks = (inventory.corpora, inventory.ontologies, inventory.vectors, inventory.weights)
+    found = [finding for look in looks for finding in look(data)]
+    assert states(found)[LINKS[link]] == "check"
+    assert states(inventory.privacy(data))["permissions"] in ("ok", "check")
+
+
+def test_links_that_lead_somewhere_are_followed(data, tmp_path):
+    elsewhere = place(tmp_path / "elsewhere", {"mli_dev_v1.jsonl": "x\n" * 1_395})
+    place(data, {}).joinpath("mednli").symlink_to(elsewhere)
+    assert states(inventory.corpora(data))["mednli dev"] == "ok"
+    assert states(inventory.privacy(data)) == {"permissions": "ok"}
+    (elsewhere / "mli_dev_v1.jsonl").chmod(0o640)
+    assert "1 files or folders" in note(inventory.privacy(data), "permissions")
+
+
+# ---- privacy ----
+
+PUBLIC = {f"{name}/{name}.txt": "x" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")}
+
+
+def test_public_corpora_may_be_open(data):
+    (place(data, PUBLIC, private=False) / "gone").symlink_to("/nonexistent")
+    (data / ".git").mkdir()
+    assert states(inventory.privacy(data)) == {"permissions": "ok"}
+
+
+@pytest.mark.parametrize("name", inventory.RESTRICTED)
+def test_licensed_text_may_not_be_open(data, name):
+    place(data, {**PUBLIC, f"{name}/deep/file": "x"})
+    assert states(inventory.privacy(data)) == {"permissions": "ok"}
+    (data / "snli").chmod(0o755)
+    (data / "snli" / "snli.txt").chmod(0o644)
+    assert states(inventory.privacy(data)) == {"permissions": "ok"}
+    for path in (data, data / name, data / name / "deep", data / name / "deep" / "file"):
+        before = path.stat().st_mode
+        path.chmod(before | 0o040)
+        (finding,) = inventory.privacy(data)
+        assert finding.state == "check"
+        assert "1 files or folders are readable by others" in finding.note
+        fix = finding.note.partition(": ")[2]
+        assert os.waitstatus_to_exitcode(os.system(fix)) == 0
+        assert states(inventory.privacy(data)) == {"permissions": "ok"}
+        assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix leaves public text alone
+
+
+def test_licensed_files_in_the_data_folder_itself_count(data):
+    place(data, {"mli_train_v1.jsonl.gz": "x"})
+    (data / "mli_train_v1.jsonl.gz").chmod(0o604)
+    assert states(inventory.privacy(data)) == {"permissions": "check"}
+
+
+def test_licensed_text_does_not_belong_in_a_work_tree(data):
+    place(data, {"mednli/x": "x"})
+    (data.parent / ".git").mkdir()
+    assert states(inventory.privacy(data)) == {"git": "check"}
