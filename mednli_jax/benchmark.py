@@ -165,7 +165,7 @@ class _sink:
 
     def __enter__(self):
         if self._where not in (None, "true"):
-            self._file = open(Path(self._where).expanduser(), "w")  # noqa: SIM115 - closed in __exit__
+            self._file = open(Path(self._where).expanduser(), "w")
         return self._emit
 
     def _emit(self, row):

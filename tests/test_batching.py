@@ -1,205 +1,423 @@
-"""Every row is seen once, all seeds share one sequence of buckets, and buckets never cost more than they save."""
+"""Every row stands in one batch of an epoch, batches are alike in length, and each is held by its layout."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import GRAIN, Buckets, choose_buckets, epoch_plan, predict_plan
+from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
 
 SEEDS = (0, 3, 11)
 BATCH = 16
+WIDTH = (50, 20)
 
 
-def lengths(rows=500, premise=50, hypothesis=20, seed=0):
-    """Token counts with a long tail, as sentences have them."""
+def lengths(rows=500, seed=0):
+    """Token counts with MedNLI's means, tails and limits."""
     rng = np.random.default_rng(seed)
-    return (
-        np.clip(rng.gamma(3, premise / 8, rows).astype(int) + 1, 1, premise),
-        np.clip(rng.gamma(4, hypothesis / 12, rows).astype(int) + 1, 1, hypothesis),
-    )
+    premise, hypothesis = rng.gamma(2.2, 20.5 / 2.2, rows), rng.gamma(4, 5.9 / 4, rows)
+    return tuple(np.clip(x.round().astype(int), 1, w) for x, w in zip((premise, hypothesis), WIDTH, strict=True))
 
 
-def chosen(length, *, batch_size=BATCH, most=4, limit=None):
-    limit = limit or tuple(int(x.max()) for x in length)
-    return choose_buckets(*length, batch_size=batch_size, limit=limit, most=most)
+def tokens(rows=500, seed=0, words=400):
+    """Word numbers, a few frequent and many rare, on all positions."""
+    rng = np.random.default_rng(seed)
+    share = 1 / (np.arange(1, words + 1) + 2.7) ** 1.2
+    return tuple(rng.choice(words, p=share / share.sum(), size=(rows, w)) for w in WIDTH)
 
 
-def padded_tokens(buckets, length):
-    """Tokens of all rows after padding each to its bucket."""
-    return np.array(buckets.boxes).sum(axis=1)[buckets.assign(*length)].sum()
+def triples(rows, seed=0):
+    """(lengths, units): three rows a premise, as MedNLI has them; the last unit may lack some."""
+    premise, hypothesis = lengths(rows, seed)
+    units = np.append(np.arange(rows), np.full(-rows % 3, -1)).reshape(-1, 3)
+    for unit in units:
+        premise[unit[unit >= 0]] = premise[unit[0]]
+    return (premise, hypothesis), units
 
 
-def sequence(plan):
-    return [bucket for bucket, _ in plan]
+def make(length, *, batch_size=BATCH, width=WIDTH, **how):
+    return Batches(*length, batch_size=batch_size, width=width, **how)
+
+
+def company(plan, place=0):
+    """The rows of each batch as a set of sets."""
+    return {frozenset(index[place][index[place] >= 0].tolist()) for _, index in plan}
+
+
+def check_rows(plan, batches, seeds):
+    """Each row once for each seed, in the shape that the layout says, units unbroken."""
+    units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.first, 0)).tolist()}
+    for place in range(seeds):
+        index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
+        assert sorted(index[index >= 0]) == list(range(batches.first, batches.first + batches.rows))
+        assert {tuple(unit) for unit in index.tolist()} - {(-1,) * batches.group} == units
+    for layout, index in plan:
+        assert index.dtype == np.int32
+        assert index.shape == (seeds, layout.units * batches.shares, layout.group)
+        assert layout.rows == layout.units * layout.group
+
+
+def room(segments):
+    return np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+
+
+def alive(lengths_of_sentences):
+    """Sentences with a token at each step, counted one by one."""
+    return np.array([sum(n > t for n in lengths_of_sentences) for t in range(max(lengths_of_sentences, default=0))])
+
+
+def check_held(layout, index, batches):
+    """Each device's share of one seed's batch [Q, G] goes down the layout's staircases, with its words."""
+    for share in np.split(index, batches.shares):
+        rows = [unit[unit >= 0] - batches.first for unit in share]
+        premise, hypothesis = batches.length
+        own = [premise[unit[0]] for unit in rows if len(unit)]
+        hypotheses = [hypothesis[row] for unit in rows for row in unit]
+        repeated = [premise[row] for unit in rows for row in unit]
+        for segments, sentences in ((layout.sentences, own), (layout.pairs, repeated)):
+            profile, has = alive(sentences + hypotheses), room(segments)
+            assert len(has) >= len(profile)
+            assert (has[: len(profile)] >= profile).all()
+        if batches.tokens and layout.words:
+            seen = {0}  # empty slots
+            for row in (row for unit in rows for row in unit):
+                for side, length in zip(batches.tokens, batches.length, strict=True):
+                    seen |= set(side[row, : length[row]].tolist())
+            assert len(seen) <= layout.words
+
+
+# ---- every row once ----
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 1, 107])
+def test_every_row_once_per_epoch_and_seed(rows, most, shares):
+    plain = make(lengths(rows), shares=shares, most=most, first=100, seeds=SEEDS, epochs=2)
+    length, units = triples(rows)
+    grouped = make(length, groups=units, shares=shares, most=most, seeds=SEEDS, epochs=2)
+    for batches in (plain, grouped):
+        for epoch in (1, 2):
+            check_rows(batches.epoch(epoch, SEEDS), batches, len(SEEDS))
+        check_rows([(layout, index[None]) for layout, index in batches.once()], batches, 1)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_batches_are_as_many_as_needed_and_equally_full(most):
+    batches = make(lengths(207), most=most, seeds=SEEDS, epochs=1)
+    plan = batches.epoch(1, SEEDS)
+    assert 207 / BATCH <= len(plan) < 207 / BATCH + most
+    for _, index in plan:
+        assert (index >= 0).sum(axis=(1, 2)).min() >= index.shape[1] - 1
+
+
+def test_padding_does_not_always_fall_on_the_same_batches():
+    batches = make(lengths(5 * BATCH - 2), seeds=(0,), epochs=0)
+    short = [frozenset(range(80)) - set().union(*(b for b in company(batches.epoch(e, (0,))) if len(b) == BATCH))
+             for e in range(1, 9)]  # fmt: skip
+    assert len(set(short)) > 4
+
+
+# ---- chance ----
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    length = lengths()
-    buckets = chosen(length)
-    return length, buckets, buckets.assign(*length)
+    return make(lengths(), most=2, seeds=SEEDS, epochs=4)
 
 
-# ---- an epoch ----
-
-
-def test_every_row_once_per_epoch_and_seed_in_its_own_bucket(corpus):
-    bucket_of_row = corpus[2]
-    for epoch in (1, 2):
-        plan = epoch_plan(bucket_of_row, batch_size=BATCH, epoch=epoch, seeds=SEEDS)
-        for place in range(len(SEEDS)):
-            rows = np.concatenate([index[place] for _, index in plan])
-            assert sorted(rows[rows >= 0]) == list(range(len(bucket_of_row)))
-        for bucket, index in plan:
-            assert index.shape == (len(SEEDS), BATCH)
-            assert (bucket_of_row[index[index >= 0]] == bucket).all()
-        # Only a bucket's last batch may hold padding.
-        assert sum((index < 0).any() for _, index in plan) <= len(corpus[1].boxes)
-
-
-def test_padding_stands_in_the_same_places_for_all_seeds(corpus):
-    """Seeds share a program, and the loop counts a batch's rows at its first seed."""
-    for _, index in epoch_plan(corpus[2], batch_size=BATCH, epoch=1, seeds=SEEDS):
-        assert ((index >= 0) == (index[0] >= 0)).all()
-
-
-def test_sequence_of_buckets_depends_on_the_epoch_alone(corpus):
-    bucket_of_row = corpus[2]
-
+def test_the_sequence_of_layouts_depends_on_the_epoch_alone(corpus):
     def of(epoch, seeds):
-        return sequence(epoch_plan(bucket_of_row, batch_size=BATCH, epoch=epoch, seeds=seeds))
+        fitted = [corpus.roomy.index(layout) if layout in corpus.roomy else corpus.layouts.index(layout)
+                  for layout, _ in corpus.epoch(epoch, seeds)]  # fmt: skip
+        return fitted
 
-    assert len(set(of(1, SEEDS))) > 1
+    assert len(set(of(1, SEEDS))) == 2
     assert of(1, SEEDS) == of(1, (3,)) == of(1, (99, 0))
     assert of(1, SEEDS) != of(2, SEEDS)
     assert sorted(of(1, SEEDS)) == sorted(of(2, SEEDS))
 
 
-def test_rows_differ_by_seed_and_by_epoch(corpus):
+def test_company_differs_by_seed_and_by_epoch(corpus):
     """No batch comes twice: it is the company of rows that changes, not only the order of the batches."""
-
-    def batches(epoch, seed):
-        plan = epoch_plan(corpus[2], batch_size=BATCH, epoch=epoch, seeds=(seed,))
-        return {frozenset(index[0].tolist()) for _, index in plan if (index >= 0).all()}
-
-    found = [batches(epoch, seed) for epoch in (1, 2, 3) for seed in SEEDS]
+    found = [company(corpus.epoch(epoch, (seed,))) for epoch in (1, 2, 3) for seed in SEEDS]
     assert min(map(len, found)) > 10
     assert all(a.isdisjoint(b) for a, b in itertools.combinations(found, 2))
 
 
 def test_a_seed_sees_the_same_rows_whatever_seeds_train_beside_it(corpus):
-    together = epoch_plan(corpus[2], batch_size=BATCH, epoch=4, seeds=SEEDS)
-    alone = epoch_plan(corpus[2], batch_size=BATCH, epoch=4, seeds=(SEEDS[2],))
+    together, alone = corpus.epoch(4, SEEDS), corpus.epoch(4, SEEDS[2:])
     for (_, rows), (_, row) in zip(together, alone, strict=True):
         np.testing.assert_array_equal(rows[2], row[0])
 
 
-def test_the_plan_is_a_pure_function(corpus):
+@pytest.mark.parametrize("rows", [72, 100])
+@pytest.mark.parametrize("shares", [2, 3, 8])
+def test_the_company_does_not_depend_on_the_devices(rows, shares):
+    """More devices are no other experiment, also where their number does not divide the batch."""
+    one, many = (make(lengths(rows), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
+    for epoch in (1, 2):
+        assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
+
+
+def test_the_plan_is_a_pure_function():
     plans = []
     for state in (1, 2):
         np.random.seed(state)  # noqa: NPY002 - the global state must not matter
-        plans.append(epoch_plan(corpus[2], batch_size=BATCH, epoch=2, seeds=SEEDS))
-    for (bucket, rows), (other, others) in zip(*plans, strict=True):
-        assert bucket == other
+        batches = make(lengths(200), seeds=SEEDS, epochs=2)
+        batches.epoch(1, (0,))  # nor what was asked before
+        plans.append(batches.epoch(2, SEEDS) if state == 1 else make(lengths(200), seeds=SEEDS, epochs=2).epoch(2, SEEDS))
+    for (layout, rows), (other, others) in zip(*plans, strict=True):
+        assert layout == other
         np.testing.assert_array_equal(rows, others)
 
 
-# ---- prediction ----
+def test_rows_of_a_stratum_never_meet():
+    """Twenty premises of twenty lengths in batches of four: each batch has one of the five shortest, and so on."""
+    batches = make((np.arange(1, 21), np.full(20, 3)), batch_size=4)
+    for epoch in range(1, 20):
+        for _, index in batches.epoch(epoch, SEEDS):
+            assert (np.sort(index.reshape(3, 4), axis=1) // 5 == np.arange(4)).all()
 
 
-@pytest.mark.parametrize("rows", [1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 5])
-def test_prediction_covers_every_row_in_order(rows):
-    plan = predict_plan(np.zeros(rows, int), batch_size=BATCH, first=100)
-    index = np.concatenate([rows for _, rows in plan])
-    assert index[index >= 0].tolist() == list(range(100, 100 + rows))
-    assert {len(rows) for _, rows in plan} == {BATCH}
-    assert len(plan) == -(-rows // BATCH)
+def test_rows_of_equal_length_all_meet():
+    batches = make((np.full(24, 5), np.full(24, 3)), batch_size=4)
+    met = np.zeros((24, 24), int)
+    for epoch in range(1, 120):
+        for batch in company(batches.epoch(epoch, (0,))):
+            for a, b in itertools.permutations(batch, 2):
+                met[a, b] += 1
+    expected = 119 * 3 / 23  # with each of 23 others equally often
+    others = met[~np.eye(24, dtype=bool)]
+    assert 0.2 * expected < others.min()
+    assert others.max() < 2.2 * expected
 
 
-def test_prediction_covers_every_row_of_every_bucket(corpus):
-    bucket_of_row = corpus[2]
-    plan = predict_plan(bucket_of_row, batch_size=BATCH, first=7)
-    index = np.concatenate([rows for _, rows in plan])
-    assert sorted(index[index >= 0]) == list(range(7, 7 + len(bucket_of_row)))
-    for bucket, rows in plan:
-        assert (bucket_of_row[rows[rows >= 0] - 7] == bucket).all()
+# ---- strata ----
 
 
-# ---- buckets ----
+def profiles(batches, plan):
+    """[batches, 2, steps] premises and hypotheses alive at each step."""
+    return np.array(
+        [
+            [(batches.length[side][index[index >= 0]][:, None] > np.arange(50)).sum(axis=0) for side in (0, 1)]
+            for _, index in plan
+        ]
+    )
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("most", [1, 2, 4])
-def test_boxes_are_few_round_and_fit_all_rows(seed, most):
-    length = lengths(seed=seed)
-    buckets = chosen(length, most=most, limit=(57, 23))
-    boxes = np.array(buckets.boxes)
-    assert len(boxes) <= most
-    assert (boxes % GRAIN == 0).all()
-    assert (boxes > 0).all()
-    assert buckets.boxes[-1] == (60, 24)  # rows of other splits may be longer than the training's
-    assert (boxes[buckets.assign(*length)] >= np.stack(length, axis=1)).all()
+@pytest.mark.parametrize("grouped", [False, True])
+def test_batches_are_alike_in_both_lengths(grouped):
+    """Against batches of shuffled units: at each step they stray less from the corpus's profile, and cost the same."""
+    length, units = triples(1920) if grouped else (lengths(1920), np.arange(1920)[:, None])
+    batches = make(length, batch_size=64, groups=units, seeds=(0,), epochs=1)
+    plan = batches.epoch(3, (7,))
+    shuffled = units[np.random.default_rng(0).permutation(len(units))]
+    shuffled = [(None, part) for part in np.array_split(shuffled, len(plan))]
+    stray, spread = [], []
+    for of in (plan, shuffled):
+        alive_BZT = profiles(batches, of)
+        stray.append(abs(alive_BZT - alive_BZT.mean(axis=0)).mean(axis=(0, 2)))
+        tokens_B = alive_BZT.sum(axis=(1, 2))
+        spread.append(np.ptp(tokens_B) / tokens_B.mean())
+    assert stray[0][0] < 0.55 * stray[1][0]
+    assert stray[0][1] < 0.8 * stray[1][1]
+    assert spread[0] < 0.5 * spread[1]
+    assert spread[0] < (0.2 if grouped else 0.05)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_buckets_save_padding_and_more_of_them_save_more(seed):
-    length = lengths(rows=2000, seed=seed)
-    tokens = [padded_tokens(chosen(length, most=most), length) for most in (1, 2, 3, 4)]
-    assert tokens == sorted(tokens, reverse=True)
-    assert tokens[3] < 0.8 * tokens[0]
-    assert tokens[3] >= sum(x.sum() for x in length)
+def test_shares_are_equal_in_shape_and_balanced_in_length():
+    batches = make(lengths(1920), batch_size=64, shares=8, seeds=(0,), epochs=1)
+    for layout, index in batches.epoch(2, (4,)):
+        assert layout.units == 8
+        share = index[0].reshape(8, 8)
+        work = (batches.length[0][share] + batches.length[1][share]).sum(axis=1)
+        assert work.max() < 1.35 * work.mean()
+        longest = batches.length[0][share].max(axis=1)  # no device gets all long ones
+        assert longest.min() > batches.length[0][share].mean()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 20, 60, 200])
-@pytest.mark.parametrize("batch_size", [4, 32, 512])
-def test_buckets_never_cost_more_than_one_box(rows, batch_size):
-    length = lengths(rows=rows, seed=rows)
-    many, one = (chosen(length, batch_size=batch_size, most=most) for most in (4, 1))
-    assert padded_tokens(many, length) <= padded_tokens(one, length)
-    # Neither do the half batches that every bucket is expected to waste.
-    half = [sum(sum(box) for box in buckets.boxes) * batch_size / 2 for buckets in (many, one)]
-    assert padded_tokens(many, length) + half[0] <= padded_tokens(one, length) + half[1]
+# ---- layouts ----
 
 
-def test_small_corpora_get_fewer_buckets():
-    """A bucket's last batch is padding in part: few rows do not pay for it."""
-    sizes = [len(chosen(lengths(rows=rows), batch_size=64).boxes) for rows in (20, 200, 5000)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 1
-    assert sizes[-1] == 4
+@pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
+@pytest.mark.parametrize("rows", [90, 601])
+def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
+    """Also of epochs and seeds that were not looked at, where few looks let many batches fall back."""
+    length, units = triples(rows) if grouped else (lengths(rows), None)
+    batches = make(
+        length, groups=units, shares=shares, most=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
+    )
+    for epoch in (1, 2, 17):
+        for layout, index in batches.epoch(epoch, (0, 5)):
+            for of_seed in index:
+                check_held(layout, of_seed, batches)
 
 
-def test_the_choice_is_the_best_of_all_choices():
-    """Against a search over every set of boxes, on a corpus of few lengths."""
-    rng = np.random.default_rng(1)
-    length = rng.choice([3, 8, 16], 300), rng.choice([2, 8], 300)
-    edges = list(itertools.product((4, 8, 16), (4, 8)))
-    costs = []
-    for extra in range(4):
-        for boxes in itertools.combinations([edge for edge in edges if edge != (16, 8)], extra):
-            buckets = Buckets((*boxes, (16, 8)))
-            costs.append(padded_tokens(buckets, length) + sum(map(sum, buckets.boxes)) * BATCH / 2)
-    found = chosen(length)
-    assert padded_tokens(found, length) + sum(map(sum, found.boxes)) * BATCH / 2 == min(costs)
+def test_a_batch_that_needs_more_room_gets_it_and_few_do():
+    """Both ways are taken in the test above: with one look some batches fall back, with many nearly none."""
+    fell = []
+    for epochs, seeds in ((1, (0,)), (8, range(6))):
+        batches = make(lengths(601), tokens=tokens(601), seeds=seeds, epochs=epochs, batch_size=32)
+        plans = [layout for epoch in range(10, 22) for layout, _ in batches.epoch(epoch, (0,))]
+        assert set(plans) <= {*batches.layouts, *batches.roomy}
+        fell.append(np.mean([layout in batches.roomy for layout in plans]))
+    assert 0 < fell[0] < 0.5
+    assert fell[1] < 0.05
 
 
-def test_a_row_takes_the_smallest_box_that_holds_it():
-    buckets = Buckets(((8, 4), (4, 12), (16, 12)))
-    premise, hypothesis = np.array([8, 4, 1, 9, 16, 5]), np.array([4, 12, 1, 4, 12, 5])
-    assert buckets.assign(premise, hypothesis).tolist() == [0, 1, 0, 2, 2, 2]
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_fitted_to_epochs_also_scores_once(seed):
+    """A training split can be scored: its rows without chance are another plan than any epoch's."""
+    batches = make(lengths(607, seed), tokens=tokens(607, seed), seeds=(0,), epochs=1)
+    for layout, index in batches.once():
+        check_held(layout, index, batches)
 
 
-def test_a_row_beyond_the_largest_box_is_an_error_not_cut():
-    with pytest.raises(ValueError, match="longer than the largest bucket"):
-        Buckets(((8, 4),)).assign(np.array([9]), np.array([1]))
+@pytest.mark.parametrize("batch_size", [8, 32, 512])
+def test_prediction_never_needs_the_roomy_layout(batch_size):
+    """Without chance all batches are known: the layout is as tight as one staircase for all of them can be."""
+    batches = make(lengths(607), tokens=tokens(607), batch_size=batch_size)
+    parts = []
+    for layout, index in batches.once():
+        assert layout == batches.layouts[0] != batches.roomy[0]
+        check_held(layout, index, batches)
+        row = index[index >= 0]
+        parts.append([*batches.length[0][row], *batches.length[1][row]])
+    longest = np.max([np.pad(p, (0, 50 - len(p))) for p in map(alive, parts)], axis=0)
+    assert layout.sentences == layout.pairs == staircase(longest)
 
 
-def test_empty_premises():
-    """Hypothesis-only corpora: the premise still needs an axis, and every row is planned."""
-    premise, hypothesis = np.zeros(40, int), lengths(rows=40)[1]
-    buckets = chosen((premise, hypothesis), limit=(0, int(hypothesis.max())), batch_size=4)
-    assert {box[0] for box in buckets.boxes} == {GRAIN}
-    bucket_of_row = buckets.assign(premise, hypothesis)
-    rows = np.concatenate([index[0] for _, index in epoch_plan(bucket_of_row, batch_size=4, epoch=1, seeds=(0,))])
-    assert sorted(rows[rows >= 0]) == list(range(40))
+def test_coarse_layouts_depend_on_sizes_alone():
+    first, second = (make(lengths(16, seed), tokens=tokens(16), coarse=True, shares=2) for seed in (1, 2))
+    assert first.layouts == second.layouts == [Layout.full(8, WIDTH)]
+    for layout, index in first.once():
+        assert layout.words == 0
+        check_held(layout, index, first)
+
+
+def test_the_full_layout_holds_anything():
+    layout = Layout.full(6, (7, 9), 2)
+    assert (layout.units, layout.group, layout.rows, layout.words) == (6, 2, 12, 0)
+    assert layout.sentences == ((9, 18),)
+    assert layout.pairs == ((9, 24),)
+    assert Layout.full(2, (0, 0)).sentences == ((1, 4),)
+
+
+# ---- staircases ----
+
+
+def cost(segments, price):
+    return sum(steps * rows + price for steps, rows in segments)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_staircase_is_the_best_of_all_that_cover(seed):
+    """Against every way of cutting the steps."""
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(1, 9))
+    profile = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
+    price = max(SEGMENT_COST * profile.sum(), 1)
+    found = []
+    for cuts in itertools.chain.from_iterable(itertools.combinations(range(1, steps), n) for n in range(steps)):
+        ends = (0, *cuts, steps)
+        found.append(tuple((b - a, int(profile[a])) for a, b in itertools.pairwise(ends)))
+    segments = staircase(np.append(profile, [0, 0]))
+    assert segments in found
+    assert cost(segments, price) == pytest.approx(min(cost(other, price) for other in found))
+    assert (room(segments) >= profile).all()
+
+
+def test_a_staircase_of_few_sentences_is_one_step_and_of_none_is_not_empty():
+    assert staircase([200, 200, 200, 199, 199]) == ((5, 200),)
+    assert staircase([100, 100, 1, 1]) == ((2, 100), (2, 1))
+    assert staircase([0, 0]) == ((1, 1),)
+    assert staircase([]) == ((1, 1),)
+
+
+@pytest.mark.parametrize(("batch_size", "most"), [(64, 1.25), (512, 1.15)])
+def test_little_is_computed_for_nothing(batch_size, most):
+    """Slots of an epoch not looked at against its tokens, on lengths as in MedNLI; padding to the longest takes four
+    times as much."""
+    length = tuple(np.tile(x, (2 if batch_size > 64 else 1)) for x in lengths(2400))
+    batches = make(length, batch_size=batch_size, seeds=(0, 1), epochs=8)
+    plan = batches.epoch(30, (9,))
+    true = sum(x.sum() for x in length)
+    for which in ("sentences", "pairs"):
+        slots = sum(steps * rows for layout, _ in plan for steps, rows in getattr(layout, which))
+        assert true <= slots < most * true
+    assert 2 * len(length[0]) * WIDTH[0] > 3.5 * true
+
+
+# ---- length buckets ----
+
+
+def test_buckets_of_length_save_slots_and_few_rows_get_one():
+    length = lengths(2000)
+    slots = []
+    for most in range(1, MAX_BUCKETS + 1):
+        batches = make(length, batch_size=64, most=most, seeds=(0,), epochs=2)
+        plan = batches.epoch(1, (0,))
+        assert len(batches.layouts) == most
+        slots.append(sum(steps * rows for layout, _ in plan for steps, rows in layout.sentences))
+        longest = [max(batches.length[0][units]) for units, _, _ in batches.buckets]
+        assert longest == sorted(longest)
+    assert min(slots[1:]) < slots[0]
+    assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1
+
+
+# ---- groups ----
+
+
+def test_rows_of_a_unit_share_the_premise():
+    rng = np.random.default_rng(0)
+    texts = rng.integers(1, 5, (9, 6))
+    premises = texts[rng.integers(0, 9, 100)]
+    for most in (1, 2, 3, 5):
+        units = groups_of(premises, most)
+        assert units.shape[1] == most
+        assert sorted(units[units >= 0]) == list(range(100))
+        for unit in units:
+            real = unit[unit >= 0]
+            assert (premises[real] == premises[real[0]]).all()
+            assert (unit[: len(real)] == real).all()
+        assert units[:, 0].tolist() == sorted(units[:, 0])
+        # No more units than there must be.
+        count = np.unique(premises, axis=0, return_counts=True)[1]
+        assert len(units) == (-(-count // most)).sum()
+
+
+def test_units_by_hand():
+    premises = np.array([[1, 2], [3, 0], [1, 2], [1, 2], [1, 2], [3, 4]])
+    assert groups_of(premises, 3).tolist() == [[0, 2, 3], [1, -1, -1], [4, -1, -1], [5, -1, -1]]
+    assert groups_of(premises[:2], 3).tolist() == [[0], [1]]  # no room is kept for what does not occur
+
+
+# ---- edges ----
+
+
+@pytest.mark.parametrize("width", [(49, 20), (50, 19)])
+def test_a_row_beyond_the_width_is_an_error_not_cut(width):
+    length = lengths(2000)
+    assert tuple(int(x.max()) for x in length) == WIDTH
+    with pytest.raises(ValueError, match="longer than the width"):
+        make(length, width=width)
+
+
+@pytest.mark.parametrize("width", [0, 4])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
+    length = np.zeros(40, int), lengths(40)[1]
+    words = np.zeros((40, width), int), tokens(40)[1]
+    units = groups_of(words[0], 3) if grouped else None
+    batches = make(length, width=(width, 20), groups=units, tokens=words, batch_size=8, seeds=(0,), epochs=2)
+    plan = batches.epoch(1, SEEDS)
+    check_rows(plan, batches, len(SEEDS))
+    for layout, index in plan:
+        assert layout.width == (width, 20)
+        check_held(layout, index[0], batches)
+
+
+def test_a_split_without_rows_has_no_batches():
+    batches = make((np.zeros(0, int), np.zeros(0, int)))
+    assert batches.once() == batches.epoch(1, SEEDS) == []

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-from mednli_jax import analyze, cli, predict, prepare
+from mednli_jax import analyze, cli, doctor, predict, prepare
 from mednli_jax.data.nli import read_nli_file
 from mednli_jax.data.notes import PastMedicalHistory
 from mednli_jax.errors import UserError
@@ -460,6 +460,7 @@ USAGE = (
     usage("no tokens", "E-CONF-003", "--config.data.max_length=0", field="config.data.max_length", fix="give 1 to"),
     usage("a path below 0", "E-CONF-003", "--config.knowledge.max_path=-1", field="max_path", fix="0 for no limit"),
     usage("an unknown analysis", "E-USE-007", "figures", fix="analyze stats", door="analyze"),
+    usage("a data folder that is none", "E-USE-012", "--data=nowhere", fix="--data", door="doctor"),
     config_file("a syntax error", "x = 1\ndef get_config(:\n", "E-USE-011", "own.py:2"),
     config_file("an import that fails", "import wombats\ndef get_config(x=1): pass\n", "E-USE-011", "own.py:1"),
     config_file("a division by zero", "def get_config():\n    return 1 / 0\n", "E-USE-011", "own.py:2"),
@@ -484,6 +485,7 @@ DOORS = {
     "config": (prepare.main, prepare.USAGE, prepare.define, 0),
     "stats": (analyze.main, analyze.USAGE, analyze.define, 1),
     "analyze": (analyze.main, analyze.USAGE, analyze.define, 1),
+    "doctor": (doctor.main, doctor.USAGE, doctor.define, 0),
     "predict": (predict.main, predict.USAGE, predict.define, 0),
     "notes": (read_notes, "Read notes.", define_notes, 0),
 }

@@ -123,7 +123,24 @@ def test_evaluate_repeats_the_scores_of_training(home):
     assert scores["confusion"] == result["test"]["confusion"]
     assert scores["loss"]["mean"] == pytest.approx(result["test"]["loss"]["mean"], rel=1e-5)
     done = door("evaluate", "--run=run", "--split=dev", cwd=home, **places(home))
-    assert f"accuracy {result['dev']['accuracy']['mean']:.4f}" in done.stdout
+    accuracy = result["dev"]["accuracy"]
+    assert "18 pairs, seeds 0, 1" in done.stdout
+    assert f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval" in done.stdout
+    assert "summed over the 2 seeds" in done.stdout
+
+
+def test_of_one_seed_no_deviation_is_told():
+    from mednli_jax.evaluate import _table
+
+    one = {"mean": 0.5, "sd": 0.0}
+    row = {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    scores = {"accuracy": one, "examples": 6, "macro_f1": one, "loss": one, "calibration": {"ece": one}}
+    scores |= {"confusion": [[1, 1, 0], [0, 1, 1], [1, 0, 1]], "per_class": dict.fromkeys(LABELS, row)}
+    result = {"model": "bow", "corpus": "mednli", "seeds": [3], "notes": []}
+    lines = list(_table(scores, result, "test"))
+    assert lines[0].endswith("6 pairs, seed 3")
+    assert lines[1].startswith("accuracy 0.5000 (95 % interval of one run 0.18")  # Wilson for 3 of 6: 0.188 to 0.812
+    assert len(lines) == 7
 
 
 def test_predict_needs_neither_corpus_nor_order_nor_company(home):

@@ -1,6 +1,7 @@
 """This package's side of the benchmark: a workload's resident arrays, a model, and the loop's compiled bodies."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -8,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mednli_jax import defaults, experiment
+from mednli_jax.benchmarking import workload
 from mednli_jax.data import batching
-from mednli_jax.data.encode import Prepared, Rows
-from mednli_jax.errors import UserError
+from mednli_jax.data.encode import SIDES, Prepared, Rows
 from mednli_jax.training import loop
 
 GEMM_SIZES = ((4096, 1024, 2400), (2048, 2048, 2048), (8192, 600, 1200))
@@ -29,43 +30,51 @@ def prepared_of(work) -> Prepared:
 class Ours:
     """One model with S seeds over one workload.
 
-    spec: model, hidden, batch, seeds, grouping ("off").
-    Raises: UserError for a grouping that the package does not offer.
+    spec: model, hidden, batch, seeds, grouping ("off", or "premise": units of a premise and its hypotheses).
     """
 
     def __init__(self, spec: dict, work):
-        if spec["grouping"] != "off":
-            raise UserError("E-BENCH-004 --grouping: premises are not grouped yet. Fix: give --grouping=off.")
         config = defaults.nli(spec["model"], "mednli")
+        config.seeds = tuple(range(spec["seeds"]))
         config.model.hidden_size = spec["hidden"]
         config.train.batch_size = spec["batch"]
-        config.train.epochs = 1
-        config.train.patience = 1
-        self.work, self.config, self.batch = work, config, spec["batch"]
-        self.seeds = tuple(range(spec["seeds"]))
+        config.train.group = workload.GROUP if spec["grouping"] == "premise" else 1
+        self.work, self.config = work, config
         self.prepared = prepared_of(work)
-        self.program = experiment.program(config, self.prepared)
-        self.trainer = self._trainer(self.seeds)
+        self.program, self.batches = experiment.program(config, self.prepared)
+        self.trainer = self._trainer(config.seeds)
         self.facts = {"device": jax.devices()[0].platform, "compile_seconds": 0.0}
 
-    def _trainer(self, seeds):
-        return loop.Trainer(self.program, experiment.settings(self.config), self.prepared.splits, seeds)
+    def _trainer(self, seeds, epochs=1):
+        settings = replace(experiment.settings(self.config), epochs=epochs)
+        return loop.Trainer(self.program, settings, self.prepared.splits, self.batches, seeds)
 
     # -- the plan of an epoch, cheapest batch first ------------------------------------------------------------------
 
     def plan(self, mode: str) -> list:
-        """The batches of one pass over the training pairs; an element means something to `run` alone."""
-        buckets = self.trainer.bucket_of_row["train"]
-        if mode == "train":
-            plan = batching.epoch_plan(buckets, batch_size=self.batch, epoch=1, seeds=np.asarray(self.seeds))
-        else:
-            plan = batching.predict_plan(buckets, batch_size=self.batch)
-        return sorted(plan, key=lambda item: sum(self.program.buckets.boxes[item[0]]))
+        """The batches of one pass over the training pairs as (layout, rows)."""
+        train = self.batches["train"]
+        plan = train.epoch(1, np.asarray(self.config.seeds)) if mode == "train" else self._predicted().once()
+        return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
+
+    def _predicted(self):
+        """The training pairs as they are predicted, in batches of the row's size and grouping."""
+        config, rows = self.config, self.prepared.splits["train"]
+        tokens = tuple(self.work.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
+        grouped = config.train.group > 1
+        return batching.Batches(
+            *rows.length,
+            batch_size=config.train.batch_size,
+            width=tuple(self.work.arrays[side].shape[1] for side in SIDES),
+            groups=batching.groups_of(tokens[0], config.train.group) if grouped else None,
+            shares=self.program.devices.count,
+            tokens=tokens,
+            first=rows.first,
+        )
 
     def warm(self, mode: str, plan: list) -> None:
-        """Compiles every shape of a plan and runs it twice."""
-        shapes = {(bucket, index.shape): (bucket, index) for bucket, index in plan}
-        self.run(mode, list(shapes.values()) * 2)
+        """Compiles every layout of a plan and runs it twice."""
+        self.run(mode, list({layout: (layout, index) for layout, index in plan}.values()) * 2)
         self.facts["compile_seconds"] = self.program.compile_seconds
 
     def run(self, mode: str, batches: list) -> int:
@@ -76,27 +85,27 @@ class Ours:
 
     def train(self, batches) -> int:
         examples = 0
-        for bucket, index in batches:
-            self.trainer.learner, _ = self.program.train(bucket, self.trainer.learner, index)
+        for layout, index in batches:
+            self.trainer.learner, _ = self.program.train(layout, self.trainer.learner, index)
             examples += int((index >= 0).sum())
         jax.block_until_ready(self.trainer.learner)
         return examples
 
     def predict(self, batches) -> int:
         variables = self.trainer.learner.variables
-        logits = [self.program.predict(bucket, variables, index) for bucket, index in batches]
+        logits = [self.program.predict(layout, variables, index) for layout, index in batches]
         for part in logits:
             np.asarray(part)
-        return sum(int((index >= 0).sum()) for _, index in batches) * len(self.seeds)
+        return sum(int((index >= 0).sum()) for _, index in batches) * len(self.config.seeds)
 
     # -- what a user waits for -------------------------------------------------------------------------------------
 
     def epoch(self, number: int) -> int:
         """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
-        trainer = self._trainer(self.seeds)
+        trainer = self._trainer(self.config.seeds)
         trainer.run()
         jax.block_until_ready(trainer.best)
-        return len(self.prepared.splits["train"]) * len(self.seeds)
+        return len(self.prepared.splits["train"]) * len(self.config.seeds)
 
     def until(self, accuracy: float, seed: int, most: int) -> tuple[int, float]:
         """Trains one seed until the dev accuracy is reached, at most `most` epochs: (examples, accuracy then).
@@ -106,12 +115,11 @@ class Ours:
         trainer = self._trainer((seed,))
         rows, examples, reached = self.prepared.splits["dev"], 0, 0.0
         for epoch in range(1, most + 1):
-            buckets = trainer.bucket_of_row["train"]
-            plan = batching.epoch_plan(buckets, batch_size=self.batch, epoch=epoch, seeds=np.array([seed]))
+            plan = self.batches["train"].epoch(epoch, np.array([seed]))
             for part in np.array_split(np.arange(len(plan)), 4):
                 for i in part:
-                    bucket, index = plan[i]
-                    trainer.learner, _ = self.program.train(bucket, trainer.learner, index)
+                    layout, index = plan[i]
+                    trainer.learner, _ = self.program.train(layout, trainer.learner, index)
                     examples += int((index >= 0).sum())
                 logits = trainer.predict("dev", trainer.learner.variables)
                 reached = float((logits[0].argmax(axis=-1) == rows.label).mean())

@@ -225,8 +225,8 @@ class BiRNN(nn.Module):
         states = []
         for z, inputs in enumerate((x, backwards)):
             own = slice(z * width, (z + 1) * width)
-            gates_NG = project(inputs, kernel[:, own]) + bias[own]
-            states.append(recurrence(gates_NG, recurrent[z], keep_N1, packing.segments))
+            gates_NG = project(inputs, kernel[:, own])
+            states.append(recurrence(gates_NG, recurrent[z], bias[own], keep_N1, packing.segments))
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 

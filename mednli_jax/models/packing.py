@@ -5,6 +5,8 @@ A staircase ((steps, sentences), ...) fixes the slots: at step t the first so ma
 it promises that no sentence has a token beyond it (data.batching).
 """
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -17,20 +19,30 @@ from mednli_jax.models.recurrence import offsets
 MASKED_ENERGY = -1e9
 
 
-@jax.custom_vjp
-def reorder(x, index, inverse):
-    """x[index] with zeros where the index is past the end; `inverse` undoes it, so that the gradient is a gather."""
-    return _take(x, index)
-
-
 def _take(x, index):
+    """x[index], with zeros where the index is past the end."""
     return jnp.take(x, index, axis=0, mode="fill", fill_value=0)
 
 
-reorder.defvjp(
-    lambda x, index, inverse: (_take(x, index), inverse),
-    lambda inverse, d_out: (_take(d_out, inverse), None, None),
-)
+@jax.custom_vjp
+def reorder(parts, index, inverse):
+    """Rows of some arrays in a new order: from the arrays of `parts` to as many as `index` has.
+
+    index: for each result and each part the rows to take, past the end where the result's row comes from elsewhere;
+    `inverse`: the same the other way round, so that the gradient is a gather and not a scatter.
+    """
+    return [sum(_take(part, rows) for part, rows in zip(parts, of_part, strict=True)) for of_part in index]
+
+
+def _reorder_forward(parts, index, inverse):
+    return reorder(parts, index, inverse), inverse
+
+
+def _reorder_backward(inverse, d_out):
+    return [sum(_take(d, rows) for d, rows in zip(d_out, of_part, strict=True)) for of_part in inverse], None, None
+
+
+reorder.defvjp(_reorder_forward, _reorder_backward)
 
 
 class Packing:
@@ -58,8 +70,8 @@ class Packing:
 
     def tokens(self, *sides):
         """[N] word numbers from padded sides [R_i, T_i], 0 on slots without a token."""
-        flat = jnp.concatenate([side.reshape(-1) for side in sides])
-        return _take(flat, self._flat_of_slot(*(side.shape for side in sides)))
+        index = self._flat_of_slot([side.shape for side in sides])
+        return sum(_take(side.reshape(-1), rows) for side, rows in zip(sides, index, strict=True))
 
     def token_keys(self, keys_R):
         """[N] the key of each slot's sentence."""
@@ -67,59 +79,64 @@ class Packing:
 
     def mirror(self, x_ND):
         """Every sentence backwards."""
-        return reorder(x_ND, self.mirror_N, self.mirror_N)
+        index = [[self.mirror_N]]
+        return reorder([x_ND], index, index)[0]
 
     def unpack(self, x_ND, *shapes):
         """Padded sides [R_i, T_i, D] with zeros on padding, from slots. shapes: (R_i, T_i) of each side."""
-        flat = reorder(x_ND, self._slot_of_flat(*shapes), self._flat_of_slot(*shapes))
-        parts = jnp.split(flat, np.cumsum([rows * steps for rows, steps in shapes])[:-1])
+        slots, flat = self._slot_of_flat(shapes), self._flat_of_slot(shapes)
+        parts = reorder([x_ND], [[rows] for rows in slots], [flat])
         return [part.reshape(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
     def pack(self, *sides):
         """[N, D] slots from padded sides [R_i, T_i, D]; zeros on slots without a token."""
-        shapes = tuple(side.shape[:2] for side in sides)
-        flat = jnp.concatenate([side.reshape(-1, side.shape[-1]) for side in sides])
-        return reorder(flat, self._flat_of_slot(*shapes), self._slot_of_flat(*shapes))
+        shapes = [side.shape[:2] for side in sides]
+        slots, flat = self._slot_of_flat(shapes), self._flat_of_slot(shapes)
+        parts = [side.reshape(-1, side.shape[-1]) for side in sides]
+        return reorder(parts, [flat], [[rows] for rows in slots])[0]
 
     def max(self, x_ND):
         """[R, D] the maximum over each sentence's tokens; zeros where it has none."""
-        top = self._reduce(jnp.where(self.valid_N[:, None], x_ND, MASKED_ENERGY), jnp.max, jnp.maximum, MASKED_ENERGY)
+        top = self._reduce(jnp.where(self.valid_N[:, None], x_ND, MASKED_ENERGY), jnp.maximum, MASKED_ENERGY)
         return jnp.where(self.length_R[:, None] > 0, top, 0.0)
 
     def sum(self, x_ND):
         """[R, D] the sum over each sentence's tokens."""
-        return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.sum, jnp.add, 0.0)
+        return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
 
     def mean(self, x_ND):
         """[R, D] the mean over each sentence's tokens; zeros where it has none."""
         return self.sum(x_ND) / jnp.maximum(self.length_R, 1)[:, None]
 
-    def _reduce(self, x_ND, within, between, start):
-        """Segment by segment, over steps; sorted sentences are put back in their order at the end."""
+    def _reduce(self, x_ND, combine, start):
+        """Step by step, which a compiler fuses better than a reduction; sentences are put in order at the end."""
         sizes = [steps * rows for steps, rows in self.segments]
         result = jnp.full((self.length_R.shape[0], x_ND.shape[-1]), start, x_ND.dtype)
         for part, (steps, rows) in zip(jnp.split(x_ND, np.cumsum(sizes)[:-1]), self.segments, strict=True):
-            part_RD = within(part.reshape(steps, rows, -1), axis=0)
             head, tail = jnp.split(result, [rows])
-            result = jnp.concatenate([between(head, part_RD), tail])
-        return reorder(result, self.rank_R, self.order_R)
+            head = functools.reduce(combine, part.reshape(steps, rows, -1), head)
+            result = jnp.concatenate([head, tail])
+        return reorder([result], [[self.rank_R]], [[self.order_R]])[0]
 
-    def _flat_of_slot(self, *shapes):
-        """[N] position of each slot's token in the padded sides laid end to end; past the end where it has none."""
-        base, first, start = jnp.zeros_like(self.sentence_N), 0, 0
+    def _flat_of_slot(self, shapes):
+        """For each side: [N] position of each slot's token in the padded side [R T]; past the end where it has none."""
+        result, first = [], 0
         for rows, steps in shapes:
-            inside = self.sentence_N >= first
-            base = jnp.where(inside, start + (self.sentence_N - first) * steps, base)
-            first, start = first + rows, start + rows * steps
-        return jnp.where(self.valid_N, base + self.time_N, start)
+            own = self.valid_N & (self.sentence_N >= first) & (self.sentence_N < first + rows)
+            result.append(jnp.where(own, (self.sentence_N - first) * steps + self.time_N, rows * steps))
+            first += rows
+        return result
 
-    def _slot_of_flat(self, *shapes):
-        """[F] slot of each padded position; past the end on padding."""
-        sentence = np.concatenate([np.repeat(np.arange(r), t) for r, t in shapes])
-        sentence = sentence + np.repeat(np.cumsum([0, *(r for r, _ in shapes)])[:-1], [r * t for r, t in shapes])
-        time = np.concatenate([np.tile(np.arange(t), r) for r, t in shapes])
-        slot = jnp.asarray(self._at)[np.minimum(time, len(self._rows))] + self.rank_R[sentence]
-        return jnp.where(self.length_R[sentence] > time, slot, self.size)
+    def _slot_of_flat(self, shapes):
+        """For each side: [R T] slot of each padded position; past the end on padding."""
+        result, first = [], 0
+        for rows, steps in shapes:
+            at_T = jnp.asarray(self._at)[np.minimum(np.arange(steps), len(self._rows))]
+            slot_RT = at_T + self.rank_R[first : first + rows, None]
+            real_RT = np.arange(steps) < self.length_R[first : first + rows, None]
+            result.append(jnp.where(real_RT, slot_RT, self.size).reshape(-1))
+            first += rows
+        return result
 
 
 def masked_softmax(energies, mask):

@@ -41,17 +41,17 @@ def _grow(x, rows):
     return jnp.pad(x, ((0, rows - x.shape[0]), (0, 0)))
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3,))
-def lstm(gates_NG, recurrent_HG, keep_N1, segments):
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def lstm(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
     """States [N, H] of an LSTM (Hochreiter & Schmidhuber 1997, with forget gates).
 
-    gates_NG: x W + b of every slot, in PyTorch's order input, forget, cell, output. recurrent_HG: U.
+    gates_NG: x W of every slot, in PyTorch's order input, forget, cell, output. recurrent_HG: U. bias_G: b.
     keep_N1: 1 on tokens, 0 on slots without one, where states are 0. Not differentiated with respect to `keep`.
     """
-    return _lstm_forward(gates_NG, recurrent_HG, keep_N1, segments)[0]
+    return _lstm_forward(gates_NG, recurrent_HG, bias_G, keep_N1, segments)[0]
 
 
-def _lstm_forward(gates, recurrent, keep, segments):
+def _lstm_forward(gates, recurrent, bias, keep, segments):
     size = recurrent.shape[0]
     at_step = jnp.asarray(offsets(segments))
     # sigmoid(x) = (tanh(x / 2) + 1) / 2: one elementwise pass over all four gates.
@@ -63,7 +63,7 @@ def _lstm_forward(gates, recurrent, keep, segments):
     def step(t, carry):
         h, c, activations, h_all, c_all = carry
         at, rows = at_step[t], h.shape[0]
-        a = jnp.tanh((_read(activations, at, rows) + h @ recurrent) * scale) * scale + shift
+        a = jnp.tanh((_read(activations, at, rows) + h @ recurrent + bias) * scale) * scale + shift
         i, f, g, o = jnp.split(a, 4, axis=-1)
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
@@ -108,7 +108,8 @@ def _lstm_backward(segments, saved, d_out):
         carry = lax.fori_loop(0, steps, lambda n, c, last=first + steps - 1: step(last - n, c), carry)
     d_gates = carry[2]
     h_before = jnp.take(h_all, _slot_before(segments), axis=0, mode="fill", fill_value=0)
-    return d_gates, lax.dot_general(h_before, d_gates, (((0,), (0,)), ((), ()))), None
+    d_recurrent = lax.dot_general(h_before, d_gates, (((0,), (0,)), ((), ())))
+    return d_gates, d_recurrent, d_gates.sum(axis=0), None
 
 
 lstm.defvjp(_lstm_forward, _lstm_backward)
@@ -123,7 +124,7 @@ def _slot_before(segments) -> np.ndarray:
     return np.concatenate(before)
 
 
-def gru(gates_NG, recurrent_HG, keep_N1, segments):
+def gru(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
     """States [N, H] of a GRU with the reset gate after the recurrent product (Lasagne, cuDNN).
 
     r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset, update, candidate.
@@ -132,7 +133,7 @@ def gru(gates_NG, recurrent_HG, keep_N1, segments):
 
     def step(h, inputs):
         gate, k = inputs
-        r, u, n = jnp.split(gate, 3, axis=-1)
+        r, u, n = jnp.split(gate + bias_G, 3, axis=-1)
         r_h, u_h, n_h = jnp.split(h @ recurrent_HG, 3, axis=-1)
         r, u = nn.sigmoid(r + r_h), nn.sigmoid(u + u_h)
         h = k * ((1 - u) * h + u * jnp.tanh(n + r * n_h))

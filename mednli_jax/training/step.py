@@ -17,6 +17,13 @@ def row_keys(seed, step, index_B):
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
+def _over_seeds(body, arguments):
+    """`body` mapped over the leading axis of all arguments; a single seed is spared the axis, which costs time."""
+    if jax.tree.leaves(arguments)[0].shape[0] > 1:
+        return jax.vmap(body)(*arguments)
+    return jax.tree.map(lambda leaf: leaf[None], body(*jax.tree.map(lambda leaf: leaf[0], arguments)))
+
+
 def train_step(model, task, optimizer, layout, axis_name=None):
     """The body `step(learner, frozen, data, index) -> (learner, sums)`.
 
@@ -57,7 +64,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         return learner, {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
 
     def step(learner, frozen, data, index_SQG):
-        return jax.vmap(one_seed, in_axes=(0, None, None, 0))(learner, frozen, data, index_SQG)
+        return _over_seeds(lambda learner, index: one_seed(learner, frozen, data, index), (learner, index_SQG))
 
     return step
 
@@ -70,6 +77,6 @@ def predict_step(model, task, layout):
         return model.apply({**variables, "frozen": frozen}, batch, train=False)
 
     def predict(variables, frozen, data, index_QG):
-        return jax.vmap(one_seed, in_axes=(0, None, None, None))(variables, frozen, data, index_QG)
+        return _over_seeds(lambda variables: one_seed(variables, frozen, data, index_QG), (variables,))
 
     return predict

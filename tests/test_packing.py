@@ -1,0 +1,267 @@
+"""Packed sentences are the padded ones in another order: nothing lost, nothing mixed, gradients included.
+
+Float64, and a staircase that just holds the sentences beside one that computes all of them to the end.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mednli_jax.data.batching import staircase
+from mednli_jax.models.packing import Packing, masked_softmax
+from mednli_jax.models.recurrence import CELLS, offsets
+
+SHAPES = ((3, 6), (4, 5))  # two sides: sentences and padded positions
+LENGTH = np.array([6, 0, 3, 2, 0, 5, 1])
+STAIRCASES = {
+    "full": None,
+    "fitted": staircase((np.arange(6) < LENGTH[:, None]).sum(axis=0)),  # fewer sentences than there are: two have none
+    "tight": tuple((1, int((t < LENGTH).sum())) for t in range(6)),
+    "loose": ((2, 7), (3, 4), (4, 1)),  # beyond the longest sentence too
+}
+SIZE = 4
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=STAIRCASES)
+def packing(request):
+    with jax.enable_x64(True):
+        return Packing(jnp.asarray(LENGTH), STAIRCASES[request.param], steps=6)
+
+
+def sides(seed=0):
+    """Random padded sides, also on their padding."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(*shape, SIZE)) for shape in SHAPES]
+
+
+def masks():
+    lengths = np.split(LENGTH, [SHAPES[0][0]])
+    return [np.arange(steps) < n[:, None] for n, (_, steps) in zip(lengths, SHAPES, strict=True)]
+
+
+def clean(padded):
+    return [np.where(mask[..., None], x, 0) for x, mask in zip(padded, masks(), strict=True)]
+
+
+def token_rows(padded):
+    """The real tokens, sorted: what must survive any order."""
+    rows = np.concatenate([np.asarray(x)[mask] for x, mask in zip(padded, masks(), strict=True)])
+    return rows[np.lexsort(rows.T)]
+
+
+def slots(packing, seed=1):
+    return np.random.default_rng(seed).normal(size=(packing.size, SIZE))
+
+
+def test_every_token_has_one_slot_and_the_rest_are_zero(packing):
+    packed = np.asarray(packing.pack(*map(jnp.asarray, sides())))
+    valid = np.asarray(packing.valid_N)
+    assert packed.shape == (sum(steps * rows for steps, rows in packing.segments), SIZE)
+    assert valid.sum() == LENGTH.sum()
+    assert (packed[~valid] == 0).all()
+    kept = packed[valid]
+    np.testing.assert_array_equal(kept[np.lexsort(kept.T)], token_rows(sides()))
+
+
+def test_a_slot_says_whose_token_it_is(packing):
+    """Its sentence and its time, by writing both into the token."""
+    padded, first = [], 0
+    for rows, steps in SHAPES:
+        sentence, time = np.mgrid[first : first + rows, :steps]
+        padded.append(jnp.asarray(np.stack([sentence, time], axis=-1).astype(float)))
+        first += rows
+    packed, valid = np.asarray(packing.pack(*padded)), np.asarray(packing.valid_N)
+    np.testing.assert_array_equal(packed[valid, 0], np.asarray(packing.sentence_N)[valid])
+    np.testing.assert_array_equal(packed[valid, 1], np.asarray(packing.time_N)[valid])
+    keys = packing.token_keys(jnp.arange(100, 100 + len(LENGTH)))
+    np.testing.assert_array_equal(np.asarray(keys)[valid], 100 + packed[valid, 0])
+
+
+def test_word_numbers_are_packed_like_vectors(packing):
+    rng = np.random.default_rng(0)
+    words = [rng.integers(1, 1000, shape) for shape in SHAPES]
+    packed = packing.pack(*(jnp.asarray(w[..., None], jnp.float64) for w in words))
+    np.testing.assert_array_equal(packing.tokens(*map(jnp.asarray, words)), packed[:, 0])
+
+
+def test_unpacking_undoes_packing(packing):
+    unpacked = packing.unpack(packing.pack(*map(jnp.asarray, sides())), *SHAPES)
+    for got, expected in zip(unpacked, clean(sides()), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    valid = np.asarray(packing.valid_N)[:, None]
+    x = slots(packing)
+    again = packing.pack(*packing.unpack(jnp.asarray(x), *SHAPES))
+    np.testing.assert_array_equal(again, np.where(valid, x, 0))
+
+
+def test_mirrored_sentences_read_backwards(packing):
+    packed = packing.pack(*map(jnp.asarray, sides()))
+    mirrored = packing.unpack(packing.mirror(packed), *SHAPES)
+    place = 0
+    for got, padded in zip(mirrored, sides(), strict=True):
+        for row, x in zip(got, padded, strict=True):
+            n = LENGTH[place]
+            np.testing.assert_array_equal(row[:n], x[:n][::-1])
+            assert (np.asarray(row)[n:] == 0).all()
+            place += 1
+    x = jnp.asarray(slots(packing))
+    np.testing.assert_array_equal(packing.mirror(packing.mirror(x)), x)
+
+
+def check_gradient(function, *arguments):
+    """Against central differences: what a hand-written gather says must be the derivative of what it computes."""
+    rng = np.random.default_rng(5)
+    weights = [rng.normal(size=np.shape(x)) for x in jax.tree.leaves(function(*arguments))]
+
+    def loss(*arguments):
+        return sum((w * x).sum() for w, x in zip(weights, jax.tree.leaves(function(*arguments)), strict=True))
+
+    arguments = [jnp.asarray(x) for x in arguments]
+    gradients = jax.grad(loss, argnums=tuple(range(len(arguments))))(*arguments)
+    loss = jax.jit(loss)
+    for place, gradient in enumerate(gradients):
+        for _ in range(3):
+            direction = rng.normal(size=gradient.shape)
+            ends = []
+            for sign in (1, -1):
+                moved = list(arguments)
+                moved[place] = arguments[place] + sign * 1e-6 * direction
+                ends.append(float(loss(*moved)))
+            slope = (ends[0] - ends[1]) / 2e-6
+            assert slope == pytest.approx(float((gradient * direction).sum()), rel=1e-6, abs=1e-6)
+    assert max(abs(gradient).max() for gradient in gradients) > 0.1
+
+
+@pytest.mark.parametrize("what", ["pack", "unpack", "mirror", "max", "mean", "sum"])
+def test_gradients_are_those_of_what_is_computed(packing, what):
+    if what == "pack":
+        check_gradient(packing.pack, *sides())
+    elif what == "unpack":
+        check_gradient(lambda x: packing.unpack(x, *SHAPES), slots(packing))
+    else:
+        check_gradient(getattr(packing, what), slots(packing))
+
+
+@pytest.mark.parametrize("what", ["max", "mean", "sum"])
+def test_reductions_are_those_of_the_padded_sentences(packing, what):
+    """All values negative: a maximum that takes in a zero of the padding would show."""
+    padded = [-abs(x) - 1 for x in sides()]
+    got = getattr(packing, what)(packing.pack(*map(jnp.asarray, padded)))
+    rows = [row for x in padded for row in x]
+    expected = [getattr(x[:n], what)(axis=0) if n else np.zeros(SIZE) for x, n in zip(rows, LENGTH, strict=True)]
+    np.testing.assert_allclose(got, np.stack(expected), rtol=1e-14)
+    # What stands on empty slots is not looked at.
+    spoilt = jnp.where(packing.valid_N[:, None], packing.pack(*map(jnp.asarray, padded)), 7.0)
+    np.testing.assert_array_equal(getattr(packing, what)(spoilt), got)
+
+
+def test_places_are_traced_and_may_differ_by_seed():
+    """Lengths are data, not shapes: one program packs any batch, and vmap packs several."""
+    lengths = jnp.asarray([LENGTH, LENGTH[::-1], np.zeros(7, int)])
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 7, 6, SIZE)))
+
+    @jax.jit
+    def there_and_back(length, x):
+        packing = Packing(length, STAIRCASES["fitted"], steps=6)
+        return packing.unpack(packing.mirror(packing.mirror(packing.pack(x))), (7, 6))[0]
+
+    got = jax.vmap(there_and_back)(lengths, x)
+    for one, length, expected in zip(got, lengths, x, strict=True):
+        np.testing.assert_array_equal(one, np.where(np.arange(6)[:, None] < length[:, None, None], expected, 0))
+
+
+def test_masked_softmax_by_hand():
+    energies, mask = jnp.array([[1.0, 0.0, 50.0], [1.0, 2.0, 3.0]]), jnp.array([[True, True, False], [False] * 3])
+    e = np.e
+    np.testing.assert_allclose(masked_softmax(energies, mask), [[e / (e + 1), 1 / (e + 1), 0], [0, 0, 0]], rtol=1e-12)
+
+
+# ---- recurrences ----
+
+
+def numpy_step(cell, gate, recurrent, h, c):
+    def sigmoid(v):
+        return 1 / (1 + np.exp(-v))
+
+    if cell == "lstm":
+        i, f, g, o = np.split(gate + h @ recurrent, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+    (r, u, n), (hr, hu, hn) = np.split(gate, 3), np.split(h @ recurrent, 3)
+    r, u = sigmoid(r + hr), sigmoid(u + hu)
+    return (1 - u) * h + u * np.tanh(n + r * hn), c
+
+
+def inputs_of(cell, packing, seed=0):
+    """(gates [N, G], recurrent [H, G], bias [G]); the gates of empty slots are not zero."""
+    rng = np.random.default_rng(seed)
+    width = CELLS[cell][1] * SIZE
+    return tuple(rng.normal(size=shape) for shape in ((packing.size, width), (SIZE, width), (width,)))
+
+
+def states_of(cell, packing, gates, recurrent, bias):
+    keep = packing.valid_N[:, None].astype(gates.dtype)
+    return CELLS[cell][0](gates, recurrent, bias, keep, packing.segments)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_recurrence_equals_its_equations(cell, packing):
+    """Sentence by sentence and token by token in NumPy."""
+    gates, recurrent, bias = inputs_of(cell, packing)
+    got = np.asarray(states_of(cell, packing, *map(jnp.asarray, (gates, recurrent, bias))))
+    at, rank = offsets(packing.segments), np.asarray(packing.rank_R)
+    for sentence, length in enumerate(LENGTH):
+        h, c = np.zeros(SIZE), np.zeros(SIZE)
+        for t in range(length):
+            slot = at[t] + rank[sentence]
+            h, c = numpy_step(cell, gates[slot] + bias, recurrent, h, c)
+            np.testing.assert_allclose(got[slot], h, atol=1e-12)
+    assert (got[~np.asarray(packing.valid_N)] == 0).all()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_gradient_of_a_recurrence_is_automatic_differentiation_s(cell, packing):
+    """The hand-written backward pass against each sentence unrolled step by step and differentiated by JAX."""
+    arguments = tuple(map(jnp.asarray, inputs_of(cell, packing)))
+    weights = jnp.asarray(np.random.default_rng(1).normal(size=(packing.size, SIZE)))
+    at, rank = offsets(packing.segments), np.asarray(packing.rank_R)
+
+    def unrolled(gates, recurrent, bias):
+        total = 0.0
+        for sentence, length in enumerate(LENGTH):
+            h, c = jnp.zeros(SIZE), jnp.zeros(SIZE)
+            for t in range(length):
+                slot = at[t] + rank[sentence]
+                h, c = jax_step(cell, gates[slot] + bias, recurrent, h, c)
+                total += (weights[slot] * h).sum()
+        return total
+
+    def packed(*arguments):
+        return (weights * states_of(cell, packing, *arguments)).sum()
+
+    # Three seeds in one program, as training has them; each must get its own gradient.
+    several = [jnp.stack([x, 2 * x, -x]) for x in arguments]
+    ours = jax.jit(jax.vmap(jax.grad(packed, argnums=(0, 1, 2))))(*several)
+    theirs = jax.jit(jax.vmap(jax.grad(unrolled, argnums=(0, 1, 2))))(*several)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == np.float64
+        assert abs(b).max() > 0.01
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def jax_step(cell, gate, recurrent, h, c):
+    sigmoid = jax.nn.sigmoid
+    if cell == "lstm":
+        i, f, g, o = jnp.split(gate + h @ recurrent, 4)
+        c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
+        return sigmoid(o) * jnp.tanh(c), c
+    (r, u, n), (hr, hu, hn) = jnp.split(gate, 3), jnp.split(h @ recurrent, 3)
+    r, u = sigmoid(r + hr), sigmoid(u + hu)
+    return (1 - u) * h + u * jnp.tanh(n + r * hn), c
