@@ -63,7 +63,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         clip=0.0,
         patience=5,
         select="loss",
-        max_buckets=1,  # length buckets of the training rows, each with a program of its own
+        max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
         checkpoint_minutes=5.0,
     )

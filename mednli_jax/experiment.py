@@ -30,6 +30,7 @@ COARSE = 16  # tokens: a few new pairs are padded to a multiple
 PREDICT_ROWS = 256
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
+DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
 
 
 def check(config) -> None:
@@ -80,10 +81,10 @@ def program(config, prepared, *, devices: Devices | None = None) -> tuple[loop.P
 def _batches(config, prepared, rows, name, shares):
     """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
     tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-    # One width for all splits: the published masking sees the padding.
     width = tuple(prepared.arrays[side].shape[1] for side in SIDES)
     frozen = not config.model.train_vectors
     common = {"width": width, "shares": shares, "tokens": tokens if frozen else None, "first": rows.first}
+    common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
     if name == "train":
         train = config.train
         return batching.Batches(
@@ -240,14 +241,29 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     return restored_config(values)
 
 
+def _finished(directory: RunDirectory) -> dict:
+    """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
+    result = directory.result()
+    if result["status"] != "complete":
+        if directory.in_training():
+            problem, fix = "the run is in training", "wait until it is finished"
+        else:
+            problem = f"the run is not finished (status {result['status']})"
+            fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
+        raise UserError(f"E-RUN-011 {directory.folder}: {problem}. Fix: {fix}.")
+    _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
+    return result
+
+
 class TrainedRun:
     """A finished run, ready to score a split or new pairs. Open it with `load_run`."""
 
     def __init__(self, directory: RunDirectory):
         self.directory = directory
+        self.result = _finished(directory)
         self.config = _saved_config(directory)
-        self.result = read_json(directory.folder / "result.json")
         self.manifest = read_json(directory.folder / "data.json")
+        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS)
         self.task = nli.NLITask()
         self.vocabulary = Vocab.load(self._own("vocabulary.json"))
         self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
@@ -268,14 +284,8 @@ class TrainedRun:
 
     def _best(self):
         loaded = Checkpoints(self.directory.checkpoints).load()
-        if loaded is None or self.result["status"] != "complete":
-            raise UserError(
-                f"E-RUN-011 {self.directory.folder}: the run is not finished (status "
-                f"{self.result['status']}). Fix: train with --resume --workdir={self.directory.folder}."
-            )
-        _check_fields(self.directory.folder / "result.json", self.result, RESULT_FIELDS)
-        best = loaded[0]["best"]
-        if best["epoch"].tolist() != self.result["best_epoch"]:
+        best = loaded[0]["best"] if loaded else None
+        if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
             raise UserError(
                 f"E-RUN-008 {self.directory.checkpoints}: what is left undamaged is not the finished run. "
                 "Fix: restore the run directory, or train again with --force."

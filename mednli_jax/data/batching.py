@@ -94,7 +94,8 @@ class Batches:
     Args:
       premise_length, hypothesis_length: [N] token counts.
       batch_size: rows per batch over all devices; at least one unit a device.
-      width: padded tokens of the two sides, at least the longest; equal for all splits where the model sees padding.
+      width: padded tokens of the two sides, at least the longest.
+      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its own longest.
       groups: [M, G] rows of each unit; None = every row is its own unit.
       shares: devices that a batch is split over.
       most: 1 to 4 length buckets of units, each with a staircase of its own. One has the fewest programs; more have
@@ -120,6 +121,7 @@ class Batches:
         seeds=(0,),
         epochs: int = 0,
         coarse: bool = False,
+        fixed: bool = False,
     ):
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens = width, shares, first, tokens
@@ -131,7 +133,10 @@ class Batches:
         self.premise_of_unit = self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self.buckets = self._buckets(batch_size, most, coarse)
-        self.roomy = [Layout.full(per_batch // shares, width, self.group) for _, per_batch, _ in self.buckets]
+        self.roomy = [
+            Layout.full(per_batch // shares, width if fixed or coarse else self._longest(units), self.group)
+            for units, per_batch, _ in self.buckets
+        ]
         self.layouts = self.roomy
         if not coarse:
             self.layouts = [self._fit(bucket, seeds, epochs) for bucket in range(len(self.buckets))]
@@ -152,6 +157,9 @@ class Batches:
             even = max(1, -(-even // self.shares)) * self.shares
             buckets.append((units, even, batches))
         return buckets
+
+    def _longest(self, units):
+        return tuple(max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit))
 
     def _fit(self, bucket, seeds, epochs):
         units = self.buckets[bucket][0]

@@ -84,20 +84,21 @@ def _lstm_backward(segments, saved, d_out):
     h_all, c_all, activations, recurrent, keep = saved
     size = recurrent.shape[0]
     at_step = jnp.asarray(offsets(segments))
+    is_cell = np.arange(4 * size) // size == 2
 
     def step(t, carry):
         d_h, d_c, d_gates = carry
         at, before, rows = at_step[t], at_step[jnp.maximum(t - 1, 0)], d_h.shape[0]
         k = _read(keep, at, rows)
-        i, f, g, o = jnp.split(_read(activations, at, rows), 4, axis=-1)
+        a = _read(activations, at, rows)
+        i, f, g, o = jnp.split(a, 4, axis=-1)
         c_last = _read(c_all, before, rows) * (t > 0).astype(d_c.dtype)
         tanh_c = jnp.tanh(_read(c_all, at, rows))
         d_h = k * (d_h + _read(d_out, at, rows))
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
-        d_gate = jnp.concatenate(
-            [d_c * g * i * (1 - i), d_c * c_last * f * (1 - f), d_c * i * (1 - g**2), d_h * tanh_c * o * (1 - o)],
-            axis=-1,
-        )
+        # d_c g, d_c c_last, d_c i, d_h tanh(c), times the slopes of the four gates.
+        d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
+        d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
         return lax.dot_general(d_gate, recurrent, (((1,), (1,)), ((), ()))), d_c * f, _write(d_gates, d_gate, at)
 
     starts = _starts(segments)
