@@ -65,6 +65,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         select="loss",
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
+        precision="default",  # or "bfloat16": matrix products of 16-bit inputs, for accelerators
         checkpoint_minutes=5.0,
     )
     CORPORA[corpus](config)

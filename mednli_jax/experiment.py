@@ -29,6 +29,8 @@ from mednli_jax.training.devices import Devices
 COARSE = 16  # tokens: a few new pairs are padded to a multiple
 PREDICT_ROWS = 256
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+# Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
+PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
 DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
 
@@ -53,6 +55,11 @@ def check(config) -> None:
         raise UserError(f"E-CONF-003 config.train.max_buckets is {train.max_buckets}. Fix: give 1 to {most}.")
     if train.select not in ("loss", "accuracy"):
         raise UserError(f"E-CONF-004 config.train.select is '{train.select}'. Fix: give loss or accuracy.")
+    if train.precision not in PRECISIONS:
+        known = ", ".join(PRECISIONS)
+        raise UserError(f"E-CONF-004 config.train.precision is '{train.precision}'. Fix: give one of {known}.")
+    if train.group < 1:
+        raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
     table.build(config.model.name, config.model.to_dict())
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"E-CONF-003 config.model.dropout is {config.model.dropout}. Fix: give 0 or more, under 1.")

@@ -6,6 +6,8 @@ Only `private/` may hold text of a corpus. Files are 0600, folders 0700. `result
 `status`: running, interrupted, complete or failed; nothing but `complete` is a result.
 """
 
+import contextlib
+import difflib
 import fcntl
 import json
 import os
@@ -23,41 +25,58 @@ STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
-    """Writes a file so that readers see the old content or the new one, never a part: temporary name, fsync, rename."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    data = content.encode() if isinstance(content, str) else content
+@contextlib.contextmanager
+def _writing(path: Path):
+    """Tells what the system refuses in one line that names the file."""
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        yield
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UserError(
             f"E-RUN-005 {path}: cannot be written ({error.strerror}). Fix: free space or check the folder's "
             "permissions."
         ) from error
 
 
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Writes a file so that readers see the old content or the new one, never a part: temporary name, fsync, rename."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    data = content.encode() if isinstance(content, str) else content
+    with _writing(path):
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):  # the first fault is the one to tell
+                temporary.unlink(missing_ok=True)
+            raise
+
+
 def write_json(path: Path, value) -> None:
     write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def read_json(path: Path):
-    """A JSON file of a run directory. Raises UserError naming the file where it is missing or damaged."""
+def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
+    """The JSON object that a file of a run directory holds.
+
+    Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
+    """
     try:
-        return json.loads(Path(path).read_text())
+        values = json.loads(Path(path).read_bytes())
     except FileNotFoundError:
         raise UserError(
             f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
         ) from None
-    except (ValueError, OSError) as error:
-        raise UserError(
-            f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: restore the file."
-        ) from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"E-RUN-002 {path}: holds no JSON object. Fix: {fix}.")
+    if missing := [name for name in fields if name not in values]:
+        raise UserError(f"E-RUN-002 {path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
+    return values
 
 
 def environment() -> dict:
@@ -107,20 +126,36 @@ def next_free(folder: Path) -> Path:
     return candidate
 
 
+def _is_run(folder):
+    """Other programs write a config.json, too; only a run has the lock beside it."""
+    return all((folder / name).is_file() for name in ("config.json", "lock"))
+
+
+def _near(folder):
+    """The runs beside a folder that is not there, whose names somebody may have meant."""
+    try:
+        names = [path.name for path in folder.parent.iterdir() if _is_run(path)]
+    except OSError:
+        return ""
+    near = [str(folder.parent / name) for name in difflib.get_close_matches(folder.name, names)]
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
 class RunDirectory:
     """One run's folder. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
         self._lock = None
+        self._scalars = None
 
     @classmethod
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
             raise UserError(
-                f"E-RUN-001 {run.folder}: not a run directory (config.json is missing). Fix: give the "
-                "directory that train printed, e.g. --run=runs/esim_kd-demo."
+                f"E-RUN-001 {run.folder}: not a run directory (config.json is missing).{_near(run.folder)} Fix: "
+                "give the directory that train printed, e.g. --run=runs/esim_kd-demo."
             )
         return run
 
@@ -128,12 +163,16 @@ class RunDirectory:
     def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
         """Whether the folder holds a run. Raises UserError where `create` may not use it."""
         run = cls(folder)
-        # Other programs write a config.json, too; only a run has the lock beside it.
-        found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
+        found = _is_run(run.folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise UserError(f"E-RUN-006 {run.folder}: is a file. Fix: choose another --workdir.")
         if run.folder.is_dir() and not found and run._holds_files():
             raise UserError(f"E-RUN-006 {run.folder}: holds other files. Fix: choose an empty --workdir.")
+        if resume and not run.folder.exists():
+            raise UserError(
+                f"E-RUN-016 {run.folder}: no such run directory.{_near(run.folder)} Fix: name the run to go on with, "
+                "or leave --resume out to start a run there."
+            )
         if found and not (resume or force):
             raise UserError(
                 f"E-RUN-003 {run.folder}: holds a run already (status {run.status()}). "
@@ -146,7 +185,7 @@ class RunDirectory:
         """Makes the folder, or reopens it to resume.
 
         Raises UserError where it holds another run and neither resume nor force was asked for, where resume finds
-        another config, or where another process trains in it.
+        no folder or another config, or where another process trains in it.
         """
         run = cls(folder)
         found = cls.check(folder, resume=resume, force=force)
@@ -183,7 +222,8 @@ class RunDirectory:
     def check_data(self, manifest: dict) -> None:
         """Refuses to go on with other data than the run began with."""
         path = self.folder / "data.json"
-        if path.is_file() and read_json(path)["files"] != manifest["files"]:
+        fix = "restore the file, or start over with --force"
+        if path.is_file() and read_json(path, "files", fix=fix)["files"] != manifest["files"]:
             raise UserError(
                 f"E-RUN-012 {self.folder}: the corpus, the vectors or the ontology changed since the run began. "
                 "Fix: restore them, or start over with --force."
@@ -225,9 +265,30 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def status(self) -> str:
+    def in_training(self) -> bool:
+        """Whether a process, here or elsewhere, holds the lock."""
+        try:
+            with open(self.folder / "lock") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go of with the file
+        except BlockingIOError:
+            return True
+        except OSError:  # no lock, or a file system without any
+            return False
+        return False
+
+    def result(self) -> dict:
+        """What result.json holds, its `status` one of STATUSES; a run killed before it wrote any is `running`."""
         path = self.folder / "result.json"
-        return read_json(path)["status"] if path.is_file() else "running"
+        fix = "restore it, or remove it and train with --resume, which writes it anew"
+        if not path.is_file():
+            return {"status": "running"}
+        values = read_json(path, "status", fix=fix)
+        if values["status"] not in STATUSES:
+            raise UserError(f"E-RUN-002 {path}: its 'status' is none of {', '.join(STATUSES)}. Fix: {fix}.")
+        return values
+
+    def status(self) -> str:
+        return self.result()["status"]
 
     def write_result(self, status: str, values: dict) -> None:
         if status not in STATUSES:
@@ -236,26 +297,74 @@ class RunDirectory:
 
     def append_metrics(self, row: dict) -> None:
         """One line of metrics.jsonl, flushed: an interrupted run keeps what it measured."""
-        with open(self.folder / "metrics.jsonl", "a") as file:
+        path = self.folder / "metrics.jsonl"
+        with _writing(path), open(path, "a") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
 
+    def metrics(self) -> list[tuple[int, bytes]]:
+        """(epoch, line) of metrics.jsonl, without a last line cut short, as a kill or a full disk leaves it.
+
+        Raises UserError naming any other line that is damaged.
+        """
+        path, rows = self.folder / "metrics.jsonl", []
+        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                epoch = json.loads(line)["epoch"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                epoch = None
+            if not isinstance(epoch, int):
+                raise UserError(
+                    f"E-RUN-015 {path}:{number}: is no row of metrics (a JSON object with its epoch). Fix: restore the "
+                    "line, or remove it."
+                )
+            rows.append((epoch, line))
+        return rows
+
     def keep_metrics(self, epochs: int) -> None:
-        """Drops the lines of epochs that a resumed run will train again, and a last line that was cut short."""
-        path = self.folder / "metrics.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epochs]
-        write_atomic(path, "".join(kept))
+        """Drops the rows of epochs that a resumed run will train again."""
+        write_atomic(
+            self.folder / "metrics.jsonl", b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
+        )
 
     def write_scalars(self, row: dict) -> None:
-        """The epoch's losses, accuracies and speed for TensorBoard, one curve per seed."""
-        from tensorboardX import SummaryWriter  # slow to import, and only training needs it
+        """The epoch's losses, accuracies and speed for TensorBoard, one curve per seed; on disk when this returns.
 
-        with SummaryWriter(str(self.folder / "tensorboard")) as writer:
+        One event file per process, opened with its first epoch. Events of that epoch and later ones, left by a process
+        that was killed before its checkpoint, are void from then on: readers drop them at the mark of a new session.
+        """
+        from tensorboardX.proto import event_pb2, summary_pb2  # slow to import, and only training needs them
+
+        folder, epoch = self.folder / "tensorboard", row["epoch"]
+        with _writing(folder):
+            if self._scalars is None:
+                self._scalars = self._new_event_file(folder)
+                start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+                self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, session_log=start))
+            values = {"examples_per_second": row["examples_per_second"]}
             for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
-                for seed, value in zip(row["seeds"], row[name], strict=True):
-                    if value is not None:
-                        writer.add_scalar(f"{name}/seed{seed}", value, row["epoch"])
-            writer.add_scalar("examples_per_second", row["examples_per_second"], row["epoch"])
+                values |= {f"{name}/seed{seed}": value for seed, value in zip(row["seeds"], row[name], strict=True)}
+            summary = summary_pb2.Summary(
+                value=[summary_pb2.Summary.Value(tag=tag, simple_value=v) for tag, v in values.items() if v is not None]
+            )
+            self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, summary=summary))
+            self._scalars.flush()
+
+    @staticmethod
+    def _new_event_file(folder):
+        # Not SummaryWriter: it writes from a thread, which its flush does not wait for and whose faults nobody sees.
+        from tensorboardX.event_file_writer import EventsWriter
+
+        folder.mkdir(mode=0o700, exist_ok=True)
+        # The names hold the second only: a process begun in the same one would empty the file of the one before.
+        return EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
+
+    def close_scalars(self) -> None:
+        """Every epoch is on disk already; what a full disk kept out is told where it was written."""
+        if self._scalars is not None:
+            with contextlib.suppress(OSError):
+                self._scalars.close()
+            self._scalars = None
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
         """private/predictions.<split>.jsonl: one object per pair, joined to the corpus by uid."""
@@ -263,7 +372,8 @@ class RunDirectory:
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
-        with open(self.folder / "log.txt", "a") as file:
+        path = self.folder / "log.txt"
+        with _writing(path), open(path, "a") as file:
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
 
 

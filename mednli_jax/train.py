@@ -1,5 +1,6 @@
 """`python -m mednli_jax.train`: from a config to a tested accuracy."""
 
+import contextlib
 import signal
 import sys
 import time
@@ -40,6 +41,8 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> int:
     config = cli.config(values)
+    if values.resume and values.force:
+        raise UserError("E-USE-013 --resume goes on with a run, --force drops it. Fix: give one of the two.")
     from mednli_jax import experiment  # jax is imported after the flags are known to be good
 
     experiment.check(config)
@@ -87,6 +90,9 @@ class _Training:
         if self.resume and directory.status() == "complete":
             self.say(f"{directory.folder}: the run is complete already; nothing to do.")
             return cli.OK
+        if self.resume:  # before anything is written: a refusal leaves the run as it was
+            directory.check_data(prepared.manifest)
+            directory.metrics()
         directory.write_result("running", {})
         self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
         try:
@@ -96,8 +102,11 @@ class _Training:
             self.say(f"interrupted. Go on with: {self._resume_command()}")
             return cli.INTERRUPTED
         except BaseException:
-            directory.write_result("failed", {"seconds": self._seconds()})
+            with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
+                directory.write_result("failed", {"seconds": self._seconds()})
             raise
+        finally:
+            directory.close_scalars()
 
     def _resume_command(self):
         kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
@@ -116,8 +125,6 @@ class _Training:
         experiment.use_compile_cache()
         program, batches = experiment.program(self.config, prepared)
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
-        if self.resume:
-            self.directory.check_data(prepared.manifest)
         write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
         write_json(self.directory.folder / "data.json", prepared.manifest)
         experiment.keep_for_prediction(self.directory, prepared)
@@ -135,8 +142,9 @@ class _Training:
         )
         parameters = sum(x[0].size for x in jax.tree.leaves(trainer.learner.params))
         self.say(
-            f"{self.config.model.name}: {parameters:,} parameters, seeds {', '.join(map(str, seeds))}, "
-            f"{len(devices)} x {devices[0]}, batches of {' or '.join(str(x.rows) for x in batches['train'].layouts)} each"
+            f"{self.config.model.name}: {parameters:,} parameters; seeds {', '.join(map(str, seeds))}; "
+            f"{len(devices)} device{'s' * (len(devices) > 1)}, {_kind(program.devices.all[0])}; "
+            f"batches of {' or '.join(str(x.rows) for x in batches['train'].layouts)} each"
         )
         if self.resume:
             found = trainer.resume()
@@ -215,6 +223,11 @@ class _Training:
         for note in result["notes"]:
             self.say(note)
         print(self.directory.folder / "result.json")
+
+
+def _kind(device):
+    """`cpu`, or `gpu NVIDIA H200`: the kind only where it says more than the platform."""
+    return device.platform if device.device_kind == device.platform else f"{device.platform} {device.device_kind}"
 
 
 def _leaves(tree):

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +16,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.training import state
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 
+ROOT = Path(__file__).parent.parent
 SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
 
 
@@ -194,6 +198,67 @@ def test_a_failed_save_leaves_the_previous_one(copied, monkeypatch):
         with pytest.raises(UserError, match="E-RUN-005"):
             copied.save(training(), {"epoch": 3})
     assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
+
+
+SAVE_WITHOUT_ROOM = """
+import resource, sys
+import numpy as np
+from mednli_jax.errors import UserError
+from mednli_jax.training.checkpoint import Checkpoints
+
+def save(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    rng = np.random.default_rng(0)
+    Checkpoints(sys.argv[1]).save({f"a{i}": rng.normal(size=4000) for i in range(12)}, {"epoch": 3})
+
+try:
+    save(8192)
+except UserError as error:
+    print(error)
+save(resource.RLIM_INFINITY)
+1 / 0
+"""
+
+
+def test_a_save_the_system_refuses_is_told_once_and_leaves_nothing(copied):
+    """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
+    arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    told = f"E-RUN-005 {copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
+    assert done.stdout == f"{told}the previous checkpoint stands, --resume goes on from it.\n"
+    # A fault of ours is still told: the one traceback is its own.
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert copied.numbers() == [2, 3]
+    assert epoch_of(copied) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (ValueError('RESOURCE_EXHAUSTED: Error writing "a" [OS error 28: No space left on device]'), "No space left"),
+        (ValueError("something else"), "ValueError"),
+    ],
+)
+def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason):
+    def fail(*_, **__):
+        (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
+        raise error
+
+    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
+    with pytest.raises(UserError, match=rf"E-RUN-005 .*\({reason}.*the previous checkpoint stands"):
+        copied.save(training(), {"epoch": 3})
+    assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
+
+
+def test_without_a_previous_checkpoint_none_is_promised(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
+    with pytest.raises(UserError, match=r"E-RUN-005 .*Fix: free space; then --resume\.$"):
+        Checkpoints(tmp_path).save(training(), {"epoch": 1})
 
 
 # ---- into a model ----

@@ -680,6 +680,7 @@ OUT_OF_REACH = {
     "E-ONTO-018": "aliases that belong to the package; test_resources holds them to its table",
     "E-USE-008": "needs a finished run",
     "E-USE-009": "an argument of a class in Python",
+    "E-USE-013": "flags of train; test_doors has the case",
     "E-CONF-002": "the doors that train check it; test_doors has the case",
 }
 # What a code means that several modules raise.

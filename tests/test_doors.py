@@ -271,7 +271,7 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     (process,) = [line for line in lines if line.startswith("memory of this process: ")]
     peak = float(re.search(r"at most ([0-9]+) MB", process)[1])
     assert 100 < peak < 10_000  # with jax, but for a model of a few hundred parameters
-    assert sum(line.startswith(("train, bucket", "dev, bucket")) for line in lines) == 2
+    assert {line.partition(":")[0] for line in lines if " batches an epoch of " in line} == {"train", "dev"}
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
     assert "not counted: compiling" in lines[-1]
 
@@ -365,6 +365,157 @@ def test_a_second_run_never_overwrites_the_first(home):
     assert done.returncode == 2
     assert "train.learning_rate" in done.stderr
     assert (home / "run" / "result.json").read_bytes() == before
+
+
+@pytest.fixture
+def told(home, tmp_path, monkeypatch, capsys):
+    """told(door, *flags) -> (exit code, stderr) of a door in this process, beside a copy of the finished run, copy/."""
+    import shutil
+
+    from mednli_jax import cli, evaluate, experiment, train
+
+    shutil.copytree(home / "run", tmp_path / "copy")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
+        monkeypatch.setenv(name, places(home)[name])
+    config = (f"--config={ROOT / 'configs' / 'infersent_kd.py'}:mednli", "--config.vectors.path=", *SMALL)
+
+    def call(name, *flags):
+        module = {"train": train, "evaluate": evaluate}[name]
+        monkeypatch.setattr(sys, "argv", [name, *(config if name == "train" else ()), *flags])
+        mask = os.umask(0o077)
+        try:
+            return cli.run(module.main, module.USAGE, module.define), capsys.readouterr().err
+        finally:
+            os.umask(mask)
+
+    return call
+
+
+def set_status(folder, status):
+    path = folder / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "status": status}))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+RESUME, EVALUATE = ("train", "--workdir=copy", "--resume"), ("evaluate", "--run=copy")
+DAMAGED = {
+    "result, train": ("result.json", b"{}", RESUME[:2], "E-RUN-002 copy/result.json: has no 'status'"),
+    "result, resume": ("result.json", b"{}", RESUME, "E-RUN-002 copy/result.json: has no 'status'"),
+    "result, evaluate": ("result.json", b"{}", EVALUATE, "E-RUN-002 copy/result.json: has no 'status'"),
+    "data, resume": ("data.json", b"[]", RESUME, "E-RUN-002 copy/data.json: holds no JSON object"),
+    "data, evaluate": ("data.json", b"[]", EVALUATE, "E-RUN-002 copy/data.json: holds no JSON object"),
+    "data without files": ("data.json", b"{}", RESUME, "E-RUN-002 copy/data.json: has no 'files'"),
+    "files without names": ("data.json", b'{"files": []}', EVALUATE, "E-RUN-014 copy/data.json: lacks"),
+    "config": ("config.json", b"[]", RESUME, "E-RUN-002 copy/config.json: holds no JSON object"),
+    "config, evaluate": ("config.json", b"3", EVALUATE, "E-RUN-002 copy/config.json: holds no JSON"),
+    "metrics": ("metrics.jsonl", b"quokka\n{}\n", RESUME, "E-RUN-015 copy/metrics.jsonl:1: is no row of metrics"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_of_a_run_is_one_line_and_the_run_stays_as_it_is(told, case):
+    file, content, call, expected = DAMAGED[case]
+    if call == RESUME:
+        set_status(Path("copy"), "interrupted")
+    Path("copy", file).write_bytes(content)
+    before = contents(Path("copy"))
+    code, text = told(*call)
+    assert code == 2
+    assert text.startswith(expected)
+    assert " Fix: " in text
+    assert text.count("\n") == 1
+    assert contents(Path("copy")) == before
+
+
+def test_a_removed_result_is_written_anew(told):
+    """The fix that the error for a damaged one gives."""
+    before = json.loads(Path("copy/result.json").read_text())
+    Path("copy/result.json").unlink()
+    code, text = told(*RESUME)
+    assert code == 0, text
+    after = json.loads(Path("copy/result.json").read_text())
+    for key in ("status", "best_epoch", "epochs"):
+        assert after[key] == before[key]
+    assert after["test"]["accuracy"] == before["test"]["accuracy"]
+
+
+def test_a_run_in_training_is_not_called_damaged(told):
+    """While it trains its checkpoints come and go; they are not looked at."""
+    from mednli_jax.runs import RunDirectory
+
+    path = next(path for path in Path("copy/checkpoints").rglob("*") if path.is_file() and path.stat().st_size > 8)
+    path.write_bytes(b"half")
+    set_status(Path("copy"), "running")
+    run = RunDirectory.existing(Path("copy"))
+    run.lock()
+    assert told("evaluate", "--run=copy") == (
+        2, "E-RUN-011 copy: the run is in training. Fix: wait until it is finished.\n"
+    )  # fmt: skip
+    del run
+    for status in ("running", "interrupted", "failed"):
+        set_status(Path("copy"), status)
+        code, text = told("evaluate", "--run=copy")
+        assert code == 2
+        assert text.startswith(f"E-RUN-011 copy: the run is not finished (status {status}). Fix: go on with it: ")
+        assert "--workdir=copy and --resume" in text
+        assert "--force" not in text
+
+
+def test_resume_and_force_exclude_each_other(told):
+    before = contents(Path("copy"))
+    code, text = told(*RESUME, "--force")
+    assert (code, text.partition(" ")[0]) == (2, "E-USE-013")
+    assert contents(Path("copy")) == before
+
+
+def test_resume_of_no_folder_names_the_run_that_was_meant(told):
+    code, text = told("train", "--workdir=cpoy", "--resume")
+    assert code == 2
+    assert text.startswith("E-RUN-016 cpoy: no such run directory. Did you mean copy? Fix: ")
+    assert "leave --resume out" in text
+    assert not Path("cpoy").exists()
+
+
+@pytest.mark.parametrize("room", [2, 4])  # the third file and the fifth are refused
+def test_on_a_full_disk_the_first_fault_is_told(told, monkeypatch, room):
+    """From the first refused file on every write fails, that of the status `failed` too."""
+    files, replace = [], os.replace
+
+    def full(source, target):
+        if Path("full") in Path(target).parents:
+            files.append(Path(target))
+            if len(files) > room:
+                raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr("mednli_jax.runs.os.replace", full)
+    code, text = told("train", "--workdir=full")
+    assert code == 2
+    assert text.splitlines()[-1].startswith(f"E-RUN-005 {files[room]}: cannot be written (No space left on device).")
+    assert files[room + 1 :] == [Path("full/result.json")]
+    assert "Traceback" not in text
+    code, text = told("evaluate", "--run=full")
+    assert (code, text.partition(":")[0]) == (2, "E-RUN-011 full")
+
+
+def test_tensorboard_has_every_epoch(home):
+    from test_runs import curves
+
+    for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
+        rows = [json.loads(line) for line in (home / "run" / "metrics.jsonl").read_text().splitlines()]
+        for place, seed in enumerate((0, 1)):
+            points = curves(home / "run")[f"{name}/seed{seed}"]
+            assert [step for step, _ in points] == [1, 2]
+            assert [value for _, value in points] == pytest.approx([row[name][place] for row in rows], rel=1e-6)
+
+
+def test_seeds_and_devices_are_told_apart(home):
+    assert re.search(r" parameters; seeds 0, 1; 1 device, cpu; ", (home / "train.err").read_text())
 
 
 def test_a_changed_corpus_is_refused(home, tmp_path):

@@ -94,7 +94,8 @@ def test_killed_runs_resume_bit_for_bit(home, config):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert start(home, config, run, "--resume").wait() == 0, (home / "out.txt").read_text()[-3000:]
+        begun = ["--resume"] if (home / run).is_dir() else []  # killed while it started, it has no folder yet
+        assert start(home, config, run, *begun).wait() == 0, (home / "out.txt").read_text()[-3000:]
         assert_same(finished(home, run), expected)
         shutil.rmtree(home / run)
 

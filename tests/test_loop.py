@@ -4,6 +4,7 @@ In float64, so that equal runs stay equal: batch norm over a handful of rows, an
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import Buckets
+from mednli_jax.data.batching import Batches, Layout, groups_of
 from mednli_jax.data.encode import Rows
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
@@ -25,11 +26,23 @@ MODELS = {
     "infersent": {"hidden_size": 8, "dropout": 0.5},
 }
 BATCH = 8
-ONE_BOX, BOXES = ((12, 8),), ((8, 8), (12, 8))
+WIDTH = (12, 8)
+MOST = {"bow": 1, "infersent": 2}  # length buckets
 ROWS = {"train": 72, "dev": BATCH + 1}
-ARRAYS = made_up.arrays(rows=sum(ROWS.values()))
 SEEDS = (0, 5, 7)
-SETTINGS = Settings(epochs=3, batch_size=BATCH, patience=5, select="loss", checkpoint_minutes=60.0)
+SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0)
+
+
+def arrays():
+    """Made-up rows; those of the dev split share four premises, one of them with a single hypothesis."""
+    made = made_up.arrays(rows=sum(ROWS.values()))
+    dev = made["premise"][ROWS["train"] :], made["premise_length"][ROWS["train"] :]
+    for array in dev:
+        array[:] = array[[0, 0, 2, 0, 2, 5, 2, 7, 5]]
+    return made
+
+
+ARRAYS = arrays()
 
 
 def splits():
@@ -44,7 +57,32 @@ def splits():
     return result
 
 
-def build(name, count=1, boxes=BOXES):
+def batches_of(program, batch_size=BATCH):
+    """The batches of both splits for a program: fitted, the premises of the dev split encoded once."""
+    name = next(name for name in MODELS if isinstance(program.model, table.MODELS[name]))
+    return _batches(MOST[name], program.devices.count, batch_size)
+
+
+@functools.cache
+def _batches(most, shares, batch_size):
+    result = {}
+    for name, rows in splits().items():
+        own = slice(rows.first, rows.first + len(rows))
+        tokens = tuple(ARRAYS[side][own] for side in ("premise", "hypothesis"))
+        how = {"width": WIDTH, "batch_size": batch_size, "shares": shares, "tokens": tokens, "first": rows.first}
+        if name == "train":
+            how |= {"most": most, "seeds": SEEDS, "epochs": SETTINGS.epochs}
+        else:
+            how["groups"] = groups_of(tokens[0], 3)
+        result[name] = Batches(*rows.length, **how)
+    return result
+
+
+def trainer_of(program, settings=SETTINGS, seeds=SEEDS, batch_size=BATCH, **how):
+    return Trainer(program, settings, splits(), batches_of(program, batch_size), seeds, **how)
+
+
+def build(name, count=1):
     devices = Devices(jax.local_devices()[:count])
     assert devices.count == count
     return Program(
@@ -52,7 +90,6 @@ def build(name, count=1, boxes=BOXES):
         task=NLITask(),
         optimizer=optim.build_optimizer(learning_rate=2e-3, weight_decay=1e-6),
         devices=devices,
-        buckets=Buckets(boxes),
         frozen=devices.replicate(as_float64(frozen(made_up.vectors()))),
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
     )
@@ -80,7 +117,7 @@ def _float64():
 
 @pytest.fixture(scope="module")
 def bow():
-    return build("bow", boxes=ONE_BOX)
+    return build("bow")
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +130,10 @@ def program(request):
     return request.getfixturevalue(request.param)
 
 
-def train(program, settings=SETTINGS, seeds=SEEDS, **how):
+def train(program, settings=SETTINGS, **how):
     """(best, rows of metrics, trainer)."""
     rows = []
-    trainer = Trainer(program, settings, splits(), seeds, on_epoch=rows.append, **how)
+    trainer = trainer_of(program, settings, on_epoch=rows.append, **how)
     return trainer.run(), rows, trainer
 
 
@@ -141,11 +178,9 @@ def in_pieces(program, folder, stops, settings=SETTINGS):
     """
     checkpoints, metrics, places = Checkpoints(folder), {}, []
     for piece in range(100):
-        trainer = Trainer(
+        trainer = trainer_of(
             program,
             settings,
-            splits(),
-            SEEDS,
             checkpoints=checkpoints,
             on_epoch=lambda row: metrics.update({row["epoch"]: row}),
             should_stop=stops(piece),
@@ -182,7 +217,7 @@ def check_same_run(unbroken, pieces):
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tmp_path):
     """Bit for bit, with dropout, Adam's moments and batch statistics under way."""
     pieces = in_pieces(program, tmp_path, lambda piece: stop_at(1 + piece % 3))
-    batches = sum(-(-n // BATCH) for n in np.bincount(unbroken[2].bucket_of_row["train"]))
+    batches = len(unbroken[2].batches["train"].epoch(1, SEEDS))
     assert {bool(0 < done < batches) for _, done in pieces[3]} == {
         True,
         False,
@@ -192,7 +227,7 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tm
         if done == batches:  # nothing but the evaluation was left to this piece
             assert pieces[1][epoch]["examples_per_second"] == 0
     # A run that trains nothing would pass all of the above.
-    start = Trainer(program, SETTINGS, splits(), SEEDS)
+    start = trainer_of(program)
     moved = [abs(np.asarray(a) - np.asarray(b)).max() for a, b in leaves(unbroken[2].learner, start.learner)]
     assert max(moved) > 0.01
 
@@ -210,13 +245,13 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(bow, tmp_path):
 
 def test_a_finished_run_trains_no_further(bow, tmp_path):
     best, _, _ = train(bow, checkpoints=Checkpoints(tmp_path))
-    again = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=Checkpoints(tmp_path), on_epoch=pytest.fail)
+    again = trainer_of(bow, checkpoints=Checkpoints(tmp_path), on_epoch=pytest.fail)
     assert again.resume()
     assert same(again.run(), best)
 
 
 def test_a_stop_without_checkpoints_says_so_at_once(bow):
-    trainer = Trainer(bow, SETTINGS, splits(), SEEDS, should_stop=lambda: True)
+    trainer = trainer_of(bow, should_stop=lambda: True)
     with pytest.raises(Interrupted):
         trainer.run()
     assert trainer.epoch == 1
@@ -277,7 +312,7 @@ def scripted(program, seeds, script=SCRIPT, **fields):
     settings = dataclasses.replace(SETTINGS, **{"epochs": 8, "patience": 2, **fields})
     task, rows = Scripted(script=script), []
     # The compiled bodies do not read dev losses: they are shared with the other tests.
-    trainer = Trainer(dataclasses.replace(program, task=task), settings, splits(), seeds, on_epoch=rows.append)
+    trainer = trainer_of(dataclasses.replace(program, task=task), settings, seeds, on_epoch=rows.append)
     task.told.append(trainer)
     return trainer.run(), rows, trainer
 
@@ -342,14 +377,14 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     """Its sums are NaN in the middle of an epoch, and JSON has no NaN."""
     unharmed, _, _ = train(bow)
     checkpoints = Checkpoints(tmp_path)
-    trainer = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=checkpoints, should_stop=stop_at(1))
+    trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=stop_at(1))
     spoil = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
     trainer.learner = trainer.learner.replace(params=spoil)
     with pytest.raises(Interrupted):
         trainer.run()
     assert trainer.done > 0
     rows = []
-    resumed = Trainer(bow, SETTINGS, splits(), SEEDS, checkpoints=checkpoints, on_epoch=rows.append)
+    resumed = trainer_of(bow, checkpoints=checkpoints, on_epoch=rows.append)
     assert resumed.resume()
     best = resumed.run()
     assert best.epoch.tolist()[1] == 0
@@ -366,25 +401,40 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_row_is_scored_as_it_would_be_alone(name):
-    """N = batch + 1, over two buckets, behind other rows in the arrays."""
+    """N = batch + 1, in two batches of units that share premises, behind other rows in the arrays."""
     program, rows = build(name), splits()["dev"]
-    variables = Trainer(program, SETTINGS, splits(), SEEDS).best.variables
+    variables = trainer_of(program).best.variables
     assert len(rows) == BATCH + 1
-    buckets = program.buckets.assign(*rows.length)
-    assert set(buckets) == {0, 1}
-    logits = program.logits(variables, rows, buckets, batch_size=BATCH)
+    batches = batches_of(program, batch_size=6)["dev"]
+    assert batches.group == 3
+    assert len(batches.once()) == 2
+    assert any((index == -1).any(axis=1).any() for _, index in batches.once())
+    logits = program.logits(variables, batches)
     assert logits.shape == (len(SEEDS), BATCH + 1, 3)
-    one = [program.logits(variables, one_row(rows, n), buckets[[n]], batch_size=1)[:, 0] for n in range(len(rows))]
+    one = [program.logits(variables, coarse(rows, n, 1))[:, 0] for n in range(len(rows))]
     np.testing.assert_allclose(logits, np.stack(one, axis=1), atol=1e-8, rtol=0)
-    # In one bucket that holds all, the ninth row stands alone in the second batch.
-    wide = program.logits(variables, rows, np.ones_like(buckets), batch_size=BATCH)
-    np.testing.assert_allclose(logits, wide, atol=1e-8, rtol=0)
+    # Without units, in one layout that holds all, the ninth row needs a second batch.
+    wide = coarse(rows, slice(None), BATCH)
+    assert [layout for layout, _ in wide.once()] == [Layout.full(BATCH, WIDTH)] * 2
+    np.testing.assert_allclose(logits, program.logits(variables, wide), atol=1e-8, rtol=0)
     assert len({tuple(row) for seed in logits for row in seed.round(6).tolist()}) == logits[..., 0].size
 
 
-def one_row(rows, n):
-    length = tuple(side[[n]] for side in rows.length)
-    return Rows("one", rows.first + n, rows.label[[n]], length, rows.uids[n : n + 1], rows.tags[n : n + 1])
+def coarse(rows, which, batch_size):
+    """Batches of some rows of a split, not fitted."""
+    length = [np.atleast_1d(side[which]) for side in rows.length]
+    first = rows.first + (which if isinstance(which, int) else 0)
+    return Batches(*length, batch_size=batch_size, width=WIDTH, first=first, coarse=True)
+
+
+def test_other_data_in_the_same_layout_is_scored_too(bow):
+    """New pairs may come in arrays of another size, and still in batches of a shape that was compiled before."""
+    variables = trainer_of(bow).best.variables
+    program = dataclasses.replace(bow, _compiled={})
+    batches = coarse(splits()["dev"], slice(None), BATCH)
+    logits = program.logits(variables, batches)
+    program.data = {name: jnp.concatenate([array, array[:5]]) for name, array in program.data.items()}
+    np.testing.assert_array_equal(program.logits(variables, batches), logits)
 
 
 def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
@@ -407,9 +457,9 @@ def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
 @pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), (3, 7)])
 def test_devices_train_as_one(bow, count, batch_size):
     """The model with statistics over the global batch, whose size need not divide; test_step has the other models."""
-    settings = dataclasses.replace(SETTINGS, epochs=2, batch_size=batch_size)
-    best, rows, trainer = train(build("bow", count, ONE_BOX), settings)
-    _, alone, _ = train(bow, settings)
+    settings = dataclasses.replace(SETTINGS, epochs=2)
+    best, rows, trainer = train(build("bow", count), settings, batch_size=batch_size)
+    _, alone, _ = train(bow, settings, batch_size=batch_size)
     for row, other in zip(rows, alone, strict=True):
         for field in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
             np.testing.assert_allclose(row[field], other[field], atol=1e-8, rtol=0)

@@ -1,4 +1,7 @@
-"""What every model promises: padding, batch mates and order never change a logit; knowledge does what it says."""
+"""What every model promises: padding, company, order and layout never change a logit; knowledge does what it says."""
+
+import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +9,13 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import Layout
+from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
+from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training.step import row_keys
 
 WIDTH = (12, 8)
 MODELS = {
@@ -37,18 +42,30 @@ def build(name, **more):
     return table.build(model, {"hidden_size": 6, **fields, **more}, longest_path=made_up.LONGEST)
 
 
-def variables_of(model, seed=0):
-    rngs = {"params": jax.random.key(seed)}
+@functools.cache
+def drawn(model):
     collections = {"frozen": frozen(made_up.vectors())}
-    mutable = ["params", "batch_stats"]
-    _, made = model.apply(collections, batch_of([0, 1]), train=False, rngs=rngs, mutable=mutable)
+    batch, mutable = batch_of([0, 1]), ["params", "batch_stats"]
+    init = jax.jit(lambda key: model.apply(collections, batch, train=False, rngs={"params": key}, mutable=mutable)[1])
+    made = init(jax.random.key(0))
     if "batch_stats" in made:  # a trained norm: at mean 0 and variance 1 it would hide mistakes
         made["batch_stats"] = jax.tree.map(lambda x: x + 0.3, made["batch_stats"])
     return {**made, **collections}
 
 
+def variables_of(model):
+    return jax.tree.map(jnp.copy, drawn(model))
+
+
 def logits_of(model, variables, batch):
-    return np.asarray(model.apply(variables, batch, train=False))
+    static = tuple((name, batch[name]) for name in ("sentences", "pairs", "words"))
+    arrays = {name: array for name, array in batch.items() if name not in dict(static)}
+    return np.asarray(_logits(model, static, variables, arrays))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))  # one program per model and shape: compilation is most of the time
+def _logits(model, static, variables, arrays):
+    return model.apply(variables, arrays | dict(static), train=False)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -138,15 +155,140 @@ def test_soft_alignment_by_hand():
     np.testing.assert_allclose(over_p[0, :2, 0], [(e * 1 + 2) / (e + 1), 1.5], rtol=1e-6)
 
 
+# ---- layouts ----
+
+
+def shared_premises():
+    """(arrays, units): 24 rows of 9 premises, each with up to three hypotheses; the rows of a unit stand apart."""
+    data = made_up.arrays(rows=24, seed=3)
+    units = np.full((9, 3), -1)
+    units.reshape(-1)[[0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26]] = (
+        np.random.default_rng(0).permutation(24)
+    )
+    for unit in units:
+        for row in unit[unit >= 0]:
+            data["premise"][row] = data["premise"][unit[0]]
+            data["premise_length"][row] = data["premise_length"][unit[0]]
+    beyond = data["link_premise"] >= data["premise_length"][:, None]
+    data["link_distance"] = np.where(beyond, -1, data["link_distance"]).astype(np.int16)
+    return data, units
+
+
+def fitted(data, units):
+    """The tightest layout of one batch of these units [Q, G], with its distinct words; and one padding unit more."""
+    length, tokens = ([data[f"{side}{what}"] for side in layers.SIDES] for what in ("_length", ""))
+    batches = Batches(*length, batch_size=units.size, width=WIDTH, groups=units, tokens=tokens)
+    layout = dataclasses.replace(batches.layouts[0], units=len(units) + 1)
+    assert len(layout.sentences) > 1
+    assert layout.words > 0
+    slots = [sum(steps * rows for steps, rows in at) for at in (layout.sentences, Layout.full(len(units), WIDTH).pairs)]
+    assert slots[0] < slots[1]
+    return layout, np.concatenate([units, np.full_like(units[:1], -1)])
+
+
+def step_of(model, data, variables, layout, units, weights, steps=None):
+    """(logits [24, 3], gradients) of the rows in a layout, training, in float64; the logits in the rows' order.
+
+    With steps, a result for each: what is dropped out depends on it.
+    """
+    index, task = jnp.asarray(units, jnp.int32), NLITask()
+    rows, data = units.reshape(-1), {name: jnp.asarray(array) for name, array in data.items()}
+
+    @jax.jit
+    @jax.value_and_grad
+    def backward(changing, keys):
+        params, logits_NC = changing
+        batch = task.to_batch(data, index, layout) | ({} if keys is None else {"row_key": keys})
+        got, _ = model.apply({**variables, "params": params}, batch, train=True, mutable=["batch_stats"])
+        # The logits come back as the gradient by a place that they are multiplied with.
+        scattered = jnp.zeros_like(logits_NC).at[jnp.where(rows >= 0, rows, len(weights))].add(got, mode="drop")
+        return (scattered * (weights + logits_NC)).sum()
+
+    def result(keys):
+        _, (gradient, logits) = backward((variables["params"], jnp.zeros((24, 3))), keys)
+        return np.asarray(logits), gradient
+
+    return result(None) if steps is None else [result(row_keys(1, step, jnp.asarray(rows))) for step in steps]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_layout_changes_neither_logits_nor_gradients(name):
+    """Every sentence computed to the end, against a staircase with distinct words where premises are encoded once.
+
+    With the norm's statistics of the batch. A unit may lack hypotheses, and one unit is padding.
+    """
+    data, units = shared_premises()
+    model = build(name, dropout=0.0)
+    variables = variables_of(model)
+    with jax.enable_x64(True):
+        variables = jax.tree.map(lambda x: x.astype(jnp.float64), variables)
+        weights = jnp.asarray(np.random.default_rng(2).normal(size=(24, 3)))
+        full = np.arange(24)[:, None]
+        expected, gradient = step_of(model, data, variables, Layout.full(24, WIDTH), full, weights)
+        assert np.ptp(expected, axis=0).max() > 1e-3
+        assert all(abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient))
+        got, other = step_of(model, data, variables, *fitted(data, units), weights)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, expected, atol=1e-10, rtol=0)
+    for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(gradient), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10, rtol=0)
+
+
+def test_dropout_depends_on_neither_layout_nor_place():
+    """ESIM drops tokens of packed sentences: the masks belong to row, side and time."""
+    data, _ = shared_premises()
+    model = build("esim", dropout=0.5)
+    weights, variables = np.random.default_rng(2).normal(size=(24, 3)), variables_of(model)
+    order = np.random.default_rng(1).permutation(24)[:, None]
+    with jax.enable_x64(True):
+        variables = jax.tree.map(lambda x: x.astype(jnp.float64), variables)
+        full, other = step_of(
+            model, data, variables, Layout.full(24, WIDTH), np.arange(24)[:, None], weights, steps=(3, 4)
+        )
+        (fit,) = step_of(model, data, variables, *fitted(data, order), weights, steps=(3,))
+    for a, b in zip(jax.tree.leaves(full), jax.tree.leaves(fit), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10, rtol=0)
+    assert abs(full[0] - other[0]).max() > 1e-3  # another step drops others
+
+
+def test_rows_of_units_become_pairs_with_their_premise():
+    data, units = shared_premises()
+    layout = Layout.full(9, WIDTH, 3)
+    batch = NLITask().to_batch({k: jnp.asarray(v) for k, v in data.items()}, jnp.asarray(units, jnp.int32), layout)
+    rows = units.reshape(-1)
+    assert batch["premise"].shape == (9, WIDTH[0])
+    assert batch["hypothesis"].shape == (27, WIDTH[1])
+    np.testing.assert_array_equal(batch["mask"], rows >= 0)
+    premise_B = layers.per_pair(batch["premise"], batch)
+    lengths = layers.pair_lengths(batch)
+    for place, row in enumerate(rows):
+        if row < 0:
+            assert int(lengths[0][place]) == int(lengths[1][place]) == 0
+            continue
+        np.testing.assert_array_equal(premise_B[place], data["premise"][row])
+        np.testing.assert_array_equal(batch["hypothesis"][place], data["hypothesis"][row])
+        assert (int(lengths[0][place]), int(lengths[1][place])) == (
+            data["premise_length"][row],
+            data["hypothesis_length"][row],
+        )
+        assert int(batch["label"][place]) == data["label"][row]
+        np.testing.assert_array_equal(batch["link_distance"][place], data["link_distance"][row])
+
+
+# ---- layers ----
+
+
+@pytest.mark.parametrize("segments", [None, ((1, 3), (1, 2), (3, 1))])
 @pytest.mark.parametrize("cell", CELLS)
-def test_recurrence_equals_its_equations(cell):
-    """Both directions against plain NumPy loops over each row's real tokens."""
+def test_both_directions_equal_their_equations(cell, segments):
+    """Forwards and backwards against plain NumPy loops over each sentence's real tokens; two sides, one empty row."""
     rng = np.random.default_rng(0)
-    size, lengths = 3, np.array([5, 2, 1])
-    x = rng.normal(size=(3, 5, 4)).astype(np.float32)
-    module = layers.BiRNN(size, cell)
-    variables = module.init(jax.random.key(0), x, lengths)
-    got = np.asarray(module.apply(variables, x, lengths))
+    size, lengths = 3, np.array([5, 2, 1, 0])
+    x = rng.normal(size=(4, 5, 4)).astype(np.float32)
+    packing, module = Packing(jnp.asarray(lengths), segments, steps=5), layers.BiRNN(size, cell)
+    packed = packing.pack(jnp.asarray(x[:1]), jnp.asarray(x[1:]))
+    variables = module.init(jax.random.key(0), packed, packing)
+    got = packing.unpack(module.apply(variables, packed, packing), (4, 5))[0]
     p = {k: np.asarray(v, np.float64) for k, v in variables["params"].items()}
     width = p["recurrent"].shape[-1]
     for row, length in enumerate(lengths):
@@ -156,7 +298,7 @@ def test_recurrence_equals_its_equations(cell):
                 gate = x[row, t] @ p["kernel"][:, z * width : (z + 1) * width] + p["bias"][z * width : (z + 1) * width]
                 h, c = numpy_cell(cell, gate, p["recurrent"][z], h, c)
                 np.testing.assert_allclose(got[row, t, z * size : (z + 1) * size], h, atol=1e-6)
-        assert (got[row, length:] == 0).all()
+        assert (np.asarray(got)[row, length:] == 0).all()
 
 
 def numpy_cell(cell, gate, recurrent, h, c):
@@ -172,34 +314,45 @@ def numpy_cell(cell, gate, recurrent, h, c):
     return (1 - u) * h + u * np.tanh(n + r * hn), c
 
 
-def test_lstm_gradient_equals_automatic_differentiation():
-    """The hand-written backward pass against `scan` differentiated by JAX, in float64."""
-    lstm, _ = CELLS["lstm"]
+TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
 
-    def automatic(gates, recurrent, keep):
-        def body(carry, inputs):
-            h, c = carry
-            i, f, g, o = jnp.split(inputs[0] + jnp.einsum("zbh,zhg->zbg", h, recurrent), 4, axis=-1)
-            c = inputs[1] * (jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g))
-            h = inputs[1] * jax.nn.sigmoid(o) * jnp.tanh(c)
-            return (h, c), h
 
-        zeros = jnp.zeros((*gates.shape[1:3], recurrent.shape[1]), gates.dtype)
-        return jax.lax.scan(body, (zeros, zeros), (gates, keep))[1]
-
+@pytest.mark.parametrize("most", [4, 6, 32])
+def test_distinct_words_are_projected_as_the_tokens_would_be(most):
+    rng = np.random.default_rng(0)
     with jax.enable_x64(True):
-        rng = np.random.default_rng(0)
-        gates, recurrent = jnp.asarray(rng.normal(size=(6, 2, 3, 16))), jnp.asarray(rng.normal(size=(2, 4, 16)))
-        keep = (np.arange(6)[:, None] < np.array([6, 3, 1])).astype(float)
-        keep = jnp.asarray(np.stack([keep, keep[::-1]], axis=1)[..., None])
-        weights = jnp.asarray(rng.normal(size=(6, 2, 3, 4)))
-        ours, theirs = (
-            jax.grad(lambda g, u, f=f: (weights * f(g, u, keep)).sum(), argnums=(0, 1))(gates, recurrent)
-            for f in (lstm, automatic)
-        )
-    for a, b in zip(ours, theirs, strict=True):
-        assert a.dtype == np.float64
-        np.testing.assert_allclose(a, b, atol=1e-12)
+        table_VD, kernel, cotangent = (jnp.asarray(rng.normal(size=s)) for s in ((9, 4), (4, 6), (8, 6)))
+        words = layers.distinct_words(table_VD, jnp.asarray(TOKENS), most)
+        assert words.shape == (8, 4)
+        assert sorted(set(np.asarray(words.words)[np.asarray(words.place)].tolist())) == [0, 3, 5, 7]
+        packing = Packing(jnp.array([3, 2, 1]), ((1, 3), (1, 2), (1, 3)))
+        for given, tokens in ((words, TOKENS), (words.mirrored(packing), TOKENS[np.asarray(packing.mirror_N)])):
+
+            def loss(kernel, given=given):
+                return (cotangent * layers.project(given, kernel)).sum()
+
+            def plain(kernel, tokens=tokens):
+                return (cotangent * (table_VD[tokens] @ kernel)).sum()
+
+            np.testing.assert_allclose(layers.project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
+            np.testing.assert_allclose(jax.grad(loss)(kernel), jax.grad(plain)(kernel), atol=1e-13)
+
+
+def test_more_words_than_there_is_room_for_are_no_number():
+    """Not the vector of another word: a wrong layout must not look like a result."""
+    words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
+    out = np.asarray(layers.project(words, jnp.ones((4, 2))))
+    assert np.isnan(out[TOKENS == 7]).all()
+    np.testing.assert_array_equal(out[TOKENS != 7], 4.0)
+
+
+@pytest.mark.parametrize(("trainable", "distinct"), [(True, 8), (False, 0)])
+def test_words_come_as_vectors_where_they_are_trained_or_not_counted(trainable, distinct):
+    collections = {"frozen": {"vectors": jnp.asarray(made_up.vectors())}}
+    module = layers.WordEmbedding(trainable)
+    if trainable:
+        collections["params"] = collections["frozen"]
+    np.testing.assert_array_equal(module.apply(collections, TOKENS, distinct=distinct), made_up.vectors()[TOKENS])
 
 
 def test_masked_batch_norm_by_hand():
@@ -221,12 +374,12 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place():
     module = layers.RowDropout(0.5)
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(jnp.arange(4))
     x = jnp.ones((4, 6, 8))
-    y = module.apply({}, x, {"row_key": keys}, train=True)
+    y = module.apply({}, x, keys, train=True)
     assert set(np.unique(y)) == {0.0, 2.0}
     assert 0.35 < float((y == 0).mean()) < 0.65
-    np.testing.assert_array_equal(module.apply({}, x[:, :3], {"row_key": keys}, train=True), y[:, :3])
-    np.testing.assert_array_equal(module.apply({}, x[::-1], {"row_key": keys[::-1]}, train=True), y[::-1])
-    np.testing.assert_array_equal(module.apply({}, x, {"row_key": keys}, train=False), x)
+    np.testing.assert_array_equal(module.apply({}, x[:, :3], keys, train=True), y[:, :3])
+    np.testing.assert_array_equal(module.apply({}, x[::-1], keys[::-1], train=True), y[::-1])
+    np.testing.assert_array_equal(module.apply({}, x, keys, train=False), x)
 
 
 def test_trained_vectors_start_at_the_given_ones_and_get_gradients():

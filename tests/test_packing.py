@@ -17,7 +17,6 @@ LENGTH = np.array([6, 0, 3, 2, 0, 5, 1])
 STAIRCASES = {
     "full": None,
     "fitted": staircase((np.arange(6) < LENGTH[:, None]).sum(axis=0)),  # fewer sentences than there are: two have none
-    "tight": tuple((1, int((t < LENGTH).sum())) for t in range(6)),
     "loose": ((2, 7), (3, 4), (4, 1)),  # beyond the longest sentence too
 }
 SIZE = 4

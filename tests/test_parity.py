@@ -3,6 +3,7 @@
 The golden files and the script that makes them stand in tests/golden; the suite itself needs no torch.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mednli_jax.data.batching import Batches, Layout, staircase
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.tasks.nli import NLITask, frozen
@@ -25,7 +27,7 @@ with np.load(HERE / "golden.npz", allow_pickle=False) as _file:
 CASES = FACTS["cases"]
 FIELDS = ("label", "premise", "hypothesis", "premise_length", "hypothesis_length")
 FIELDS += ("link_premise", "link_hypothesis", "link_distance")
-BUCKET = (7, 5)
+WIDTH = (7, 5)
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
@@ -148,30 +150,63 @@ def inputs():
     return {key: jnp.asarray(GOLDEN[f"input/{key}"]) for key in FIELDS}
 
 
+def layout_of(kind, *batches):
+    """A layout that holds each of some batches of as many rows, of which some are padding (-1).
+
+    "full": every sentence is computed to the end; "fitted": a staircase as training has it, and distinct words.
+    """
+    size = len(batches[0])
+    full = Layout.full(size, WIDTH)
+    if kind == "full":
+        return full
+    length, tokens = ([GOLDEN[f"input/{side}{what}"] for side in layers.SIDES] for what in ("_length", ""))
+    own = [
+        Batches(*(n[index] for n in length), batch_size=size, width=WIDTH, tokens=[t[index] for t in tokens])
+        for index in (batch[batch >= 0] for batch in batches)
+    ]
+    # Staircases of few rows are no higher than the profile: the fit of all is made of all their rows at once.
+    alive = np.max([room(batch.layouts[0].sentences) for batch in own], axis=0)
+    fitted = staircase(alive)
+    words = max(batch.layouts[0].words for batch in own)
+    assert len(fitted) > 1
+    assert sum(steps * rows for steps, rows in fitted) < sum(steps * rows for steps, rows in full.sentences)
+    return dataclasses.replace(full, sentences=fitted, pairs=fitted, words=words)
+
+
+def room(segments):
+    """[steps] sentences of a staircase at each step, zeros after its end."""
+    rows = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+    return np.pad(rows, (0, max(WIDTH) - len(rows)))
+
+
 # Every case runs in float32; in float64 one case of each kind, the rest with `-m slow` (compilation is all they cost).
 DOUBLED = ("bow", "infersent-replace-paper", "infersent-mean-bias", "infersent-gru", "bilstm")
 DOUBLED += ("esim-replace-masked", "esim-bias-paper")
-RUNS = [("float32", name) for name in CASES]
-RUNS += [pytest.param("float64", n, marks=() if n in DOUBLED else pytest.mark.slow) for n in CASES]
+# Float32 computes every sentence to the end, float64 goes down a staircase.
+RUNS = [("float32", name, "full") for name in CASES]
+RUNS += [pytest.param("float64", n, "fitted", marks=() if n in DOUBLED else pytest.mark.slow) for n in CASES]
+RUNS += [pytest.param("float64", n, "full", marks=pytest.mark.slow) for n in CASES]
 
 
-@pytest.mark.parametrize(("dtype", "name"), RUNS, indirect=["dtype"])
-def test_model_equals_the_reference(name, dtype):
+@pytest.mark.parametrize(("dtype", "name", "layout"), RUNS, indirect=["dtype"])
+def test_model_equals_the_reference(name, dtype, layout):
     """Logits, summed loss, its gradient by every weight and by the word vectors, and running statistics."""
     case, task, vectors = CASES[name], NLITask(), frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
     model, batch_stats = build(case, train_vectors=True), cast(fresh_statistics(case), dtype)
     params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
 
-    def loss_of(params, batch, batch_stats, train):
+    def loss_of(params, index, batch_stats, train, layout):
+        batch = task.to_batch(inputs(), index, layout)
         variables = {"params": params, "batch_stats": batch_stats, "frozen": vectors}
         logits, changed = model.apply(variables, batch, train=train, mutable=["batch_stats"])
         return jnp.sum(batch["mask"] * task.loss(logits, batch)), (logits, changed.get("batch_stats", {}))
 
-    backward = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnames="train")
+    backward = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnames=("train", "layout"))
     for i, one in enumerate(case["passes"]):
         index, real = rows_with_padding(one["rows"])
-        batch = task.to_batch(inputs(), jnp.asarray(index), BUCKET)
-        (loss, (logits, batch_stats)), gradient = backward(params, batch, batch_stats, train=one["train"])
+        (loss, (logits, batch_stats)), gradient = backward(
+            params, index[:, None], batch_stats, train=one["train"], layout=layout_of(layout, index)
+        )
         golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss", "gradient")}
         assert_close(logits[real], golden["logits"], dtype)
         assert np.isfinite(logits).all()  # the padding rows too
@@ -197,6 +232,7 @@ def test_golden_files_tell_maskings_apart(name):
 def test_training_steps_equal_the_reference(name):
     """Three steps of `training.step` with Adam and L2 over other rows each: losses, weights, running statistics.
 
+    On a staircase, and with every distinct word projected once.
     In float64 alone: Adam divides by the gradient's size, and where that vanishes float32 noise is a whole step.
     """
     case, optimizer = CASES[name], adam()
@@ -218,12 +254,14 @@ def test_training_steps_equal_the_reference(name):
             batch_stats=one_seed(fresh_statistics(case)),
             opt_state=jax.vmap(optimizer.init)(params),
         )
-        step = jax.jit(train_step(build(case), NLITask(), optimizer, BUCKET))
         vectors, losses = frozen(jnp.asarray(GOLDEN["input/vectors"], "float64")), []
-        for rows in FACTS["training_rows"]:
-            index, _ = rows_with_padding(rows)
-            index = np.concatenate([index, np.full(8 - len(index), -1, np.int32)])
-            learner, sums = step(learner, vectors, inputs(), jnp.asarray(index)[None])
+        batches = [rows_with_padding(rows)[0] for rows in FACTS["training_rows"]]
+        batches = [np.pad(index, (0, 8 - len(index)), constant_values=-1) for index in batches]
+        layout = layout_of("fitted", *batches)
+        assert layout.words > 0
+        step = jax.jit(train_step(build(case), NLITask(), optimizer, layout))
+        for index in batches:
+            learner, sums = step(learner, vectors, inputs(), jnp.asarray(index)[None, :, None])
             losses.append(sums["loss"][0] / sums["count"][0])
         after = jax.tree.map(lambda x: x[0], learner.variables)
     place = f"training/{name}"

@@ -3,10 +3,12 @@
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 
 import pytest
+from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, next_free, read_json, write_atomic, write_json
@@ -200,8 +202,49 @@ def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
 
 def test_existing_wants_a_run(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(UserError, match=r"E-RUN-001 .*not a run directory"):
+        with pytest.raises(UserError, match=r"E-RUN-001 .*not a run directory") as caught:
             RunDirectory.existing(folder)
+        assert "Did you mean" not in str(caught.value)
+    start(tmp_path / "esim-mednli")
+    with pytest.raises(UserError, match=rf"Did you mean {tmp_path}/esim-mednli\? Fix: "):
+        RunDirectory.existing(tmp_path / "esim-mendli")
+
+
+def spoil_result(folder, content):
+    (folder / "result.json").write_text(content)
+    return rf"^E-RUN-002 {folder}/result.json: .*remove it and train with --resume"
+
+
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", "", '"complete"', "null", '{"status": "done"}', '{"status": []}', "[" * 9999]
+)
+def test_a_damaged_result_is_told_and_nothing_is_lost(tmp_path, content):
+    folder = start(tmp_path / "a")
+    expected = spoil_result(folder, content)
+    before = contents(folder)
+    with pytest.raises(UserError, match=expected):
+        start(folder)
+    with pytest.raises(UserError, match=expected):
+        RunDirectory.existing(folder).status()
+    assert contents(folder) == before
+    (folder / "result.json").unlink()  # the fix
+    assert RunDirectory.existing(start(folder, resume=True)).status() == "running"
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "3", '{"files": []}', '{"files": {"label.npy": "b"}}', "\0"])
+def test_damaged_notes_on_the_data_never_pass_for_the_same_data(tmp_path, content):
+    folder = start(tmp_path / "a")
+    (folder / "data.json").write_text(content)
+    with pytest.raises(UserError, match=r"^E-RUN-(002|012) .*--force"):
+        RunDirectory.existing(folder).check_data({"files": {"label.npy": "a"}})
+    assert (folder / "data.json").read_text() == content
+
+
+def test_a_damaged_config_is_told(tmp_path):
+    folder = start(tmp_path / "a")
+    (folder / "config.json").write_text("[]")
+    with pytest.raises(UserError, match=rf"^E-RUN-002 {folder}/config.json: holds no JSON object"):
+        start(folder, resume=True)
 
 
 # ---- resuming ----
@@ -238,7 +281,25 @@ def test_resume_names_a_changed_field_and_no_other(tmp_path, config, field):
     assert contents(tmp_path) == before
 
 
-def test_resume_without_a_run_starts_one(tmp_path):
+def test_resume_wants_a_folder_and_names_the_runs_like_it(tmp_path):
+    """A typo must not train for hours beside the run that was meant."""
+    start(tmp_path / "esim-kd")
+    start(tmp_path / "bow")
+    (tmp_path / "esim-kb").mkdir()  # no run
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"E-RUN-016 .*/esim-dk: no such run directory\..*leave --resume out") as caught:
+        start(tmp_path / "esim-dk", resume=True)
+    assert f"Did you mean {tmp_path / 'esim-kd'}?" in str(caught.value)
+    with pytest.raises(UserError, match="E-RUN-016") as caught:
+        start(tmp_path / "nowhere" / "x", resume=True)
+    assert "Did you mean" not in str(caught.value)
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_resume_of_a_start_that_failed_starts_anew(tmp_path):
+    """A process killed in its first second leaves a folder and no config."""
+    (tmp_path / "a").mkdir()
     assert "config.json" in contents(start(tmp_path / "a", resume=True))
 
 
@@ -254,6 +315,108 @@ def test_metrics_of_epochs_to_be_trained_again_are_dropped(tmp_path):
     assert [(row["epoch"], row["dev_loss"][0]) for row in rows] == [(1, 1.0), (2, 0.5), (3, 0.2)]
     run.keep_metrics(0)
     assert (run.folder / "metrics.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize("line", [b"quokka", b"", b"[]", b"{}", b'{"epoch": "1"}', b"\xff\0", b"[" * 9999])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_damaged_row_of_metrics_is_named_and_kept(tmp_path, line, number):
+    """Only a last line without its end is what a kill leaves; all else happened to the file since."""
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    rows = [b'{"epoch": 1}', b'{"epoch": 2}']
+    rows.insert(number - 1, line)
+    path = run.folder / "metrics.jsonl"
+    path.write_bytes(b"".join(row + b"\n" for row in rows) + b'{"epoch": 3, "dev')
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=rf"^E-RUN-015 {path}:{number}: is no row .* Fix: ") as caught:
+        run.keep_metrics(1)
+    assert "quokka" not in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+# ---- a full disk ----
+
+
+@pytest.mark.parametrize("write", ["append_metrics", "log", "write_scalars"])
+def test_a_refused_write_is_told_by_its_file(tmp_path, monkeypatch, write):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mednli_jax.runs.open", full, raising=False)
+    monkeypatch.setattr("tensorboardX.record_writer.open", full, raising=False)
+    name = {"append_metrics": "metrics.jsonl", "log": "log.txt", "write_scalars": "tensorboard"}[write]
+    with pytest.raises(UserError, match=rf"^E-RUN-005 .*{name}: .*No space left on device.* Fix: free space"):
+        getattr(run, write)("line" if write == "log" else scalars(1))
+    run.close_scalars()
+
+
+# ---- TensorBoard ----
+
+
+def scalars(epoch, seeds=(0, 1)):
+    names = ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy")
+    values = {name: [epoch + place / 4 + seed / 64 for seed in seeds] for place, name in enumerate(names)}
+    return {"epoch": epoch, "seeds": list(seeds), "examples_per_second": 10.0 * epoch, **values}
+
+
+def events_of(path):
+    """The records of an event file: length (8 bytes), its checksum (4), data, its checksum (4)."""
+    data, events = path.read_bytes(), []
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        assert len(data) >= 16 + length
+        events.append(event_pb2.Event.FromString(data[12 : 12 + length]))
+        data = data[16 + length :]
+    return events
+
+
+def curves(folder):
+    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session voids what stood at its step and after."""
+    found = {}
+    for path in sorted((folder / "tensorboard").iterdir()):
+        for event in events_of(path):
+            if event.session_log.status == event_pb2.SessionLog.START:
+                found = {tag: [point for point in points if point[0] < event.step] for tag, points in found.items()}
+            for value in event.summary.value:
+                found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def test_every_epoch_is_in_the_event_file_as_soon_as_it_is_over(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    for epoch in (1, 2, 3):
+        run.write_scalars(scalars(epoch))
+        found = curves(run.folder)  # while the writer is open: a kill loses nothing
+        assert len(found) == 4 * 2 + 1
+        for points in found.values():
+            assert [step for step, _ in points] == list(range(1, epoch + 1))
+    run.close_scalars()
+    assert len(list((run.folder / "tensorboard").iterdir())) == 1
+    assert curves(run.folder)["dev_loss/seed1"] == [(n, n + 0.5 + 1 / 64) for n in (1, 2, 3)]
+    assert curves(run.folder)["examples_per_second"] == [(1, 10.0), (2, 20.0), (3, 30.0)]
+
+
+def test_a_resumed_run_adds_a_file_and_shows_each_epoch_once(tmp_path):
+    """The first process was killed after the row of epoch 2 and before its checkpoint; both begin in one second."""
+    first = RunDirectory.create(tmp_path / "a", CONFIG)
+    for epoch in (1, 2):
+        first.write_scalars(scalars(epoch))
+    left = {path.name: path.read_bytes() for path in (first.folder / "tensorboard").iterdir()}
+    second = RunDirectory(tmp_path / "a")
+    for epoch in (2, 3):
+        second.write_scalars(scalars(epoch))
+    now = {path.name: path.read_bytes() for path in (first.folder / "tensorboard").iterdir()}
+    assert len(now) == 2
+    assert now | left == now  # the first file is as it was
+    assert [step for step, _ in curves(first.folder)["train_loss/seed0"]] == [1, 2, 3]
+
+
+def test_a_diverged_seed_has_no_point(tmp_path):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    run.write_scalars({**scalars(1), "dev_loss": [None, 0.5]})
+    assert "dev_loss/seed0" not in curves(run.folder)
+    assert curves(run.folder)["dev_loss/seed1"] == [(1, 0.5)]
 
 
 # ---- the lock ----
@@ -296,6 +459,18 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
             start(tmp_path / "a", {"seeds": (0, 1)}, resume=True)
         first.kill()
     start(tmp_path / "a", {"seeds": (0, 1)}, resume=True)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_run_in_training_is_told_from_one_that_was_killed(tmp_path, resumed):
+    run = RunDirectory.create(tmp_path / "a", CONFIG)
+    if resumed:
+        del run
+        run = RunDirectory.create(tmp_path / "a", CONFIG, resume=True)
+    assert RunDirectory.existing(tmp_path / "a").in_training()
+    del run
+    assert not RunDirectory.existing(tmp_path / "a").in_training()
+    start(tmp_path / "a", resume=True)  # having looked keeps nobody out
 
 
 # ---- names and states ----

@@ -1,4 +1,6 @@
-"""The step means the same on one device and on eight, for one seed and for three, in any bucket."""
+"""The step means the same on one device and on eight, for one seed and for three, in any layout."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,8 @@ import numpy as np
 import optax
 import pytest
 
+from mednli_jax.data.batching import Batches, Layout
+from mednli_jax.data.encode import SIDES
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state
@@ -18,7 +22,7 @@ MODELS = {
     "infersent": {"hidden_size": 8, "dropout": 0.5, "knowledge": "replace"},
     "esim": {"hidden_size": 8, "dropout": 0.5, "knowledge": "bias"},
 }
-BUCKET = (12, 8)
+WIDTH = (12, 8)
 BATCH = 16
 
 
@@ -38,11 +42,12 @@ class Setting:
         self.arrays = {k: jnp.asarray(v) for k, v in made_up.arrays().items()}
         self.rows = len(self.arrays["label"])
         self.data = self.devices.replicate(self.arrays)
-        body = train_step(self.model, self.task, self.optimizer, BUCKET, self.devices.axis_name)
+        layout = Layout.full(BATCH // count, WIDTH)
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
         self.step = self.devices.map(body, reduced=True)
 
     def learner(self, seeds):
-        first = self.task.to_batch(self.arrays, jnp.zeros(BATCH, jnp.int32), BUCKET)
+        first = self.task.to_batch(self.arrays, jnp.zeros((BATCH, 1), jnp.int32), Layout.full(BATCH, WIDTH))
         learner = state.init_learner(self.model, self.optimizer, seeds, first, frozen(made_up.vectors()))
         params = as_type(learner.params, self.dtype)
         batch_stats = as_type(learner.batch_stats, self.dtype)
@@ -55,7 +60,7 @@ class Setting:
         for i, seed in enumerate(seeds):
             rows[i, : self.rows] = np.random.default_rng([seed, step // 2]).permutation(self.rows)
         half = (step % 2) * BATCH
-        return rows[:, half : half + BATCH]
+        return rows[:, half : half + BATCH, None]
 
     def run(self, steps, seeds):
         """(mean loss of each step [steps, S], gradient of the first step, learner afterwards)."""
@@ -100,30 +105,40 @@ def test_first_gradient_is_equal_in_float32(name):
         np.testing.assert_allclose(a[1:], c, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["infersent", "esim"])
-def test_bucket_does_not_change_a_step(name):
-    """The same rows in a longer bucket, dropout on: the same loss and the same gradient."""
+@pytest.mark.parametrize("name", MODELS)
+def test_layout_does_not_change_a_step(name):
+    """The same rows padded further, on a staircase, in another order, dropout on: the same loss and gradient."""
     setting = Setting(name, 1, jnp.float32)
-    short = np.flatnonzero((setting.arrays["premise_length"] <= 8) & (setting.arrays["hypothesis_length"] <= 4))
-    index = np.full((1, BATCH), -1, np.int32)
-    index[0, : len(short)] = short
-    results = []
-    for bucket in ((8, 4), (12, 8)):
-        body = jax.jit(train_step(setting.model, setting.task, setting.optimizer, bucket))
-        learner, sums = body(setting.learner((0,)), setting.frozen, setting.data, index)
-        results.append([sums["loss"], *jax.tree.leaves(optax.tree.get(learner.opt_state, "mu"))])
-    assert len(short) >= 2
+    length, tokens = ([np.asarray(setting.arrays[f"{side}{what}"]) for side in SIDES] for what in ("_length", ""))
+    rows = np.flatnonzero((length[0] <= 8) & (length[1] <= 6))
+    assert len(rows) >= 4
+    own = Batches(*(n[rows] for n in length), batch_size=len(rows), width=WIDTH, tokens=[t[rows] for t in tokens])
+    ((layout, place),) = own.once()
+    assert len(layout.sentences) > 1
+    assert layout.words > 0
+    assert place[:, 0].tolist() != list(range(len(rows)))
+    learner, results = setting.learner((0,)), []
+    for shape, index in (
+        (Layout.full(len(rows), (8, 6)), rows[:, None]),
+        (dataclasses.replace(layout, units=len(rows) + 2), np.pad(rows[place], ((1, 1), (0, 0)), constant_values=-1)),
+    ):
+        body = jax.jit(train_step(setting.model, setting.task, setting.optimizer, shape))
+        after, sums = body(learner, setting.frozen, setting.data, index[None])
+        results.append([sums["loss"], *jax.tree.leaves(optax.tree.get(after.opt_state, "mu"))])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6, rtol=1e-5)
 
 
 def test_padding_rows_count_for_nothing():
     setting = Setting("bow", 1, jnp.float32)
-    full = np.arange(8, dtype=np.int32)[None]
-    padded = np.concatenate([full, np.full((1, 8), -1, np.int32)], axis=1)
-    learner = setting.learner((0,))
-    sums = [setting.step(learner, setting.frozen, setting.data, index)[1] for index in (full, padded)]
+    full = np.arange(8, dtype=np.int32)[None, :, None]
+    padded = np.concatenate([full, np.full((1, 8, 1), -1, np.int32)], axis=1)
+    learner, sums = setting.learner((0,)), []
+    for index in (full, padded):
+        body = jax.jit(train_step(setting.model, setting.task, setting.optimizer, Layout.full(index.shape[1], WIDTH)))
+        sums.append(body(learner, setting.frozen, setting.data, index)[1])
     assert float(sums[0]["count"][0]) == float(sums[1]["count"][0]) == 8
+    np.testing.assert_allclose(sums[0]["loss"], sums[1]["loss"], rtol=1e-5)
     assert float(sums[0]["loss"][0]) > 0
 
 
@@ -136,14 +151,19 @@ def test_row_keys_depend_on_seed_step_and_row_only():
         assert (jax.random.key_data(other)[0] != keys[0]).any()
 
 
-def test_batches_of_any_size_split_over_the_devices():
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("seeds", [(), (2,)])
+def test_batches_split_over_the_devices_in_contiguous_shares(seeds, group):
     devices = Devices(jax.local_devices()[:3])
-    index = np.arange(2 * 16).reshape(2, 16)
+    index = np.arange(np.prod([*seeds, 12, group])).reshape(*seeds, 12, group)
     parts = devices.split(index)
-    assert parts.shape == (3, 2, 6)
-    assert sorted(parts[parts >= 0].tolist()) == list(range(32))
-    assert (parts == -1).sum() == 4
-    np.testing.assert_array_equal(devices.join(parts[..., None], 16)[..., 0], index)
+    assert parts.shape == (3, *seeds, 4, group)
+    for share, part in zip(np.split(index, 3, axis=-2), parts, strict=True):
+        np.testing.assert_array_equal(part, share)
+    if seeds:  # results come back by seed and row, in the order of the batch
+        logits = np.stack([parts, -parts], axis=-1).reshape(3, 2, -1, 2)
+        np.testing.assert_array_equal(devices.join(logits)[..., 0], index.reshape(2, -1))
+    assert Devices(jax.local_devices()[:1]).split(index) is index
 
 
 def test_drifted_replicas_are_noticed():

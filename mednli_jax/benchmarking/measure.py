@@ -10,6 +10,7 @@ import resource
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import numpy as np
 import mednli_jax
 from mednli_jax.errors import UserError
 
-ROUND_SECONDS = 1.5  # least of a round
+ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the contenders are not too far apart
 OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
 ATTEMPTS = 3  # of a round that others disturb
 PATIENCE = 3600.0  # seconds to wait for an answer
@@ -39,11 +40,12 @@ class Contender:
         values = {**os.environ, **(environment or {})}
         root = str(Path(mednli_jax.__file__).parent.parent)
         values["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+        self._noise = tempfile.TemporaryFile()  # noqa: SIM115 - libraries warn; `close` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mednli_jax.benchmarking.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # libraries warn; what goes wrong is told in the answer
+            stderr=self._noise,
             env={name: value for name, value in values.items() if value is not None},
             start_new_session=True,  # Ctrl-C is for the parent, which ends its children
         )
@@ -61,7 +63,7 @@ class Contender:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise ContenderFailed(f"the process ended, code {self._process.wait()}") from None
+            raise self._dead() from None
         answer = json.loads(self._line(timeout))
         if "error" in answer:
             raise UserError(answer["error"]) if answer["user"] else ContenderFailed(answer["error"])
@@ -74,10 +76,16 @@ class Contender:
                 raise ContenderFailed(f"no answer within {timeout:.0f} s")
             part = os.read(pipe.fileno(), 1 << 16)
             if not part:
-                raise ContenderFailed(f"the process ended, code {self._process.wait()}")
+                raise self._dead()
             self._unread += part
         line, _, self._unread = self._unread.partition(b"\n")
         return line
+
+    def _dead(self):
+        code = self._process.wait()
+        self._noise.seek(0)
+        last = (self._noise.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        return ContenderFailed(f"the process ended, code {code}: {last[:200]}")
 
     def start(self, *, timeout: float = PATIENCE) -> float:
         """Builds and warms up; seconds per batch (0 where the mode runs whole epochs)."""
@@ -95,6 +103,7 @@ class Contender:
         self._process.wait()
         self._process.stdin.close()
         self._process.stdout.close()
+        self._noise.close()
 
 
 # -- what else uses the machine ----------------------------------------------------------------------------------------
@@ -162,9 +171,9 @@ def positions(number: int, count: int) -> list[float]:
 
 
 def batches_per_round(seconds_per_batch) -> int:
-    """How many batches make a round of at least ROUND_SECONDS for the fastest contender."""
-    fastest = min((s for s in seconds_per_batch if s > 0), default=ROUND_SECONDS)
-    return max(2, math.ceil(ROUND_SECONDS / fastest))
+    """How many batches make a round of ROUND_SECONDS for the fastest contender, LONGEST_ROUND for the slowest."""
+    each = [s for s in seconds_per_batch if s > 0] or [ROUND_SECONDS]
+    return max(2, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
 
 
 def interleave(contenders: dict, *, rounds: int, count: int, guard: Guard, accuracy: float = 0.0):

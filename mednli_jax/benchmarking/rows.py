@@ -18,7 +18,7 @@ TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLO
 HUGE = {**TUNED, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 PLAIN = dict.fromkeys(HUGE)  # what the user set for other programs is not the idiomatic script's
 MALLOC = {"tuned malloc": TUNED, "tuned malloc, huge pages": HUGE}
-COMPILE_SECONDS = 240.0  # given to torch.compile and its first batches
+COMPILE_SECONDS = 120.0  # given to torch.compile and its first batches
 STYLES = {  # as in opponents.STYLES, which imports torch
     "bow": ("flat", "distinct", "bucketed"),
     "infersent": ("packed", "packed stacked", "bucketed", "chunked", "chunked stacked"),
@@ -181,7 +181,7 @@ def _against(row, opponent, notes, guard, contender):
         answers, loaded = measure.interleave(
             children, rounds=row.rounds, count=count, guard=guard, accuracy=row.accuracy
         )
-        peak = {name: children[name].ask(do="peak")["mb"] for name in children}
+        peak = {name: child.ask(do="peak") for name, child in children.items()}
         gemm = children["ours"].ask(do="gemm")["flops_per_second"]  # after the peak, which it would raise
         facts = children["ours"].facts
     return _figures(row, opponent, notes, answers, loaded, peak, gemm, facts)
@@ -208,8 +208,8 @@ def _figures(row, opponent, notes, answers, loaded, peak, gemm, facts):
         "gflop_per_pair": measure.rounded(operations / 1e9),
         "gemm_gflops": measure.rounded(gemm / 1e9),
         "gemm_share": measure.rounded(operations * speed["ours"] / gemm),
-        "peak_mb": round(peak["ours"]),
-        "compile_seconds": measure.rounded(facts["compile_seconds"]),
+        "peak_mb": round(peak["ours"]["mb"]),
+        "compile_seconds": measure.rounded(peak["ours"]["compile_seconds"]),
         "device": facts["device"],
         "loaded": bool(loaded),
         "notes": list(notes),
@@ -219,7 +219,7 @@ def _figures(row, opponent, notes, answers, loaded, peak, gemm, facts):
             "opponent": opponent.name,
             "torch_examples_per_second": measure.rounded(speed["torch"]),
             "torch_seconds": measure.rounded(np.median(seconds["torch"]) * once),
-            "torch_peak_mb": round(peak["torch"]),
+            "torch_peak_mb": round(peak["torch"]["mb"]),
             **measure.ratio(seconds["ours"], seconds["torch"]),
         }
     if "single" in seconds and not whole:

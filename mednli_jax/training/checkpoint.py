@@ -4,9 +4,14 @@ Orbax writes under a temporary name and renames, so that a killed save leaves no
 flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
+import logging
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import jax
@@ -19,6 +24,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 
 KEEP = 2
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -31,6 +37,37 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _digest(content: dict) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _reason(error) -> str:
+    """What the system said; tensorstore hands it on within a text of its own."""
+    said = getattr(error, "strerror", None)
+    return said or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _without_echoes():
+    """A save that fails raises here; what its threads print besides is left out.
+
+    Orbax logs the same fault with a traceback from each thread. tensorstore's threads then report the writes that were
+    still under way to an event loop that has gone, also when the save is over: that hook stays.
+    """
+    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+
+    def told(record):
+        return record.levelno < logging.ERROR
+
+    def unless_late(fault):
+        if fault.exc_type is not RuntimeError or str(fault.exc_value) != "Event loop is closed":
+            hook(fault)
+
+    logger.addFilter(told)
+    sys.unraisablehook = unless_late
+    try:
+        yield
+        sys.unraisablehook = hook
+    finally:
+        logger.removeFilter(told)
 
 
 class Checkpoints:
@@ -59,13 +96,15 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with ocp.StandardCheckpointer() as checkpointer:
+            with _without_echoes(), ocp.StandardCheckpointer() as checkpointer:
                 checkpointer.save(target, tree)
         except (OSError, ValueError) as error:
-            shutil.rmtree(target, ignore_errors=True)
+            for path in (target, *self.folder.glob(f"{number}.orbax*")):  # room for what is still to be written
+                shutil.rmtree(path, ignore_errors=True)
+            before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
             raise UserError(
-                f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({type(error).__name__}). "
-                "Fix: free space; the previous checkpoint stands, --resume goes on from it."
+                f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({_reason(error)}). "
+                f"Fix: free space; {before}."
             ) from error
         content = {"files": _digests(target), "meta": meta}
         runs.write_json(self._manifest(number), {**content, "sha256": _digest(content)})

@@ -42,7 +42,10 @@ class Settings:
 
 @dataclass
 class Program:
-    """Compiled bodies over one resident data set: training and prediction for each layout of a batch."""
+    """Compiled bodies over one resident data set: training and prediction for each layout of a batch.
+
+    precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
+    """
 
     model: object
     task: object
@@ -50,6 +53,7 @@ class Program:
     devices: Devices
     frozen: dict
     data: dict
+    precision: str | None = None
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
 
@@ -70,7 +74,9 @@ class Program:
         if key not in self._compiled:
             started = time.monotonic()
             mapped = self.devices.map(body, **how)
-            self._compiled[key] = mapped.lower(state, self.frozen, self.data, self.devices.split(index)).compile()
+            with jax.default_matmul_precision(self.precision):
+                lowered = mapped.lower(state, self.frozen, self.data, self.devices.split(index))
+            self._compiled[key] = lowered.compile()
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
