@@ -68,7 +68,7 @@ def chosen(values: cli.Flags, name: str, known) -> list[str]:
     words = [word.strip() for word in values[name].value.split(",")]
     for word in words:
         if word not in known:
-            raise UserError(f"E-USE-012 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+            raise UserError(f"E-BENCH-004 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
     return words
 
 
@@ -80,7 +80,7 @@ def numbers(values: cli.Flags, name: str) -> list[int]:
     except ValueError:
         result = [0]
     if min(result) < 1:
-        raise UserError(f"E-USE-012 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
+        raise UserError(f"E-BENCH-006 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
     return result
 
 

@@ -71,6 +71,8 @@ def check_held(layout, index, batches):
     for share in np.split(index, batches.shares):
         rows = [unit[unit >= 0] - batches.first for unit in share]
         premise, hypothesis = batches.length
+        for side, width in zip(batches.length, layout.width, strict=True):
+            assert max((side[row].max() for row in rows if len(row)), default=0) <= width
         own = [premise[unit[0]] for unit in rows if len(unit)]
         hypotheses = [hypothesis[row] for unit in rows for row in unit]
         repeated = [premise[row] for unit in rows for row in unit]
@@ -173,14 +175,6 @@ def test_the_plan_is_a_pure_function():
         np.testing.assert_array_equal(rows, others)
 
 
-def test_rows_of_a_stratum_never_meet():
-    """Twenty premises of twenty lengths in batches of four: each batch has one of the five shortest, and so on."""
-    batches = make((np.arange(1, 21), np.full(20, 3)), batch_size=4)
-    for epoch in range(1, 20):
-        for _, index in batches.epoch(epoch, SEEDS):
-            assert (np.sort(index.reshape(3, 4), axis=1) // 5 == np.arange(4)).all()
-
-
 def test_rows_of_equal_length_all_meet():
     batches = make((np.full(24, 5), np.full(24, 3)), batch_size=4)
     met = np.zeros((24, 24), int)
@@ -224,7 +218,7 @@ def test_batches_are_alike_in_both_lengths(grouped):
     assert stray[0][0] < 0.55 * stray[1][0]
     assert stray[0][1] < 0.8 * stray[1][1]
     assert spread[0] < 0.5 * spread[1]
-    assert spread[0] < (0.2 if grouped else 0.05)
+    assert spread[0] < (0.2 if grouped else 0.06)  # one stratum holds the longest and the shortest
 
 
 def test_shares_are_equal_in_shape_and_balanced_in_length():
@@ -367,6 +361,24 @@ def test_buckets_of_length_save_slots_and_few_rows_get_one():
     assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed(grouped):
+    length, units = triples(602) if grouped else (lengths(602), None)
+    how = {"groups": units, "most": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
+    own = make(length, **how)
+    widths = [set(), set()]
+    for layout, index in own.epoch(1, (0,)) + own.epoch(2, (0,)):
+        bucket = next(i for i in (0, 1) if layout in (own.layouts[i], own.roomy[i]))
+        assert layout.width == own.layouts[bucket].width
+        row = index[index >= 0]
+        widths[bucket].add(tuple(int(x[row].max()) for x in own.length))
+    for bucket, seen in enumerate(widths):  # nothing less would hold them
+        assert tuple(np.max(list(seen), axis=0).tolist()) == own.layouts[bucket].width
+    assert own.layouts[0].width[0] < own.layouts[1].width[0]
+    for layout, _ in make(length, fixed=True, **how).epoch(1, (0,)):
+        assert layout.width == WIDTH
+
+
 # ---- groups ----
 
 
@@ -415,7 +427,7 @@ def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
     plan = batches.epoch(1, SEEDS)
     check_rows(plan, batches, len(SEEDS))
     for layout, index in plan:
-        assert layout.width == (width, 20)
+        assert layout.width == (1, length[1].max())  # an axis of none would have no shape to compute with
         check_held(layout, index[0], batches)
 
 

@@ -306,11 +306,11 @@ def door(*arguments):
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
-        (("--models=bert",), "E-USE-012"),
-        (("--mode=fit",), "E-USE-012"),
-        (("--batch=0",), "E-USE-012"),
-        (("--seeds=many",), "E-USE-012"),
-        (("--against=theano",), "E-USE-012"),
+        (("--models=bert",), "E-BENCH-004"),
+        (("--mode=fit",), "E-BENCH-004"),
+        (("--batch=0",), "E-BENCH-004"),
+        (("--seeds=many",), "E-BENCH-004"),
+        (("--against=theano",), "E-BENCH-004"),
         (("--hidden=0",), "E-USE-001"),
         (("--prepared=/nonexistent", "--allow_load", "--against=none"), "E-RUN-001"),
     ],

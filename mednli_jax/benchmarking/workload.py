@@ -104,8 +104,10 @@ def from_prepared(folder: Path) -> Workload:
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
         sizes = [spans[split][1] for split in ("train", "dev")]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__})"
-        raise UserError(f"{problem}. Fix: give the folder that `prepare` prints.") from None
+        raise UserError(
+            f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
+            "folder that `prepare` prints."
+        ) from None
     _, group = np.unique(arrays["premise"], axis=0, return_inverse=True)
     facts = {"corpus": manifest["key"]["corpus"], "pairs": sizes[0], "dev_pairs": sizes[1]}
     return Workload(arrays, vectors, spans, group.reshape(-1), facts)

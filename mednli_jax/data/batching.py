@@ -134,7 +134,7 @@ class Batches:
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self.buckets = self._buckets(batch_size, most, coarse)
         self.roomy = [
-            Layout.full(per_batch // shares, width if fixed or coarse else self._longest(units), self.group)
+            Layout.full(-(-per_batch // shares), width if fixed or coarse else self._longest(units), self.group)
             for units, per_batch, _ in self.buckets
         ]
         self.layouts = self.roomy
@@ -153,8 +153,8 @@ class Batches:
         buckets = []
         for units in np.split(order, cuts):
             batches = -(-len(units) // per_batch)
-            even = per_batch if coarse else -(-len(units) // max(batches, 1))  # all batches are equally full
-            even = max(1, -(-even // self.shares)) * self.shares
+            # All batches are equally full, whatever the devices.
+            even = per_batch if coarse else -(-len(units) // max(batches, 1))
             buckets.append((units, even, batches))
         return buckets
 
@@ -192,8 +192,8 @@ class Batches:
         else:
             owner = parts.max(axis=2)
             premise = np.where(owner >= 0, self.length[0][owner], 0)
-        for lengths in (premise.reshape(len(parts), -1), hypothesis.reshape(len(parts), -1)):
-            places = np.repeat(np.arange(len(parts)), lengths.shape[1])
+        for lengths in (premise, hypothesis):
+            places = np.repeat(np.arange(len(parts)), lengths[:1].size)
             np.add.at(alive, (places, lengths.ravel()), 1)
         longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t
         return longer[:, :steps].max(axis=0, initial=0)
@@ -216,11 +216,12 @@ class Batches:
             room = np.pad(room, (0, len(profile) - len(room)))
             if (profile > room).any():
                 return False
-        return not self.tokens or all(len(self._words(part)) <= layout.words for part in parts)
+        return not layout.words or all(len(self._words(part)) <= layout.words for part in parts)
 
     def _shares(self, batches):
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
-        return batches.reshape(-1, batches.shape[-2] // self.shares, batches.shape[-1])
+        units = batches.shape[-2] // self.shares
+        return batches.reshape(batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1])
 
     # -- plans ----------------------------------------------------------------------------------------------------
 
@@ -240,18 +241,17 @@ class Batches:
         block_of = np.arange(len(units)) // max(block, 1)
         inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
         order = order[np.lexsort((tie[order], inner, block_of))]
+        if rng is not None:  # strata begin elsewhere each time, so that any two neighbours come to meet
+            order = np.roll(order, rng.integers(batches) if batches else 0)
         dealt = np.full((per_batch, batches), -1, np.int64)
         flat = dealt.reshape(-1)
         flat[: len(units)] = order
         if rng is not None:
             for stratum in dealt:
-                real = stratum[stratum >= 0]
-                # The last stratum may not reach all batches: its gaps are spread at random too.
-                places = rng.permutation(batches)
-                stratum[:] = -1
-                stratum[places[: len(real)]] = real
-        dealt = dealt.T  # [batches, strata]; each device gets every so many-th stratum
-        dealt = dealt.reshape(batches, -1, self.shares).swapaxes(1, 2).reshape(batches, per_batch)
+                rng.shuffle(stratum)  # the last ones may not reach all batches: their gaps are spread at random too
+        # [batches, strata]; each device gets every so many-th stratum.
+        dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % self.shares)), constant_values=-1)
+        dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)
         rows = np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1)
         return rows.astype(np.int32)
 
@@ -262,21 +262,24 @@ class Batches:
         share one program; the rows within depend on (seed, epoch). Each row occurs once per seed.
         """
         plan = []
-        for bucket, layout in enumerate(self.layouts):
+        for bucket in range(len(self.buckets)):
             dealt = np.stack([self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1)  # [batches, S, Q, G]
-            for batch in dealt:
-                fitting = layout if self._fits(batch, layout) else self.roomy[bucket]
-                plan.append((fitting, self._numbered(batch)))
+            plan += [(self._layout(bucket, batch), self._numbered(batch)) for batch in dealt]
         order = np.random.default_rng([epoch]).permutation(len(plan))
         return [plan[i] for i in order]
 
     def once(self) -> list[tuple[Layout, np.ndarray]]:
         """Every row once, without chance: (layout, rows [Q, G])."""
         return [
-            (layout, self._numbered(batch))
-            for bucket, layout in enumerate(self.layouts)
+            (self._layout(bucket, batch), self._numbered(batch))
+            for bucket in range(len(self.buckets))
             for batch in self._deal(bucket, None)
         ]
+
+    def _layout(self, bucket, batch):
+        """The fitted layout, or the roomy one for a batch that it cannot hold."""
+        fitted = self.layouts[bucket]
+        return fitted if self._fits(batch, fitted) else self.roomy[bucket]
 
     def _numbered(self, rows):
         return np.where(rows >= 0, rows + self.first, -1).astype(np.int32)

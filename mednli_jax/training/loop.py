@@ -71,6 +71,7 @@ class Program:
         return call(variables, self.frozen, self.data, self.devices.split(index))
 
     def _call(self, key, body, state, index, **how):
+        key = (*key, *((name, array.shape) for name, array in self.data.items()))
         if key not in self._compiled:
             started = time.monotonic()
             mapped = self.devices.map(body, **how)
