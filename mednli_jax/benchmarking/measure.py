@@ -20,6 +20,7 @@ import mednli_jax
 from mednli_jax.errors import UserError
 
 ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the contenders are not too far apart
+FEWEST = 6  # batches of a round: those of length buckets differ tenfold in cost, and fewer are no fair sample
 OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
 ATTEMPTS = 3  # of a round that others disturb
 PATIENCE = 3600.0  # seconds to wait for an answer
@@ -173,7 +174,7 @@ def positions(number: int, count: int) -> list[float]:
 def batches_per_round(seconds_per_batch) -> int:
     """How many batches make a round of ROUND_SECONDS for the fastest contender, LONGEST_ROUND for the slowest."""
     each = [s for s in seconds_per_batch if s > 0] or [ROUND_SECONDS]
-    return max(2, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
+    return max(FEWEST, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
 
 
 def interleave(contenders: dict, *, rounds: int, count: int, guard: Guard, accuracy: float = 0.0):

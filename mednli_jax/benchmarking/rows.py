@@ -89,7 +89,8 @@ class Calibration:
 
         def attempt(child, style, compiled, malloc):
             spec = row.spec(mode=mode, style=style, compiled=compiled)
-            tried[style, compiled, malloc] = self._speed(child, spec, COMPILE_SECONDS if compiled else None)
+            fastest = max((speed for speed in tried.values() if isinstance(speed, float)), default=0.0)
+            tried[style, compiled, malloc] = self._speed(child, spec, COMPILE_SECONDS if compiled else None, fastest)
 
         def best():
             speeds = {key: value for key, value in tried.items() if isinstance(value, float)}
@@ -115,20 +116,25 @@ class Calibration:
         return Opponent(_name(style, compiled, malloc), "torch", spec, MALLOC[malloc]), notes
 
     @staticmethod
-    def _speed(child, spec, timeout):
-        """Examples per second, the better of two short rounds; or why there is none."""
+    def _speed(child, spec, timeout, fastest=0.0):
+        """Examples per second over two short rounds, or why there is none.
+
+        What a few batches show to be less than half as fast as the fastest so far is not measured further.
+        """
         wait = {"timeout": timeout} if timeout else {}
         try:
             child.ask(do="build", side="torch", spec=spec, **wait)
             each = child.ask(do="warm", **wait)["seconds_per_batch"]
-            count = max(2, measure.batches_per_round([each]) // 2)
+            if each and spec["batch"] / each < fastest / 2:
+                return spec["batch"] / each
+            count = measure.batches_per_round([each])
             runs = [
                 child.ask(do="run", positions=measure.positions(i, count), number=i, accuracy=0.0, **wait)
                 for i in range(2)
             ]
         except ContenderFailed as failure:
             return str(failure)
-        return float(max(run["examples"] / run["seconds"] for run in runs))
+        return sum(run["examples"] for run in runs) / sum(run["seconds"] for run in runs)
 
 
 def _name(style, compiled, malloc):
