@@ -350,7 +350,12 @@ def test_no_worker_outlives_the_door(sign, code):
     """Ctrl-C ends with 3; a parent that is killed takes its worker along."""
     command = [sys.executable, "-m", "mednli_jax.benchmark", "--models=bow", "--against=none", "--allow_load"]
     environment = {**os.environ, **XLA}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=-1, stderr=-1, start_new_session=True) as parent:
+
+    def heed_interrupts():  # a suite run in the background hands down an ignored SIGINT
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    how = {"stdout": -1, "stderr": -1, "start_new_session": True, "preexec_fn": heed_interrupts}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, **how) as parent:
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
         until = time.monotonic() + 100
         while parent.poll() is None and not children.read_text().strip() and time.monotonic() < until:
