@@ -29,7 +29,7 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up one
   --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300)
   --rounds=N --accuracy=A      rounds of each row (5); goal of `until` (0.7)
-  --json[=FILE]                one JSON object per row, on stdout or in FILE
+  --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
   --allow_load                 measure although others use the machine; rows are marked as loaded
 
 PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
@@ -165,7 +165,13 @@ class _sink:
 
     def __enter__(self):
         if self._where not in (None, "true"):
-            self._file = open(Path(self._where).expanduser(), "w")
+            path = Path(self._where).expanduser()
+            try:
+                self._file = open(path, "a")
+            except OSError as error:
+                raise UserError(
+                    f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
+                ) from None
         return self._emit
 
     def _emit(self, row):

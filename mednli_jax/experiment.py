@@ -29,6 +29,7 @@ from mednli_jax.training.devices import Devices
 COARSE = 16  # tokens: a few new pairs are padded to a multiple
 PREDICT_ROWS = 256
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+MANY = 2048  # new pairs from which programs of their own pay
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
@@ -89,7 +90,8 @@ def _batches(config, prepared, rows, name, shares):
     """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
     tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
     width = tuple(prepared.arrays[side].shape[1] for side in SIDES)
-    frozen = not config.model.train_vectors
+    # Dropout on words, as ESIM has it, sets equal words apart.
+    frozen = not (config.model.train_vectors or (config.model.name == "esim" and config.model.dropout))
     common = {"width": width, "shares": shares, "tokens": tokens if frozen else None, "first": rows.first}
     common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
     if name == "train":
@@ -97,7 +99,7 @@ def _batches(config, prepared, rows, name, shares):
         return batching.Batches(
             *rows.length,
             batch_size=train.batch_size,
-            groups=batching.groups_of(tokens[0], train.group) if train.group > 1 else None,
+            groups=batching.groups_of(tokens[0], min(train.group, train.batch_size)) if train.group > 1 else None,
             most=train.max_buckets,
             seeds=tuple(config.seeds),
             epochs=train.epochs,
@@ -195,7 +197,7 @@ def _memory(trainer):
 
 def _workspace(bodies):
     """Bytes that the largest compiled body takes besides its arguments: activations, gradients, results."""
-    sizes = [compiled.memory_analysis() for compiled in bodies._compiled.values()]
+    sizes = [compiled.memory_analysis() for compiled in bodies.compiled]
     return max(
         (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in sizes if s is not None),
         default=0,
@@ -327,7 +329,9 @@ class TrainedRun:
         batches, data = self._batches(arrays)
         bodies.data = bodies.devices.replicate(data)
         logits = bodies.logits(self.variables, batches)
-        bodies.data = {}  # the program is kept, not the pairs
+        bodies.data = {}  # the programs are kept, not the pairs
+        if len(examples) > MANY:  # programs fitted to these pairs fit no others
+            bodies.forget()
         mean_NC = nli.probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
@@ -346,16 +350,18 @@ class TrainedRun:
         sizes = {name: _power_of_two(arrays[name].shape[1]) for name in nli.LINK_FIELDS if name in arrays}
         sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
         if self.config.model.masking == "paper":  # its logits depend on the padded length: the training's is used
-            sizes |= {side: max(sizes[side], own) for side, own in zip(SIDES, self.result["width"], strict=True)}
+            trained = zip(SIDES, self.result["width"], strict=True)
+            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
         length = tuple(arrays[f"{side}_length"] for side in SIDES)
-        count, shares = len(length[0]), self._bodies.devices.count
-        rows = _power_of_two(count, least=8) if count <= PREDICT_ROWS else count
+        count = len(length[0])
+        rows = _power_of_two(count, least=8)
         data = _widened(arrays, sizes, rows)
         width = tuple(sizes[side] for side in SIDES)
-        if count > PREDICT_ROWS:
-            groups = batching.groups_of(data["premise"], PREDICT_GROUP)
-            return batching.Batches(*length, batch_size=PREDICT_ROWS, groups=groups, width=width, shares=shares), data
-        return batching.Batches(*length, batch_size=rows, width=width, shares=shares, coarse=True), data
+        few = {"batch_size": min(rows, PREDICT_ROWS), "coarse": True}
+        many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}
+        fixed = self.config.model.masking == "paper"
+        how = {"width": width, "shares": self._bodies.devices.count, "fixed": fixed}
+        return batching.Batches(*length, **how, **(few if count <= MANY else many)), data
 
 
 def _power_of_two(number, least=1):

@@ -144,7 +144,7 @@ class _Training:
         self.say(
             f"{self.config.model.name}: {parameters:,} parameters; seeds {', '.join(map(str, seeds))}; "
             f"{len(devices)} device{'s' * (len(devices) > 1)}, {_kind(program.devices.all[0])}; "
-            f"batches of {' or '.join(str(x.rows) for x in batches['train'].layouts)} each"
+            f"batches of {' or '.join(map(str, batches['train'].sizes))}"
         )
         if self.resume:
             found = trainer.resume()

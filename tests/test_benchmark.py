@@ -312,7 +312,8 @@ def door(*arguments):
         (("--seeds=many",), "E-BENCH-006"),
         (("--against=theano",), "E-BENCH-004"),
         (("--hidden=0",), "E-USE-001"),
-        (("--prepared=/nonexistent", "--allow_load", "--against=none"), "E-RUN-001"),
+        (("--prepared=/nonexistent", "--allow_load", "--against=none"), "E-BENCH-003"),
+        (("--json=/nonexistent/rows.jsonl", "--allow_load", "--against=none"), "E-BENCH-007"),
     ],
 )
 def test_the_door_refuses(flags, code):

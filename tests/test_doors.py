@@ -588,3 +588,18 @@ def test_bad_pairs_are_named_by_line(stdin, expected):
     with pytest.raises(UserError, match=expected):
         read_pairs(io.BytesIO(stdin))
     assert read_pairs(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n')) == [("a", "b"), ("c", "d")]
+
+
+def test_published_masking_predicts_the_same_in_any_company(home, monkeypatch):
+    """It sees the padding: a pair is padded as in training, however many pairs come with it and however long."""
+    from mednli_jax import evaluate
+
+    done = train(home, "--workdir=published", "--config.model.masking=paper", config="esim.py:mednli")
+    assert done.returncode == 0, done.stderr
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
+        monkeypatch.setenv(name, places(home)[name])
+    run = evaluate.load_run(home / "published")
+    pair, longest = ("asthma .", "patient has gout"), ("gout in w1 w2", "patient lacks " + "asthma " * 1)
+    alone = run.predict([pair])[0]
+    for company in ([longest], [longest] * 300, [longest] * 2100):
+        assert run.predict([pair, *company])[0] == pytest.approx(alone, abs=1e-6)

@@ -96,14 +96,14 @@ def _sentences(rng, number, side):
 def from_prepared(folder: Path) -> Workload:
     """A corpus that `prepare` or `train` left in `folder`. Raises UserError where it is none."""
     folder = Path(folder).expanduser()
-    manifest = read_json(folder / "manifest.json")
     names = ("label", *SIDES, *(f"{side}_length" for side in SIDES))
     try:
+        manifest = read_json(folder / "manifest.json")
         spans = {name: (int(f["first"]), int(f["rows"])) for name, f in manifest["splits"].items()}
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in names}
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
         sizes = [spans[split][1] for split in ("train", "dev")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         raise UserError(
             f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
             "folder that `prepare` prints."

@@ -1,10 +1,11 @@
 """Which rows stand in which batch, and the static shape of a batch; a plan per epoch is a pure function.
 
-Batches are stratified by length: rows are sorted by length into as many strata as a batch has rows, and each batch
-draws one row of every stratum. All batches then have nearly the same lengths, sorted ones differ from batch to batch
-by little, and one compiled program with a *staircase* serves them: at step t of a recurrence only as many sentences
-are computed as may still have a token there. Against padding every sentence to its batch's longest this halves the
-work, and unlike batches of equal lengths every batch is a fair sample of the corpus.
+Batches are stratified by length: the rows of a length bucket are sorted by length into as many strata as a batch has
+rows, and each batch draws one row of every stratum. The batches of a bucket then have nearly the same lengths, and one
+compiled program with a *staircase* serves them: at step t of a recurrence only as many sentences are computed as may
+still have a token there, instead of padding every sentence to its batch's longest. With one bucket every batch is a
+fair sample of the corpus; with two, the default of training, half of the work is in batches of short premises and half
+in batches of long ones, which have fewer steps of few sentences.
 
 Rows that share a premise can stand together (`groups`), so that a premise is encoded once for all its hypotheses.
 Everything is NumPy on row numbers; texts and devices are elsewhere. A row number of -1 is padding.
@@ -125,6 +126,7 @@ class Batches:
     ):
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens = width, shares, first, tokens
+        self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
         if any(int(x.max(initial=0)) > w for x, w in zip(self.length, width, strict=True)):
             raise ValueError("a row is longer than the width")
         rows = len(self.length[0])
@@ -141,11 +143,17 @@ class Batches:
         if not coarse:
             self.layouts = [self._fit(bucket, seeds, epochs) for bucket in range(len(self.buckets))]
 
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of a batch over all devices, on average, of each bucket; equal ones once."""
+        rows = [((self.units[units] >= 0).sum(), batches) for units, _, batches in self.buckets]
+        return sorted({round(count / batches) for count, batches in rows if batches})
+
     # -- shapes ---------------------------------------------------------------------------------------------------
 
     def _buckets(self, batch_size, most, coarse):
         """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
-        per_batch = max(1, -(-batch_size // self.group))
+        per_batch = max(1, round(batch_size * len(self.units) / max(self.rows, 1)))  # units are not all full
         order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
         most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not pay for programs of their own
         work = np.cumsum(self.premise_of_unit[order] + 1)
@@ -171,7 +179,7 @@ class Batches:
             parts = self._shares(self._deal(bucket, look))
             sentences = np.maximum(sentences, self._profile(parts, paired=False))
             pairs = np.maximum(pairs, self._profile(parts, paired=True))
-            words = max(words, max((len(self._words(part)) for part in parts), default=0) if self.tokens else 0)
+            words = max(words, max(map(self._words, parts), default=0) if self.tokens else 0)
         if epochs:  # plans not looked at may need a little more
             sentences, pairs = (
                 np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0) for p in (sentences, pairs)
@@ -199,13 +207,13 @@ class Batches:
         return longer[:, :steps].max(axis=0, initial=0)
 
     def _words(self, part):
+        """How many distinct words a batch's rows [Q, G] have, the padding among them."""
         rows = part[part >= 0]
-        seen = [
-            side[row, :n]
-            for side, length in zip(self.tokens, self.length, strict=True)
-            for row, n in zip(rows.tolist(), length[rows].tolist(), strict=True)
-        ]
-        return np.unique(np.concatenate([*seen, [0]]))
+        seen = np.zeros(self.vocabulary, bool)
+        seen[0] = True
+        for side, length in zip(self.tokens, self.length, strict=True):
+            seen[side[rows][np.arange(side.shape[1]) < length[rows, None]]] = True
+        return int(np.count_nonzero(seen))
 
     def _fits(self, batch, layout):
         """Whether one batch [S, Q, G] of all seeds has room in a layout."""
@@ -216,7 +224,7 @@ class Batches:
             room = np.pad(room, (0, len(profile) - len(room)))
             if (profile > room).any():
                 return False
-        return not layout.words or all(len(self._words(part)) <= layout.words for part in parts)
+        return not layout.words or all(self._words(part) <= layout.words for part in parts)
 
     def _shares(self, batches):
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
@@ -258,8 +266,9 @@ class Batches:
     def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
         """The batches of one epoch as (layout, rows [S, Q, G]).
 
-        The sequence of layouts depends on the epoch (and on a batch that needs the roomy one), so that all seeds
-        share one program; the rows within depend on (seed, epoch). Each row occurs once per seed.
+        The sequence of buckets depends on the epoch alone, so that all seeds share one program; the rows within depend
+        on (seed, epoch). A batch that does not fit for one of the seeds takes the roomy layout, which changes no
+        result. Each row occurs once per seed.
         """
         plan = []
         for bucket in range(len(self.buckets)):

@@ -320,8 +320,8 @@ def per_pair(x_Q, batch: Batch):
 def sentence_keys(batch: Batch, count: int):
     """[count] dropout keys of sentences: premises (of units, or of pairs), then hypotheses; from `row_key` [B]."""
     keys_B = batch["row_key"]
-    group = 2 * keys_B.shape[0] - count
-    premise = keys_B[:: group_of(batch)] if group else keys_B
+    of_units = count < 2 * keys_B.shape[0]  # a premise shared by some rows has the key of the first
+    premise = keys_B[:: group_of(batch)] if of_units else keys_B
 
     def of_side(keys, side):
         return jax.vmap(lambda key: jax.random.fold_in(key, side))(keys)

@@ -81,6 +81,15 @@ class Program:
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
+    @property
+    def compiled(self) -> list:
+        """The compiled bodies so far."""
+        return list(self._compiled.values())
+
+    def forget(self) -> None:
+        """Drops the compiled bodies."""
+        self._compiled.clear()
+
     def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
         """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
         result, pending = None, collections.deque()
@@ -146,7 +155,10 @@ class Trainer:
         layout = self.batches["train"].layouts[0]
         nothing = jnp.full((layout.units, layout.group), -1, jnp.int32)
         batch = program.task.to_batch(program.data, nothing, layout)
+        started = time.monotonic()
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
+        jax.block_until_ready(learner)
+        program.compile_seconds += time.monotonic() - started  # nearly all of it
         return program.devices.replicate(learner), program.devices.replicate(states.init_best(learner))
 
     # -- resume ---------------------------------------------------------------------------------------------------
@@ -203,10 +215,10 @@ class Trainer:
 
     def _train_epoch(self):
         """Trains what is left of the epoch; returns the examples of all seeds and the seconds it took."""
+        begun, compiled = time.monotonic(), self.program.compile_seconds
         seeds = np.asarray(self.learner.seed)
         plan = self.batches["train"].epoch(self.epoch, seeds)
         title = f"epoch {self.epoch}/{self.settings.epochs}"
-        begun, compiled = time.monotonic(), self.program.compile_seconds
         before = _examples(plan[: self.done])  # of a resumed epoch
         with Bar(title, len(self.splits["train"])) as bar:
             bar.advance(before)
