@@ -24,7 +24,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(("name", "seeds"), [*((name, 2) for name in MODELS), ("bow", 1), ("infersent", 1)])
+@pytest.mark.parametrize(("name", "seeds"), [*((name, 2) for name in MODELS), ("bow", 1)])
 def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     model, fields = MODELS[name]
     model = table.build(model, {"hidden_size": 8, **fields}, longest_path=made_up.LONGEST)

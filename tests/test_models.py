@@ -211,7 +211,10 @@ def step_of(model, data, variables, layout, units, weights, steps=None):
     return result(None) if steps is None else [result(row_keys(1, step, jnp.asarray(rows))) for step in steps]
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-replace")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS])
 def test_the_layout_changes_neither_logits_nor_gradients(name):
     """Every sentence computed to the end, against a staircase with distinct words where premises are encoded once.
 
