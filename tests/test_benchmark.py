@@ -177,6 +177,17 @@ class Quiet:
         return self.busy, self.total
 
 
+def test_a_calibration_serves_the_rows_of_its_corpus_only():
+    """The style found is remembered, also for several seeds; another number of pairs is another corpus."""
+    calibration, tried = rows.Calibration(contender=Fake, say=lambda line: tried.append(line)), []
+    small, again = calibration.fastest(ROW)[0], calibration.fastest(replace(ROW, seeds=6))[0]
+    assert again is small
+    count = len(tried)
+    large = calibration.fastest(replace(ROW, pairs=10 * ROW.pairs))[0]
+    assert (small.spec["pairs"], large.spec["pairs"]) == (ROW.pairs, 10 * ROW.pairs)
+    assert len(tried) == 2 * count
+
+
 def test_a_row_of_fakes():
     Fake.log.clear()
     found = rows.measure_row(ROW, rows.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)
@@ -349,13 +360,15 @@ def test_without_torch_the_door_says_what_to_install(monkeypatch, capsys):
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 3), (signal.SIGKILL, -9)])
 def test_no_worker_outlives_the_door(sign, code):
     """Ctrl-C ends with 3; a parent that is killed takes its worker along."""
-    command = [sys.executable, "-m", "mednli_jax.benchmark", "--models=bow", "--against=none", "--allow_load"]
+    # A suite run in the background hands down an ignored SIGINT.
+    heeding = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, "
+        "[sys.executable, '-m', 'mednli_jax.benchmark', '--models=bow', '--against=none', '--allow_load'])"
+    )
+    command = [sys.executable, "-c", heeding]
     environment = {**os.environ, **XLA}
 
-    def heed_interrupts():  # a suite run in the background hands down an ignored SIGINT
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    how = {"stdout": -1, "stderr": -1, "start_new_session": True, "preexec_fn": heed_interrupts}
+    how = {"stdout": -1, "stderr": -1, "start_new_session": True}
     with subprocess.Popen(command, cwd=ROOT, env=environment, **how) as parent:
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
         until = time.monotonic() + 100

@@ -77,7 +77,7 @@ class Calibration:
 
     def fastest(self, row: Row) -> tuple[Opponent, list[str]]:
         """The opponent and a note for each setting tried. Raises ContenderFailed where none works."""
-        key = (row.model, row.batch, row.mode, row.grouping, row.hidden, row.prepared)
+        key = tuple(sorted(row.spec(seeds=1).items()))  # PyTorch trains one model at a time
         if key not in self._found:
             self._found[key] = self._search(row)
         return self._found[key]
@@ -112,7 +112,7 @@ class Calibration:
         notes = [f"{_name(*key)}: {_told(value)}" for key, value in tried.items()]
         for note in notes:
             self._say(f"  torch {row.model} batch {row.batch} {mode}: {note}")
-        spec = row.spec(style=style, compiled=compiled)
+        spec = row.spec(seeds=1, style=style, compiled=compiled)
         return Opponent(_name(style, compiled, malloc), "torch", spec, MALLOC[malloc]), notes
 
     @staticmethod

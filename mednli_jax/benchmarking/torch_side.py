@@ -139,7 +139,7 @@ class Opponent:
     @torch.inference_mode()
     def predict(self, batches) -> tuple[int, list]:
         """(examples, logits of each batch)."""
-        self.model.eval()
+        self.model.train(False)
         logits = [self.call(self.batch(rows)) for rows in batches]
         return sum(map(len, batches)), [part.cpu() for part in logits]
 
@@ -229,7 +229,7 @@ class Idiomatic(Opponent):
             self.optimizer.step()
             total += loss.item() * len(batch.label)
             examples += len(batch.label)
-        self.model.eval()
+        self.model.train(False)
         with torch.no_grad():
             for batch in self._loader("dev", shuffle=False):
                 batch = self._moved(batch)

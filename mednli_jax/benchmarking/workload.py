@@ -103,11 +103,12 @@ def from_prepared(folder: Path) -> Workload:
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in names}
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
         sizes = [spans[split][1] for split in ("train", "dev")]
+        corpus = manifest["key"]["corpus"]
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         raise UserError(
             f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
             "folder that `prepare` prints."
         ) from None
     _, group = np.unique(arrays["premise"], axis=0, return_inverse=True)
-    facts = {"corpus": manifest["key"]["corpus"], "pairs": sizes[0], "dev_pairs": sizes[1]}
+    facts = {"corpus": corpus, "pairs": sizes[0], "dev_pairs": sizes[1]}
     return Workload(arrays, vectors, spans, group.reshape(-1), facts)

@@ -76,9 +76,8 @@ class Cache:
             if not folder.is_dir():  # another process may have prepared the same meanwhile
                 os.replace(temporary, folder)
         except OSError as error:
-            reason = (
-                error.strerror or "the disk took a part of it only"
-            )  # NumPy's own error has neither name nor number
+            # NumPy's own error has neither name nor number.
+            reason = error.strerror or "the disk took a part of it only"
             raise UserError(
                 f"E-RUN-005 {folder}: cannot be written ({reason}). Fix: free space, or set "
                 "$MEDNLI_JAX_CACHE to another folder."
