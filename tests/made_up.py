@@ -28,3 +28,18 @@ def vectors(seed=0):
     table = np.random.default_rng(seed).normal(0, 0.5, (WORDS, DIM)).astype(np.float32)
     table[0] = 0
     return table
+
+
+def numpy_cell(cell, gate, recurrent, h, c):
+    """One step of an LSTM or GRU by its equations: (h, c) after it."""
+
+    def sigmoid(v):
+        return 1 / (1 + np.exp(-v))
+
+    if cell == "lstm":
+        i, f, g, o = np.split(gate + h @ recurrent, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+    (r, u, n), (hr, hu, hn) = np.split(gate, 3), np.split(h @ recurrent, 3)
+    r, u = sigmoid(r + hr), sigmoid(u + hu)
+    return (1 - u) * h + u * np.tanh(n + r * hn), c

@@ -14,6 +14,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS
+from mednli_jax.models.words import WordEmbedding, distinct_words, project
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training.step import row_keys
 
@@ -299,22 +300,9 @@ def test_both_directions_equal_their_equations(cell, segments):
             h, c = np.zeros(size), np.zeros(size)
             for t in steps:
                 gate = x[row, t] @ p["kernel"][:, z * width : (z + 1) * width] + p["bias"][z * width : (z + 1) * width]
-                h, c = numpy_cell(cell, gate, p["recurrent"][z], h, c)
+                h, c = made_up.numpy_cell(cell, gate, p["recurrent"][z], h, c)
                 np.testing.assert_allclose(got[row, t, z * size : (z + 1) * size], h, atol=1e-6)
         assert (np.asarray(got)[row, length:] == 0).all()
-
-
-def numpy_cell(cell, gate, recurrent, h, c):
-    def sigmoid(v):
-        return 1 / (1 + np.exp(-v))
-
-    if cell == "lstm":
-        i, f, g, o = np.split(gate + h @ recurrent, 4)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        return sigmoid(o) * np.tanh(c), c
-    (r, u, n), (hr, hu, hn) = np.split(gate, 3), np.split(h @ recurrent, 3)
-    r, u = sigmoid(r + hr), sigmoid(u + hu)
-    return (1 - u) * h + u * np.tanh(n + r * hn), c
 
 
 TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
@@ -325,26 +313,26 @@ def test_distinct_words_are_projected_as_the_tokens_would_be(most):
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
         table_VD, kernel, cotangent = (jnp.asarray(rng.normal(size=s)) for s in ((9, 4), (4, 6), (8, 6)))
-        words = layers.distinct_words(table_VD, jnp.asarray(TOKENS), most)
+        words = distinct_words(table_VD, jnp.asarray(TOKENS), most)
         assert words.shape == (8, 4)
         assert sorted(set(np.asarray(words.words)[np.asarray(words.place)].tolist())) == [0, 3, 5, 7]
         packing = Packing(jnp.array([3, 2, 1]), ((1, 3), (1, 2), (1, 3)))
         for given, tokens in ((words, TOKENS), (words.mirrored(packing), TOKENS[np.asarray(packing.mirror_N)])):
 
             def loss(kernel, given=given):
-                return (cotangent * layers.project(given, kernel)).sum()
+                return (cotangent * project(given, kernel)).sum()
 
             def plain(kernel, tokens=tokens):
                 return (cotangent * (table_VD[tokens] @ kernel)).sum()
 
-            np.testing.assert_allclose(layers.project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
+            np.testing.assert_allclose(project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
             np.testing.assert_allclose(jax.grad(loss)(kernel), jax.grad(plain)(kernel), atol=1e-13)
 
 
 def test_more_words_than_there_is_room_for_are_no_number():
     """Not the vector of another word: a wrong layout must not look like a result."""
-    words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
-    out = np.asarray(layers.project(words, jnp.ones((4, 2))))
+    words = distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
+    out = np.asarray(project(words, jnp.ones((4, 2))))
     assert np.isnan(out[TOKENS == 7]).all()
     np.testing.assert_array_equal(out[TOKENS != 7], 4.0)
 
@@ -352,7 +340,7 @@ def test_more_words_than_there_is_room_for_are_no_number():
 @pytest.mark.parametrize(("trainable", "distinct"), [(True, 8), (False, 0)])
 def test_words_come_as_vectors_where_they_are_trained_or_not_counted(trainable, distinct):
     collections = {"frozen": {"vectors": jnp.asarray(made_up.vectors())}}
-    module = layers.WordEmbedding(trainable)
+    module = WordEmbedding(trainable)
     if trainable:
         collections["params"] = collections["frozen"]
     np.testing.assert_array_equal(module.apply(collections, TOKENS, distinct=distinct), made_up.vectors()[TOKENS])

@@ -5,11 +5,13 @@ Float64, and a staircase that just holds the sentences beside one that computes 
 
 import jax
 import jax.numpy as jnp
+import made_up
 import numpy as np
 import pytest
 
 from mednli_jax.data.batching import staircase
-from mednli_jax.models.packing import Packing, masked_softmax
+from mednli_jax.models.layers import masked_softmax
+from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS, offsets
 
 SHAPES = ((3, 6), (4, 5))  # two sides: sentences and padded positions
@@ -185,19 +187,6 @@ def test_masked_softmax_by_hand():
 # ---- recurrences ----
 
 
-def numpy_step(cell, gate, recurrent, h, c):
-    def sigmoid(v):
-        return 1 / (1 + np.exp(-v))
-
-    if cell == "lstm":
-        i, f, g, o = np.split(gate + h @ recurrent, 4)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        return sigmoid(o) * np.tanh(c), c
-    (r, u, n), (hr, hu, hn) = np.split(gate, 3), np.split(h @ recurrent, 3)
-    r, u = sigmoid(r + hr), sigmoid(u + hu)
-    return (1 - u) * h + u * np.tanh(n + r * hn), c
-
-
 def inputs_of(cell, packing, seed=0):
     """(gates [N, G], recurrent [H, G], bias [G]); the gates of empty slots are not zero."""
     rng = np.random.default_rng(seed)
@@ -220,7 +209,7 @@ def test_a_recurrence_equals_its_equations(cell, packing):
         h, c = np.zeros(SIZE), np.zeros(SIZE)
         for t in range(length):
             slot = at[t] + rank[sentence]
-            h, c = numpy_step(cell, gates[slot] + bias, recurrent, h, c)
+            h, c = made_up.numpy_cell(cell, gates[slot] + bias, recurrent, h, c)
             np.testing.assert_allclose(got[slot], h, atol=1e-12)
     assert (got[~np.asarray(packing.valid_N)] == 0).all()
 

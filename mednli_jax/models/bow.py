@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.words import WordEmbedding
 
 
 class BOW(nn.Module):
@@ -18,11 +19,17 @@ class BOW(nn.Module):
     train_vectors: bool = False
     axis_name: str | None = None
 
+    @property
+    def shares_words(self) -> bool:
+        """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
+        return not self.train_vectors
+
     @nn.compact
     def __call__(self, batch, *, train: bool):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=batch.get("words", 0))
+        distinct = batch.get("words", 0) if self.shares_words else 0
+        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
 
         def norm(name, affine=True):
             return layers.MaskedBatchNorm(affine=affine, axis_name=self.axis_name, name=name)

@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.words import WordEmbedding
 
 
 class ESIM(nn.Module):
@@ -29,6 +30,11 @@ class ESIM(nn.Module):
     longest_path: int = 0
     knowledge_scale: float = 1.0
 
+    @property
+    def shares_words(self) -> bool:
+        """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
+        return not (self.train_vectors or self.dropout)
+
     @nn.compact
     def __call__(self, batch, *, train: bool):
         masked = self.masking == "masked"
@@ -36,8 +42,8 @@ class ESIM(nn.Module):
         packing = layers.sentences(batch)
         paired = packing if layers.group_of(batch) == 1 else layers.paired_sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        distinct = 0 if self.dropout else batch.get("words", 0)  # dropout sets equal words apart
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        distinct = batch.get("words", 0) if self.shares_words else 0
+        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         words = self._drop_tokens(words, packing, batch, "drop_words", train=train)
         encoded_ND = layers.BiRNN(self.hidden_size, name="encoder")(words, packing)
         inputs_ND = self._local_inference(batch, encoded_ND, packing, paired, masked)

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.words import WordEmbedding
 
 
 class InferSent(nn.Module):
@@ -32,11 +33,17 @@ class InferSent(nn.Module):
     longest_path: int = 0
     knowledge_scale: float = 1.0
 
+    @property
+    def shares_words(self) -> bool:
+        """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
+        return not self.train_vectors
+
     @nn.compact
     def __call__(self, batch, *, train: bool):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=batch.get("words", 0))
+        distinct = batch.get("words", 0) if self.shares_words else 0
+        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         states_ND = layers.BiRNN(self.hidden_size, self.cell, name="encoder")(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *layers.shapes(batch)))

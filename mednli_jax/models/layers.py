@@ -1,7 +1,7 @@
 """Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs, knowledge attention.
 
 Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
-U distinct words, D feature, G gates, K links, L path lengths.
+D feature, G gates, K links, L path lengths.
 
 All of them keep one promise: what stands on padding (tokens past a row's length, rows whose `mask` is 0) never
 changes what a real row sees.
@@ -9,15 +9,15 @@ changes what a real row sees.
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mednli_jax.models.packing import MASKED_ENERGY, Packing, masked_softmax
+from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.recurrence import CELLS
+from mednli_jax.models.words import Words, project
 
 Batch = Mapping[str, jax.Array]
 SIDES = ("premise", "hypothesis")
@@ -51,6 +51,12 @@ def length_mask(length_B: jax.Array, size: int) -> jax.Array:
     return jnp.arange(size) < length_B[:, None]
 
 
+def masked_softmax(energies, mask):
+    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives zeros."""
+    weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
+    return jnp.where(mask, weights, 0.0)
+
+
 def masked_max(states_BTD, mask_BT):
     """Maximum over real tokens [B, D]; zeros where a row has none (padding rows)."""
     top = jnp.max(jnp.where(mask_BT[..., None], states_BTD, MASKED_ENERGY), axis=1)
@@ -61,80 +67,6 @@ def masked_mean(states_BTD, mask_BT):
     """Mean over real tokens [B, D]; zeros where a row has none."""
     total = jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
     return total / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
-
-
-@dataclass(frozen=True)
-class Words:
-    """Frozen vectors of tokens, not looked up yet: distinct words are projected once, however often they occur.
-
-    table: [V, D]. tokens: [N]. words: [U] the distinct ones. place: [N] of each token among them.
-    """
-
-    table: jax.Array
-    tokens: jax.Array
-    words: jax.Array
-    place: jax.Array
-
-    @property
-    def shape(self):
-        return (*self.tokens.shape, self.table.shape[-1])
-
-    def mirrored(self, packing) -> "Words":
-        """Every sentence backwards."""
-        mirror = packing.mirror_N
-        return Words(self.table, self.tokens[mirror], self.words, self.place[mirror])
-
-
-def distinct_words(table_VD, tokens_N, most: int) -> Words:
-    """Tokens with their distinct words, of which there are at most `most` (more would come out as NaN)."""
-    seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
-    place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
-    words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
-    return Words(table_VD, tokens_N, words_U, place_N)
-
-
-def project(x, kernel):
-    """x @ kernel, of an array [..., D] or of Words."""
-    if not isinstance(x, Words):
-        return x @ kernel
-    return _project_words(kernel, x.table, x.tokens, x.words, x.place)
-
-
-@jax.custom_vjp
-def _project_words(kernel, table, tokens, words, place):
-    return jnp.take(table[words] @ kernel, place, axis=0)
-
-
-def _project_words_forward(kernel, table, tokens, words, place):
-    return _project_words(kernel, table, tokens, words, place), (table, tokens)
-
-
-def _project_words_backward(saved, d_out):
-    # Summing the gradients of equal words first would be a scatter, which costs more than the product it saves.
-    table, tokens = saved
-    return lax.dot_general(table[tokens], d_out, (((0,), (0,)), ((), ()))), None, None, None, None
-
-
-_project_words.defvjp(_project_words_forward, _project_words_backward)
-
-
-class WordEmbedding(nn.Module):
-    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained copy of it.
-
-    The frozen table lives outside the optimiser, the seed axis and the checkpoints. distinct: at most so many
-    distinct words are among the tokens (then frozen vectors come as Words); 0 = not known.
-    """
-
-    trainable: bool = False
-
-    @nn.compact
-    def __call__(self, tokens, *, distinct: int = 0):
-        table_VD = self.get_variable("frozen", "vectors")
-        if self.trainable:
-            table_VD = self.param("vectors", lambda key: table_VD)
-        elif distinct:
-            return distinct_words(table_VD, tokens, distinct)
-        return table_VD[tokens]
 
 
 class RowDropout(nn.Module):

@@ -7,7 +7,6 @@ it promises that no sentence has a token beyond it (data.batching).
 
 import functools
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,9 +136,3 @@ class Packing:
             result.append(jnp.where(real_RT, slot_RT, self.size).reshape(-1))
             first += rows
         return result
-
-
-def masked_softmax(energies, mask):
-    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives zeros."""
-    weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
-    return jnp.where(mask, weights, 0.0)
