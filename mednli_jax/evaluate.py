@@ -25,18 +25,18 @@ def define(values: cli.Flags) -> None:
 
 
 def load_run(folder):
-    """Opens a finished run (experiment.TrainedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
-    from mednli_jax import experiment
+    """Opens a finished run (trained.TrainedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
+    from mednli_jax import trained
 
-    return experiment.load_run(folder)
+    return trained.load_run(folder)
 
 
 def main(values: cli.Flags) -> None:
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
-    from mednli_jax import experiment
+    from mednli_jax import experiment, trained
 
     experiment.use_compile_cache()
-    run = experiment.load_run(folder)
+    run = trained.load_run(folder)
     scores, _ = run.scores(values.split)
     if values.json:
         print(

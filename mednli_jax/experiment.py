@@ -1,39 +1,27 @@
 """From a config to something that trains or predicts; shared by the doors."""
 
-import hashlib
 import resource
 import sys
 import time
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 
 import jax
 import numpy as np
-from ml_collections import config_dict
 
-from mednli_jax import defaults
 from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES
 from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS
 from mednli_jax.models import table
-from mednli_jax.runs import RunDirectory, read_json, write_atomic
 from mednli_jax.tasks import nli
-from mednli_jax.text import Vocab
 from mednli_jax.training import loop, optim
-from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 
-COARSE = 16  # tokens: a few new pairs are padded to a multiple
 PREDICT_ROWS = 256
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
-MANY = 2048  # new pairs from which programs of their own pay
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
-RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
-DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
 
 
 def check(config) -> None:
@@ -76,23 +64,22 @@ def settings(config) -> loop.Settings:
     )
 
 
-def program(config, prepared, *, devices: Devices | None = None) -> tuple[loop.Program, dict[str, batching.Batches]]:
-    """The compiled bodies of a config over a prepared corpus, and the batches of each split."""
-    devices = devices or Devices()
+def program(config, prepared, splits=None) -> tuple[loop.Program, dict[str, batching.Batches]]:
+    """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all)."""
+    devices = Devices()
     frozen = devices.replicate(nli.frozen(prepared.vectors))
-    bodies = _program(config, frozen, prepared.longest_path, devices)
-    bodies.data = devices.replicate(nli.resident(prepared))
-    batches = {name: _batches(config, prepared, rows, name, devices.count) for name, rows in prepared.splits.items()}
-    return bodies, batches
+    made = bare_program(config, frozen, prepared.longest_path, devices)
+    made.data = devices.replicate(nli.resident(prepared))
+    shared = made.model.shares_words
+    return made, {name: _batches(config, prepared, name, devices.count, shared) for name in splits or prepared.splits}
 
 
-def _batches(config, prepared, rows, name, shares):
+def _batches(config, prepared, name, shares, shared_words):
     """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
+    rows = prepared.splits[name]
     tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
     width = tuple(prepared.arrays[side].shape[1] for side in SIDES)
-    # Dropout on words, as ESIM has it, sets equal words apart.
-    frozen = not (config.model.train_vectors or (config.model.name == "esim" and config.model.dropout))
-    common = {"width": width, "shares": shares, "tokens": tokens if frozen else None, "first": rows.first}
+    common = {"width": width, "shares": shares, "tokens": tokens if shared_words else None, "first": rows.first}
     common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
     if name == "train":
         train = config.train
@@ -109,7 +96,7 @@ def _batches(config, prepared, rows, name, shares):
     return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
 
 
-def _program(config, frozen, longest_path, devices):
+def bare_program(config, frozen, longest_path, devices):
     """The bodies without rows to work on; `frozen` stands on the devices."""
     model = table.build(
         config.model.name, config.model.to_dict(), longest_path=longest_path, axis_name=devices.axis_name
@@ -118,7 +105,15 @@ def _program(config, frozen, longest_path, devices):
     optimizer = optim.build_optimizer(
         learning_rate=train.learning_rate, weight_decay=train.weight_decay, clip=train.clip
     )
-    return loop.Program(model=model, task=nli.NLITask(), optimizer=optimizer, devices=devices, frozen=frozen, data={})
+    return loop.Program(
+        model=model,
+        task=nli.NLITask(),
+        optimizer=optimizer,
+        devices=devices,
+        frozen=frozen,
+        data={},
+        precision=PRECISIONS[train.precision],
+    )
 
 
 def describe(config, prepared) -> Iterator[str]:
@@ -202,181 +197,6 @@ def _workspace(bodies):
         (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in sizes if s is not None),
         default=0,
     )
-
-
-def _widened(arrays, sizes, rows):
-    """The arrays [N, T] with room for more: T as in `sizes` by name, N = rows; what is added is empty."""
-    result = {}
-    for name, array in arrays.items():
-        lacking = [(0, rows - len(array))]
-        lacking += [(0, sizes[name] - array.shape[1])] if array.ndim == 2 else []
-        result[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
-    return result
-
-
-def restored_config(values: dict) -> config_dict.ConfigDict:
-    """A run's config.json as the config it was: sequences are tuples again."""
-
-    def tuples(value):
-        if isinstance(value, dict):
-            return {key: tuples(item) for key, item in value.items()}
-        return tuple(value) if isinstance(value, list) else value
-
-    return config_dict.ConfigDict(tuples(values))
-
-
-def _check_fields(path: Path, values, needed) -> None:
-    """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
-    if missing := sorted(set(needed) - set(_fields(values))):
-        names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UserError(
-            f"E-RUN-014 {path}: lacks {names}, which this version reads: another version wrote the run. "
-            "Fix: train again with this version."
-        )
-
-
-def _fields(tree, prefix="") -> list[str]:
-    """Dotted names of the leaves of nested dicts."""
-    if not isinstance(tree, dict):
-        return [prefix]
-    return [name for key, item in tree.items() for name in _fields(item, f"{prefix}.{key}" if prefix else key)]
-
-
-def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run of this version. Raises UserError where a field is missing."""
-    path, values = directory.folder / "config.json", directory.config
-    _check_fields(path, values, ["model.name"])
-    _check_fields(path, values, _fields(defaults.nli(values["model"]["name"]).to_dict()))
-    return restored_config(values)
-
-
-def _finished(directory: RunDirectory) -> dict:
-    """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
-    result = directory.result()
-    if result["status"] != "complete":
-        if directory.in_training():
-            problem, fix = "the run is in training", "wait until it is finished"
-        else:
-            problem = f"the run is not finished (status {result['status']})"
-            fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
-        raise UserError(f"E-RUN-011 {directory.folder}: {problem}. Fix: {fix}.")
-    _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
-    return result
-
-
-class TrainedRun:
-    """A finished run, ready to score a split or new pairs. Open it with `load_run`."""
-
-    def __init__(self, directory: RunDirectory):
-        self.directory = directory
-        self.result = _finished(directory)
-        self.config = _saved_config(directory)
-        self.manifest = read_json(directory.folder / "data.json")
-        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS)
-        self.task = nli.NLITask()
-        self.vocabulary = Vocab.load(self._own("vocabulary.json"))
-        self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
-        self.variables = self._best()
-
-    def _own(self, name):
-        """A file the run keeps for itself, checked against its manifest."""
-        path = self.directory.private / name
-        try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UserError(
-                f"E-RUN-010 {path}: cannot be read ({error.strerror}). Fix: restore the run directory."
-            ) from None
-        if digest != self.manifest["files"][name]:
-            raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
-        return path
-
-    def _best(self):
-        loaded = Checkpoints(self.directory.checkpoints).load()
-        best = loaded[0]["best"] if loaded else None
-        if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
-            raise UserError(
-                f"E-RUN-008 {self.directory.checkpoints}: what is left undamaged is not the finished run. "
-                "Fix: restore the run directory, or train again with --force."
-            )
-        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
-
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.
-
-        Raises: UserError for an unknown split, or where the corpus is no longer what it was.
-        """
-        prepared, _ = self.task.load(self.config)
-        if split not in prepared.splits:
-            known = ", ".join(prepared.splits)
-            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
-        self.directory.check_data(prepared.manifest)
-        bodies, batches = program(self.config, prepared)
-        logits = bodies.logits(self.variables, batches[split])
-        return self.task.score(prepared.splits[split], logits), logits
-
-    def predict(self, pairs) -> list[dict[str, float]]:
-        """Class probabilities of (premise, hypothesis) string pairs, in their order: [{"entailment": .7, ...}, ...].
-
-        The mean over the run's seeds. `unknown_words` afterwards holds the tokens without a vector, per side.
-        """
-        examples = [self.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
-        if not examples:
-            self.unknown_words = dict.fromkeys(SIDES, 0)
-            return []
-        arrays, self.unknown_words = self._encoder(examples)
-        bodies = self._bodies
-        batches, data = self._batches(arrays)
-        bodies.data = bodies.devices.replicate(data)
-        logits = bodies.logits(self.variables, batches)
-        bodies.data = {}  # the programs are kept, not the pairs
-        if len(examples) > MANY:  # programs fitted to these pairs fit no others
-            bodies.forget()
-        mean_NC = nli.probabilities(logits).mean(axis=0)
-        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
-
-    @cached_property
-    def _encoder(self):
-        return nli.Encoder(self.config, self.vocabulary, self.manifest["knowledge"].get("sha256", ""))
-
-    @cached_property
-    def _bodies(self):
-        devices = Devices()
-        frozen = devices.replicate(nli.frozen(self.vectors))
-        return _program(self.config, frozen, self.manifest["knowledge"]["longest_path"], devices)
-
-    def _batches(self, arrays):
-        """Batches of new pairs and their arrays, in shapes so coarse that the next few pairs fit them as well."""
-        sizes = {name: _power_of_two(arrays[name].shape[1]) for name in nli.LINK_FIELDS if name in arrays}
-        sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
-        if self.config.model.masking == "paper":  # its logits depend on the padded length: the training's is used
-            trained = zip(SIDES, self.result["width"], strict=True)
-            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
-        length = tuple(arrays[f"{side}_length"] for side in SIDES)
-        count = len(length[0])
-        rows = _power_of_two(count, least=8)
-        data = _widened(arrays, sizes, rows)
-        width = tuple(sizes[side] for side in SIDES)
-        few = {"batch_size": min(rows, PREDICT_ROWS), "coarse": True}
-        many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}
-        fixed = self.config.model.masking == "paper"
-        how = {"width": width, "shares": self._bodies.devices.count, "fixed": fixed}
-        return batching.Batches(*length, **how, **(few if count <= MANY else many)), data
-
-
-def _power_of_two(number, least=1):
-    return max(least, 1 << max(number - 1, 0).bit_length())
-
-
-def load_run(folder) -> TrainedRun:
-    """Opens a finished run. Raises UserError where the folder is none, or is damaged."""
-    return TrainedRun(RunDirectory.existing(Path(folder).expanduser()))
-
-
-def keep_for_prediction(directory: RunDirectory, prepared) -> None:
-    """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
-    for name in ("vocabulary.json", "vectors.npy"):
-        write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
 
 
 def use_compile_cache() -> Path:

@@ -33,10 +33,10 @@ def main(values: cli.Flags) -> None:
     if sys.stdin.isatty():
         say("reading pairs from the terminal, premise TAB hypothesis; end with Ctrl-D")
     pairs = read_pairs(sys.stdin.buffer)
-    from mednli_jax import experiment
+    from mednli_jax import experiment, trained
 
     experiment.use_compile_cache()
-    run = experiment.load_run(folder)
+    run = trained.load_run(folder)
     rows = run.predict(pairs)
     print("\t".join(("label", *LABELS)))
     for row in rows:

@@ -118,7 +118,7 @@ class _Training:
     def _train(self, task, prepared):
         import jax
 
-        from mednli_jax import experiment
+        from mednli_jax import experiment, trained
         from mednli_jax.training.checkpoint import Checkpoints
         from mednli_jax.training.loop import Trainer
 
@@ -127,7 +127,7 @@ class _Training:
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
         write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
         write_json(self.directory.folder / "data.json", prepared.manifest)
-        experiment.keep_for_prediction(self.directory, prepared)
+        trained.keep_for_prediction(self.directory, prepared)
         seeds = tuple(self.config.seeds)
         trainer = Trainer(
             program,

@@ -20,7 +20,7 @@ FLOORS = (
     ("models",),
     ("training",),
     ("tasks",),
-    ("defaults", "experiment", "cli"),
+    ("defaults", "experiment", "trained", "cli"),
     ("benchmarking",),
     DOORS,
 )

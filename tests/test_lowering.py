@@ -1,5 +1,7 @@
 """The train step of every model lowers for CPU, CUDA and TPU on any machine: `jax.export` needs no device for it."""
 
+import types
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -7,11 +9,13 @@ import made_up
 import numpy as np
 import pytest
 
+from mednli_jax import defaults, experiment
 from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.experiment import PRECISIONS
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state
+from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -53,20 +57,27 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
         assert b"while" in exported.mlir_module_serialized or "bow" in name
 
 
-def test_precision_reaches_the_matrix_products_of_both_passes():
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_precision_of_a_config_reaches_the_products_of_both_passes(precision, monkeypatch):
     """Every product of the step, forward and backward, names 16-bit inputs; without the setting none does."""
-    task, optimizer = NLITask(), optim.build_optimizer(learning_rate=1e-3)
-    model = table.build("esim", {"hidden_size": 8})
-    data, vectors = {key: jnp.asarray(value) for key, value in made_up.arrays().items()}, frozen(made_up.vectors())
-    layout = Layout.full(4, (12, 8))
-    index = np.arange(4, dtype=np.int32)[None, :, None]
-    first = task.to_batch(data, jnp.asarray(index[0]), layout)
-    learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, vectors))
-    found = {}
-    for name, precision in PRECISIONS.items():
-        with jax.default_matmul_precision(precision):
-            text = jax.jit(train_step(model, task, optimizer, layout)).lower(learner, vectors, data, index).as_text()
-        products = [line for line in text.splitlines() if "dot_general" in line]
-        found[name] = (len(products), sum("bf16" in line for line in products))
-    assert found["default"][0] == found["bfloat16"][0] == found["bfloat16"][1] > 20
-    assert found["default"][1] == 0
+    config = defaults.nli("esim")
+    config.model.hidden_size, config.train.precision = 8, precision
+    devices, texts = Devices(jax.local_devices()[:1]), []
+    program = experiment.bare_program(config, devices.replicate(frozen(made_up.vectors())), made_up.LONGEST, devices)
+    program.data = devices.replicate({key: jnp.asarray(value) for key, value in made_up.arrays().items()})
+    layout, index = Layout.full(4, (12, 8)), np.arange(4, dtype=np.int32)[None, :, None]
+    first = program.task.to_batch(program.data, jnp.asarray(index[0]), layout)
+    learner = state.init_learner(program.model, program.optimizer, (0,), first, program.frozen)
+
+    def mapped(body, **how):
+        def lower(*arguments):
+            texts.append(jax.jit(body).lower(*arguments).as_text())
+            return jax.jit(body).lower(*arguments)
+
+        return types.SimpleNamespace(lower=lower)
+
+    monkeypatch.setattr(devices, "map", mapped)
+    program.train(layout, learner, index)
+    products = [line for line in texts[0].splitlines() if "dot_general" in line]
+    assert len(products) > 20
+    assert sum("bf16" in line for line in products) == (len(products) if precision == "bfloat16" else 0)

@@ -190,7 +190,7 @@ class Batches:
         )
 
     def _profile(self, parts, *, paired):
-        """Sentences alive at each step [steps], the most over all parts [n, Q, G]; trailing zeros are cut."""
+        """Sentences alive at each step [steps], the most over all parts [n, Q, G]."""
         steps = max(*self.width, 1)
         alive = np.zeros((len(parts), steps + 1), np.int64)
         real = parts >= 0
