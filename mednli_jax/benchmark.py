@@ -123,6 +123,8 @@ def rows_of(values: cli.Flags) -> list:
     groupings = chosen(values, "grouping", GROUPINGS)
     batches, seeds = numbers(values, "batch"), numbers(values, "seeds")
     pairs = [1] if values.prepared else numbers(values, "pairs")
+    if "until" in modes and seeds != [1]:
+        raise UserError("E-BENCH-008 --mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
     shared = {name: getattr(values, name) for name in ("prepared", "hidden", "vectors", "against", "rounds")}
     return [
         Row(model, batch, count, mode, grouping, size, accuracy=values.accuracy, **shared)

@@ -53,8 +53,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         config.model.update(cell="lstm", pooling="max", matching="full")
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
-    if model in ("infersent", "esim"):
-        config.model.knowledge_scale = 1.0
+    config.model.update(weighting="auto", knowledge_scale=1.0)
     config.train = _section(
         epochs=40,
         batch_size=512,
@@ -78,8 +77,7 @@ def _demo(config):
     The paper's A, at most 1, hardly moves a softmax over 20 tokens; scaled by 4 its use is learned from 3,000 pairs.
     """
     config.train.update(epochs=6, batch_size=32)
-    if "knowledge_scale" in config.model:
-        config.model.knowledge_scale = 4.0
+    config.model.knowledge_scale = 4.0
 
 
 def _mednli(config):

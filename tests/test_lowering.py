@@ -21,6 +21,7 @@ from mednli_jax.training.step import predict_step, train_step
 PLATFORMS = ("cpu", "cuda", "tpu")
 MODELS = {
     "bow": ("bow", {}),
+    "bow-bias": ("bow", {"knowledge": "bias"}),
     "infersent": ("infersent", {"knowledge": "replace"}),
     "infersent-gru": ("infersent", {"cell": "gru"}),
     "esim": ("esim", {}),

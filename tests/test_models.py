@@ -21,6 +21,7 @@ from mednli_jax.training.step import row_keys
 WIDTH = (12, 8)
 MODELS = {
     "bow": ("bow", {}),
+    "bow-replace": ("bow", {"knowledge": "replace"}),
     "infersent": ("infersent", {}),
     "infersent-gru-mean": ("infersent", {"cell": "gru", "pooling": "mean"}),
     "bilstm": ("infersent", {"pooling": "last", "matching": "concat"}),
@@ -136,6 +137,9 @@ def test_knowledge_energies_by_hand():
     module = layers.KnowledgeEnergies("paper", 4)
     np.testing.assert_allclose(module.apply({}, batch)[0], expected, atol=1e-7)
     np.testing.assert_allclose(layers.KnowledgeEnergies("paper", 4, 2.0).apply({}, batch)[0], 2 * expected, atol=1e-7)
+    decayed = np.where(expected > 0, 2 * np.exp(4 * (expected - 1)), 0.0)  # d = 4 (1 - A)
+    decayed[2, 1] = 2 * np.exp(-4)
+    np.testing.assert_allclose(layers.KnowledgeEnergies("exp", 4, 2.0).apply({}, batch)[0], decayed, rtol=1e-6)
     learned = {"params": {"path_weight": jnp.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
     expected[1, 0], expected[3, 2], expected[2, 1] = 0.5, -2.0, 3.0
     np.testing.assert_allclose(layers.KnowledgeEnergies("learned", 4).apply(learned, batch)[0], expected, atol=1e-7)
@@ -143,6 +147,45 @@ def test_knowledge_energies_by_hand():
     same = layers.KnowledgeEnergies("paper", 0).apply({}, {**batch, "link_distance": jnp.array([[0, -1, -1, -1]])})
     assert float(same[0, 1, 0]) == 1.0
     assert float(abs(same).sum()) == 1.0
+
+
+def test_bow_sums_what_its_tokens_attend_to():
+    """Pair by pair in NumPy: softmax of A over the real tokens of the other side, summed, normalised, concatenated."""
+    model, data = build("bow-replace"), made_up.arrays()
+    variables = variables_of(model)
+    params, stats = jax.tree.map(np.asarray, (variables["params"], variables["batch_stats"]))
+
+    def softmax(x):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    def norm(name, x):
+        return (x - stats[name]["mean"]) / np.sqrt(stats[name]["variance"] + 1e-5)
+
+    def linear(name, x):
+        return x @ params[name]["kernel"] + params[name]["bias"]
+
+    for row in range(6):
+        tokens = {s: data[s][row, : data[f"{s}_length"][row]] for s in ("premise", "hypothesis")}
+        p, h = (np.maximum(linear("projection", made_up.vectors()[t]), 0) for t in tokens.values())
+        a = np.zeros((len(p), len(h)))
+        for i, j, d in zip(
+            *(data[name][row] for name in ("link_premise", "link_hypothesis", "link_distance")), strict=True
+        ):
+            if d >= 0:
+                a[i, j] = 1 - d / made_up.LONGEST
+        sums = {
+            "premise": p,
+            "hypothesis": h,
+            "premise_attended": softmax(a) @ h,
+            "hypothesis_attended": softmax(a.T) @ p,
+        }
+        x = np.concatenate([norm(f"norm_{name}", states.sum(axis=0)) for name, states in sums.items()])
+        for i in range(3):
+            affine = params[f"norm_{i}"]
+            x = norm(f"norm_{i}", np.maximum(linear(f"layer_{i}", x), 0)) * affine["scale"] + affine["bias"]
+        np.testing.assert_allclose(
+            logits_of(model, variables, batch_of([row]))[0], linear("logits", x), rtol=2e-5, atol=2e-5
+        )
 
 
 def test_soft_alignment_by_hand():
@@ -391,7 +434,8 @@ def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
     [
         ("esimm", {}, "unknown model"),
         ("esim", {"knowledge": "replaced"}, "unknown value"),
-        ("bow", {"knowledge": "replace"}, "no such setting"),
+        ("esim", {"weighting": "linear"}, "unknown value"),
+        ("bow", {"pooling": "mean"}, "no such setting"),
     ],
 )
 def test_bad_model_settings_are_named(name, fields, expected):

@@ -57,8 +57,12 @@ class Worker:
         return {"batches": len(self.plan), "facts": self.contender.facts}
 
     def warm(self):
-        """Compiles, warms up, and times a few batches. The modes that run whole epochs compile while they run."""
+        """Compiles, warms up, and times a few batches; the modes that run whole epochs run once, untimed."""
         if not self.plan:
+            if self.mode == "epoch":
+                self.contender.epoch(0)
+            else:
+                self.contender.until(0.0, 0, 1)  # reached at the first look at the dev split
             return {"seconds_per_batch": 0.0, "facts": self.contender.facts}
         self.contender.warm(self.mode, self.plan)
         few = sample(self.plan, [(i + 0.5) / 4 for i in range(4)])

@@ -1,6 +1,7 @@
 """Sum-of-words classifier (Bowman et al. 2015 with ReLU; Romanov & Shivade 2018, section 3).
 
-Dimension letters: B pairs, Q premises, R sentences, N slots of packed sentences, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots of packed
+sentences, D feature.
 """
 
 import flax.linen as nn
@@ -11,12 +12,22 @@ from mednli_jax.models.words import WordEmbedding
 
 
 class BOW(nn.Module):
-    """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B, classes]."""
+    """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B, classes].
+
+    knowledge: "none"; "replace": each token also attends to the other side by the paper's matrix A alone, and what the
+    tokens attend to is summed, normalised and concatenated as the tokens are (the paper has no such row; it is its
+    InferSent, section 4.2.2, with sums for maxima); "bias": the same with a learned weight per path length.
+    weighting, knowledge_scale: see layers.KnowledgeEnergies.
+    """
 
     hidden_size: int = 300
     dropout: float = 0.5
     num_classes: int = 3
     train_vectors: bool = False
+    knowledge: str = "none"
+    weighting: str = "auto"
+    longest_path: int = 0
+    knowledge_scale: float = 1.0
     axis_name: str | None = None
 
     @property
@@ -34,11 +45,14 @@ class BOW(nn.Module):
         def norm(name, affine=True):
             return layers.MaskedBatchNorm(affine=affine, axis_name=self.axis_name, name=name)
 
-        sum_RD = packing.sum(nn.relu(layers.Linear(self.hidden_size, name="projection")(words)))
-        premise_QD, hypothesis_BD = jnp.split(sum_RD, [batch["premise"].shape[0]])
+        projected_ND = nn.relu(layers.Linear(self.hidden_size, name="projection")(words))
+        premise_QD, hypothesis_BD = jnp.split(packing.sum(projected_ND), [batch["premise"].shape[0]])
+        sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
+        if self.knowledge != "none":
+            attended = self._attend(batch, packing.unpack(projected_ND, *layers.shapes(batch)))
+            sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
         sides = [
-            norm(f"norm_{side}", affine=False)(side_BD, batch["mask"], train=train)
-            for side, side_BD in (("premise", layers.per_pair(premise_QD, batch)), ("hypothesis", hypothesis_BD))
+            norm(f"norm_{name}", affine=False)(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()
         ]
         x = jnp.concatenate(sides, axis=-1)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
@@ -47,3 +61,15 @@ class BOW(nn.Module):
             x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
             x = norm(f"norm_{i}")(x, batch["mask"], train=train)
         return layers.Linear(self.num_classes, name="logits")(x)
+
+    def _attend(self, batch, padded):
+        """Sums [B, D] of what the tokens of either side attend to, from projected tokens [Q, P, D], [B, H, D]."""
+        masks = layers.sentence_masks(batch)
+        energies = layers.KnowledgeEnergies(
+            layers.weighting_of(self.knowledge, self.weighting),
+            self.longest_path,
+            self.knowledge_scale,
+            name="knowledge",
+        )
+        attended = layers.soft_align(energies(batch), *padded, *masks)
+        return [layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)]

@@ -16,7 +16,8 @@ class ESIM(nn.Module):
     knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of the energies, passes the same
     projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
     knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
-    knowledge_scale: factor of A; 1 is the paper's.
+    knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
+    (layers.KnowledgeEnergies).
     masking "paper": softmax, average and max also run over padding, as published (pad all batches to one length then).
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
@@ -26,6 +27,7 @@ class ESIM(nn.Module):
     num_classes: int = 3
     train_vectors: bool = False
     knowledge: str = "none"
+    weighting: str = "auto"
     masking: str = "masked"
     longest_path: int = 0
     knowledge_scale: float = 1.0
@@ -85,7 +87,7 @@ class ESIM(nn.Module):
         energies_BPH = layers.token_products(*padded)
         if self.knowledge == "none":
             return aligned(energies_BPH)
-        weighting = "paper" if self.knowledge == "replace" else "learned"
+        weighting = layers.weighting_of(self.knowledge, self.weighting)
         links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
             batch
         )

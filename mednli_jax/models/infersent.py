@@ -16,6 +16,7 @@ class InferSent(nn.Module):
 
     knowledge: "none"; "replace": the attended states of the paper's matrix A are appended along time before pooling;
     "bias": the same with a learned weight per path length. knowledge_scale: factor of A; 1 is the paper's.
+    weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
     masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
     pooling "max", "mean" or "last" (the states after the last token of each direction: the plain BiLSTM);
     matching "full" or "concat" ([p, h] alone).
@@ -29,6 +30,7 @@ class InferSent(nn.Module):
     pooling: str = "max"
     matching: str = "full"
     knowledge: str = "none"
+    weighting: str = "auto"
     masking: str = "masked"
     longest_path: int = 0
     knowledge_scale: float = 1.0
@@ -66,7 +68,7 @@ class InferSent(nn.Module):
         masks, masked = layers.sentence_masks(batch), self.masking == "masked"
         padded = (layers.per_pair(states[0], batch), states[1])
         if self.knowledge != "none":
-            weighting = "paper" if self.knowledge == "replace" else "learned"
+            weighting = layers.weighting_of(self.knowledge, self.weighting)
             energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
             attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
             padded = tuple(jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True))

@@ -63,10 +63,14 @@ def masked_max(states_BTD, mask_BT):
     return jnp.where(mask_BT.any(axis=1)[:, None], top, 0.0)
 
 
+def masked_sum(states_BTD, mask_BT):
+    """Sum over real tokens [B, D]."""
+    return jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
+
+
 def masked_mean(states_BTD, mask_BT):
     """Mean over real tokens [B, D]; zeros where a row has none."""
-    total = jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
-    return total / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
+    return masked_sum(states_BTD, mask_BT) / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
 
 
 class RowDropout(nn.Module):
@@ -162,12 +166,20 @@ class BiRNN(nn.Module):
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 
+def weighting_of(knowledge: str, weighting: str) -> str:
+    """How paths are weighted: as asked for, else ("auto") as the paper does, or learned where A is a bias."""
+    if weighting != "auto":
+        return weighting
+    return "learned" if knowledge == "bias" else "paper"
+
+
 class KnowledgeEnergies(nn.Module):
     """Dense energies [B, P, H] from a batch's sparse ontology links.
 
     weighting "paper": scale * A with A = 1 - d / longest path of the corpus, 0 where no path exists, 1 for the same
     concept (Romanov & Shivade 2018, section 4.2.2; their scale is 1, which leaves a softmax over 20 tokens almost
-    flat). weighting "learned": one weight per path length, started at scale * A; lengths beyond the table share the
+    flat). weighting "exp": scale * exp(-d), which no corpus's longest path changes and no path of any length zeroes.
+    weighting "learned": one weight per path length, started at scale * A; lengths beyond the table share the
     last weight.
     """
 
@@ -178,7 +190,8 @@ class KnowledgeEnergies(nn.Module):
     @nn.compact
     def __call__(self, batch: Batch):
         lengths = jnp.arange(self.longest_path + 1)
-        weights_L = self.scale * (1.0 - lengths / max(self.longest_path, 1))
+        decayed_L = jnp.exp(-lengths) if self.weighting == "exp" else 1.0 - lengths / max(self.longest_path, 1)
+        weights_L = self.scale * decayed_L
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
         distance_BK = batch["link_distance"].astype(jnp.int32)

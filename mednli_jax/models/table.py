@@ -10,6 +10,7 @@ from mednli_jax.models.infersent import InferSent
 MODELS = {"bow": BOW, "infersent": InferSent, "esim": ESIM}
 CHOICES = {
     "knowledge": ("none", "replace", "bias"),
+    "weighting": ("auto", "paper", "exp", "learned"),
     "masking": ("masked", "paper"),
     "cell": ("lstm", "gru"),
     "pooling": ("max", "mean", "last"),

@@ -1,0 +1,13 @@
+"""BOW with knowledge-directed attention: a row that Romanov & Shivade 2018 do not have (their section 4.2.2, with sums).
+
+  python -m mednli_jax.train --config=configs/bow_kd.py         # demo
+  python -m mednli_jax.train --config=configs/bow_kd.py:mednli --config.knowledge.ontology=mesh
+
+Learned weights in place of the paper's: --config.model.knowledge=bias.
+"""
+
+from mednli_jax import defaults
+
+
+def get_config(variant="demo"):
+    return defaults.nli("bow", variant, knowledge="replace")
