@@ -17,6 +17,7 @@ USAGE = """Classify premise-hypothesis pairs with a finished run; the mean proba
   python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
 
   --run=DIR       the run directory
+  --attention     also what each token attends to: JSON and a picture per pair in DIR/private/attention-N/
   stdin           one pair a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (sentence1 and sentence2 are read too)
 Output: a header, then label and probabilities, tab-separated, in the order of the input."""
@@ -26,6 +27,7 @@ NAMES = (("premise", "sentence1"), ("hypothesis", "sentence2"))
 
 def define(values: cli.Flags) -> None:
     flags.DEFINE_string("run", None, "run directory", flag_values=values)
+    flags.DEFINE_bool("attention", False, "export attention maps", flag_values=values)
 
 
 def main(values: cli.Flags) -> None:
@@ -42,12 +44,36 @@ def main(values: cli.Flags) -> None:
     for row in rows:
         print("\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS))))
     unknown = run.unknown_words
+    if values.attention and pairs:
+        say(f"attention maps: {write_attention(run, pairs)}")
     say(
         f"{len(pairs)} pairs; words without a vector: {unknown['premise']} in premises, "
         f"{unknown['hypothesis']} in hypotheses"
     )
     for note in run.result["notes"]:
         say(f"trained on: {note}")
+
+
+def write_attention(run, pairs):
+    """The attention maps of all pairs in a new folder under the run's private/; returns the folder.
+
+    Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on, for the owner's
+    eyes alone: they quote the sentences.
+    """
+    from mednli_jax.analysis import figures
+    from mednli_jax.runs import next_free, private_folder, write_atomic
+
+    found = run.attention(pairs)
+    folder = private_folder(next_free(run.directory.private / "attention"))
+    for number, pair in enumerate(found, start=1):
+        maps = {name: {side: both[side].round(6).tolist() for side in both} for name, both in pair["maps"].items()}
+        write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
+        shown = {}
+        for name, both in pair["maps"].items():
+            shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
+            shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
+        write_atomic(folder / f"pair-{number}.png", figures.heat_maps(shown, pair["premise"], pair["hypothesis"]))
+    return folder
 
 
 def read_pairs(stream) -> list[tuple[str, str]]:

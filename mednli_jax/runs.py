@@ -117,6 +117,13 @@ def _commit() -> str:
     return head.stdout.strip()
 
 
+def private_folder(folder: Path) -> Path:
+    """The folder, made where it is not there yet, for the owner's eyes alone. Raises UserError."""
+    with _writing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
 def next_free(folder: Path) -> Path:
     """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
     candidate, number = folder, 1

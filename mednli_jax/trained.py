@@ -4,6 +4,7 @@ import hashlib
 from functools import cached_property
 from pathlib import Path
 
+import jax
 import numpy as np
 from ml_collections import config_dict
 
@@ -12,6 +13,7 @@ from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
+from mednli_jax.models.layers import ATTENTION
 from mednli_jax.runs import RunDirectory, read_json, write_atomic
 from mednli_jax.tasks import nli
 from mednli_jax.text import Vocab
@@ -144,6 +146,41 @@ class TrainedRun:
             bodies.forget()
         mean_NC = nli.probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
+
+    def attention(self, pairs) -> list[dict]:
+        """What the tokens of (premise, hypothesis) string pairs attend to, for each seed of the run.
+
+        Returns for each pair {"premise", "hypothesis": its tokens, "maps": {name: {"premise": [S, P, H], "hypothesis":
+        [S, H, P]}}}; each row of a map sums to 1. Names: "tokens" (ESIM's soft alignment), "links" (by the ontology
+        alone). Raises UserError where the model aligns nothing.
+        """
+        examples = [self.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
+        if not examples:
+            return []
+        arrays, self.unknown_words = self._encoder(examples)
+        layout = batching.Layout.full(1, tuple(arrays[side].shape[1] for side in SIDES))
+        frozen, model = nli.frozen(self.vectors), self._bodies.model
+
+        def of_seed(variables, frozen, data, index):
+            batch = self.task.to_batch(data, index, layout)
+            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
+            return made.get(ATTENTION, {})
+
+        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        found = []
+        for number, example in enumerate(examples):
+            kept = jax.tree.map(np.asarray, body(self.variables, frozen, arrays, np.array([[number]])))
+            if not kept:
+                name = self.config.model.name
+                raise UserError(
+                    f"E-USE-014 the model '{name}' of this run aligns nothing. Fix: give a run of esim, or one with "
+                    "config.model.knowledge."
+                )
+            p, h = (int(arrays[f"{side}_length"][number]) for side in SIDES)
+            maps = {name: (sown[0][0][:, 0, :p, :h], sown[0][1][:, 0, :h, :p]) for name, sown in kept.items()}
+            sides = {side: self._encoder.tokens(example, side) for side in SIDES}
+            found.append({**sides, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}})
+        return found
 
     @cached_property
     def _encoder(self):

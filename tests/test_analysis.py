@@ -1,7 +1,12 @@
 """Corpus statistics against numbers counted by hand."""
 
-from mednli_jax.analysis import corpus
-from mednli_jax.examples import NLIExample, Split
+import numpy as np
+import pytest
+
+from mednli_jax.analysis import corpus, figures, paths
+from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
 
 def example(premise, hypothesis, label):
@@ -71,3 +76,51 @@ def test_table_keeps_its_columns():
 
 def test_other_corpora_have_no_paper():
     assert not any("paper" in line for line in rows("demo"))
+
+
+# -- paths: Figure 3 ---------------------------------------------------------------------------------------------------
+
+# 0 <- 1 <- 2 (2 is-a 1 is-a 0), and 3 alone.
+CHAIN = Ontology(
+    "chain", "1", ("c0", "c1", "c2", "c3"), ("zero", "one", "two", "three"), (), is_a_matrix([(1, 0), (2, 1)], 4), ""
+)
+
+
+def mentions(*concepts):
+    return [Mention(i, i + 1, concept) for i, concept in enumerate(concepts)]
+
+
+def test_path_lengths_by_hand():
+    """Four examples: paths 2 and none; 0 twice over, counted once per example; no concept on one side; unknown ones."""
+    labels = ("entailment", "neutral", "contradiction", "entailment")
+    examples = [example("p", "h", label) for label in labels]
+    premises = [mentions("c2", "c3"), mentions("c1", "c1"), mentions("c0"), mentions("x", "c0")]
+    hypotheses = [mentions("c0"), mentions("c1"), [], mentions("x", "y")]
+    found = paths.path_statistics(examples, premises, hypotheses, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs))
+    assert found["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
+    # (c2 c0) 2, (c3 c0) none, (c1 c1) 0, (x x) 0, (x y) (c0 x) (c0 y) none
+    assert found["occurrences"] == {"0": 2, "2": 1, "no path": 4}
+    assert found["concept_pairs"] == found["occurrences"]
+    assert found["nearest"] == {
+        "entailment": {"0": 1, "2": 1}, "neutral": {"0": 1}, "contradiction": {"no concept pair": 1},
+    }  # fmt: skip
+    assert found["unknown_concepts"] == 2
+    lines = paths.table("corpus", "chain", found)
+    assert [line.split()[:3] for line in lines[2:4]] == [["0", "2", "2"], ["2", "1", "1"]]
+
+
+def test_pairs_that_recur_are_counted_each_time():
+    examples = [example("p", "h", "neutral")] * 3
+    found = paths.path_statistics(
+        examples, [mentions("c1")] * 3, [mentions("c0")] * 3, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs)
+    )
+    assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})
+
+
+@pytest.mark.parametrize("maps", [1, 2])
+def test_pictures_are_the_same_each_time(maps):
+    matrix = {f"map {i}": np.eye(3) for i in range(maps)}
+    first = figures.heat_maps(matrix, ["a", "b", "c"], ["d", "e", "f"])
+    assert first.startswith(b"\x89PNG")
+    assert first == figures.heat_maps(matrix, ["a", "b", "c"], ["d", "e", "f"])
+    assert first != figures.heat_maps({name: m[::-1] for name, m in matrix.items()}, ["a", "b", "c"], ["d", "e", "f"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -163,6 +164,30 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(home):
     done = door("predict", "--run=run", cwd=home, stdin=alone, **elsewhere)
     again = list(map(float, done.stdout.splitlines()[1].split("\t")[1:]))
     assert again == pytest.approx(list(map(float, rows[2][1:])), abs=2e-6)
+
+
+def test_attention_maps_of_a_pair(home):
+    """For the owner alone, under private/, a new folder each time; rows sum to 1; a concept attends to itself most."""
+    premise, hypothesis = f"{SECRET} asthma .", "patient has asthma"
+    for folder in ("attention", "attention-2"):
+        done = door("predict", "--run=run", "--attention", cwd=home, stdin=f"{premise}\t{hypothesis}\n", **places(home))
+        assert done.returncode == 0, done.stderr
+        assert SECRET not in done.stdout + done.stderr
+        made = home / "run" / "private" / folder
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+        assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == {
+            "pair-1.json": 0o600, "pair-1.png": 0o600,
+        }  # fmt: skip
+    found = json.loads((made / "pair-1.json").read_text())
+    assert (found["premise"], found["hypothesis"]) == (premise.lower().split(), hypothesis.split())
+    assert list(found["maps"]) == ["links"]
+    weights = np.array(found["maps"]["links"]["premise"])
+    assert weights.shape == (2, 3, 3)  # seeds, premise, hypothesis
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    e = np.exp(json.loads((home / "run" / "config.json").read_text())["model"]["knowledge_scale"])
+    np.testing.assert_allclose(weights[:, 1], np.array([[1, 1, e]] * 2) / (e + 2), atol=1e-5)
+    np.testing.assert_allclose(weights[:, 0], 1 / 3, atol=1e-5)
+    assert (made / "pair-1.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_python_call(home, monkeypatch):

@@ -193,7 +193,7 @@ def test_soft_alignment_by_hand():
     energies = jnp.array([[[1.0, 0.0, 50.0], [0.0, 0.0, 50.0]]])
     premise, hypothesis = jnp.array([[[1.0], [2.0]]]), jnp.array([[[10.0], [20.0], [99.0]]])
     mask_p, mask_h = jnp.array([[True, True]]), jnp.array([[True, True, False]])
-    over_h, over_p = layers.soft_align(energies, premise, hypothesis, mask_p, mask_h)
+    over_h, over_p = layers.attend(layers.alignment(energies, mask_p, mask_h), premise, hypothesis)
     e = np.e
     np.testing.assert_allclose(over_h[0, :, 0], [(10 * e + 20) / (e + 1), 15.0], rtol=1e-6)
     np.testing.assert_allclose(over_p[0, :2, 0], [(e * 1 + 2) / (e + 1), 1.5], rtol=1e-6)

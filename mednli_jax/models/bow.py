@@ -71,5 +71,7 @@ class BOW(nn.Module):
             self.knowledge_scale,
             name="knowledge",
         )
-        attended = layers.soft_align(energies(batch), *padded, *masks)
+        weights = layers.alignment(energies(batch), *masks)
+        self.sow(layers.ATTENTION, "links", weights)
+        attended = layers.attend(weights, *padded)
         return [layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)]

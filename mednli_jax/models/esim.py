@@ -80,9 +80,10 @@ class ESIM(nn.Module):
             encoded_ND = paired.pack(layers.per_pair(padded[0], batch), padded[1])
         enhance = Enhancement(self.hidden_size, name="projection")
 
-        def aligned(energies_BPH):
-            attended = layers.soft_align(energies_BPH, *padded, *masks, masked=masked)
-            return enhance(encoded_ND, paired.pack(*attended))
+        def aligned(energies_BPH, name="tokens"):
+            weights = layers.alignment(energies_BPH, *masks, masked=masked)
+            self.sow(layers.ATTENTION, name, weights)
+            return enhance(encoded_ND, paired.pack(*layers.attend(weights, *padded)))
 
         energies_BPH = layers.token_products(*padded)
         if self.knowledge == "none":
@@ -93,7 +94,7 @@ class ESIM(nn.Module):
         )
         if self.knowledge == "bias":
             return aligned(energies_BPH + links_BPH)
-        return jnp.concatenate([aligned(energies_BPH), aligned(links_BPH)], axis=-1)
+        return jnp.concatenate([aligned(energies_BPH), aligned(links_BPH, "links")], axis=-1)
 
 
 class Enhancement(nn.Module):

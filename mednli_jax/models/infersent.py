@@ -70,7 +70,9 @@ class InferSent(nn.Module):
         if self.knowledge != "none":
             weighting = layers.weighting_of(self.knowledge, self.weighting)
             energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
-            attended = layers.soft_align(energies(batch), *states, *masks, masked=masked)
+            weights = layers.alignment(energies(batch), *masks, masked=masked)
+            self.sow(layers.ATTENTION, "links", weights)
+            attended = layers.attend(weights, *states)
             padded = tuple(jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True))
             masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
         return tuple(self._pool(*pair, masked) for pair in zip(padded, masks, strict=True))

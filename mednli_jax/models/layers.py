@@ -20,6 +20,7 @@ from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import Words, project
 
 Batch = Mapping[str, jax.Array]
+ATTENTION = "attention"  # the collection in which models leave their alignments where a caller makes it mutable
 SIDES = ("premise", "hypothesis")
 
 
@@ -204,17 +205,24 @@ class KnowledgeEnergies(nn.Module):
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
 
-def soft_align(energies_BPH, premise_QPD, hypothesis_BHD, mask_BP, mask_BH, *, masked: bool = True):
-    """Each side's tokens as weighted sums of the other side's (Chen et al. 2017, eqs. 11-13).
+def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
+    """What each token attends to (Chen et al. 2017, eqs. 12-13): rows of weights that sum to 1.
 
-    Q premises, each with B / Q hypotheses. masked=False is the published MedNLI code: the softmax also runs over
-    padding. Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
+    masked=False is the published MedNLI code: the softmax also runs over padding.
+    Returns (weights of the premises' tokens [B, P, H], of the hypotheses' [B, H, P]).
     """
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
         mask_B1H, mask_B1P = jnp.ones_like(mask_B1H), jnp.ones_like(mask_B1P)
-    over_hypothesis_BPH = masked_softmax(energies_BPH, mask_B1H)
-    over_premise_BHP = masked_softmax(jnp.swapaxes(energies_BPH, 1, 2), mask_B1P)
+    return masked_softmax(energies_BPH, mask_B1H), masked_softmax(jnp.swapaxes(energies_BPH, 1, 2), mask_B1P)
+
+
+def attend(weights, premise_QPD, hypothesis_BHD):
+    """Each side's tokens as weighted sums of the other side's; weights: see alignment.
+
+    Q premises, each with B / Q hypotheses. Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
+    """
+    over_hypothesis_BPH, over_premise_BHP = weights
     # All hypotheses of a premise in one product.
     grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1]) @ premise_QPD
     return over_hypothesis_BPH @ hypothesis_BHD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)

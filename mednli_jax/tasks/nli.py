@@ -94,6 +94,10 @@ class Encoder:
                 f"E-RUN-012 the ontology '{name}' changed since the run was trained. Fix: restore it, or train again."
             )
 
+    def tokens(self, example, side: str) -> list[str]:
+        """The tokens of one side that the arrays hold."""
+        return encode.tokens_of(example, side, self.encoding)
+
     def __call__(self, examples) -> tuple[dict, dict[str, int]]:
         """(arrays of the examples, number of tokens without a vector per side)."""
         arrays = encode.encode_sentences(examples, self.vocab, self.encoding)

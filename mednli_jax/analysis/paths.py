@@ -1,0 +1,101 @@
+"""How far the concepts of a premise lie from those of its hypothesis: Figure 3 of Romanov & Shivade 2018, as data."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mednli_jax.examples import LABELS, Mention, NLIExample
+from mednli_jax.knowledge.ontology import Ontology
+
+NO_CONCEPT = "no concept pair"
+NO_PATH = "no path"
+
+
+def path_statistics(
+    examples: Sequence[NLIExample],
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    ontology: Ontology,
+    distances: Callable[[np.ndarray], np.ndarray],
+) -> dict:
+    """Path lengths between the concepts of premises and hypotheses, as JSON values.
+
+    distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distance.shortest_paths).
+
+    Returns
+      concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
+      occurrences: the same counted each time it occurs in an example (Figure 3's bars);
+      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
+      examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
+    A pair of which the ontology lacks a concept has length 0 if both are the same, else no path.
+    """
+    index, pairs, owners = ontology.index_of, [], []
+    unknown = set()
+    for number, (left, right) in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
+        for a in sorted({mention.concept for mention in left}):
+            for b in sorted({mention.concept for mention in right}):
+                pairs.append((a, b))
+                owners.append(number)
+        unknown.update(m.concept for side in (left, right) for m in side if m.concept not in index)
+    distinct = sorted(set(pairs))
+    known = [i for i, (a, b) in enumerate(distinct) if a in index and b in index]
+    length = np.array([0 if a == b else -1 for a, b in distinct], np.int64)
+    if known:
+        length[known] = distances(np.array([(index[distinct[i][0]], index[distinct[i][1]]) for i in known]))
+    of_pair = dict(zip(distinct, length.tolist(), strict=True))
+    every = np.array([of_pair[pair] for pair in pairs], np.int64)
+    nearest = np.full(len(examples), -2, np.int64)  # -2 no concept pair, -1 no path
+    for owner, d in zip(owners, every.tolist(), strict=True):
+        best = nearest[owner]
+        nearest[owner] = d if best < 0 else min(best, d) if d >= 0 else best
+    label = np.array([example.label for example in examples])
+    return {
+        "examples": len(examples),
+        "examples_with_concepts": {
+            "premise": sum(bool(m) for m in premise_mentions),
+            "hypothesis": sum(bool(m) for m in hypothesis_mentions),
+            "both": int((nearest > -2).sum()),
+        },
+        "unknown_concepts": len(unknown),
+        "concept_pairs": _counts(length),
+        "occurrences": _counts(every),
+        "nearest": {name: _counts(nearest[label == name]) for name in LABELS},
+    }
+
+
+def _counts(lengths) -> dict[str, int]:
+    values, counts = np.unique(lengths, return_counts=True)
+    names = {-1: NO_PATH, -2: NO_CONCEPT}
+    found = {int(v): int(n) for v, n in zip(values, counts, strict=True)}
+    order = sorted(v for v in found if v >= 0) + sorted((v for v in found if v < 0), reverse=True)
+    return {names.get(v, str(v)): found[v] for v in order}
+
+
+def table(name: str, ontology: str, figures: dict) -> list[str]:
+    """Lines for the reader: one per length, then how many examples have what."""
+    with_concepts = figures["examples_with_concepts"]
+    lines = [
+        f"{name}, {ontology}: {figures['examples']:,} examples; concepts in {with_concepts['premise']:,} premises and "
+        f"{with_concepts['hypothesis']:,} hypotheses, in both sides of {with_concepts['both']:,}",
+        f"{'path':>16} {'occurrences':>12} {'concept pairs':>14} " + " ".join(f"{label:>13}" for label in LABELS),
+    ]
+    for key in ordered_keys(figures):
+        cells = [figures["occurrences"].get(key, 0), figures["concept_pairs"].get(key, 0)]
+        if key == NO_CONCEPT:
+            cells = ["", ""]
+        shortest = " ".join(f"{figures['nearest'][label].get(key, 0):>13,}" for label in LABELS)
+        lines.append(f"{key:>16} {_cell(cells[0]):>12} {_cell(cells[1]):>14} {shortest}")
+    lines.append(f"{'':>44} (examples by their shortest path)")
+    if figures["unknown_concepts"]:
+        lines.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
+    return lines
+
+
+def _cell(value):
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def ordered_keys(figures: dict) -> list[str]:
+    """Every length that occurs, rising; then NO_PATH and NO_CONCEPT where they occur."""
+    keys = {*figures["occurrences"], *(key for counts in figures["nearest"].values() for key in counts)}
+    return sorted(filter(str.isdigit, keys), key=int) + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
