@@ -196,7 +196,28 @@ def inputs_of(cell, packing, seed=0):
 
 def states_of(cell, packing, gates, recurrent, bias):
     keep = packing.valid_N[:, None].astype(gates.dtype)
-    return CELLS[cell][0](gates, recurrent, bias, keep, packing.segments)
+    return CELLS[cell][0]((gates,), (recurrent,), (bias,), keep, packing.segments)[0]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_directions_share_a_loop_and_nothing_else(cell, packing):
+    """States and gradients of two directions in one call are those of each alone."""
+    each = [tuple(map(jnp.asarray, inputs_of(cell, packing, seed))) for seed in range(2)]
+    keep = packing.valid_N[:, None].astype(float)
+
+    def together(*directions):
+        states = CELLS[cell][0](*zip(*directions, strict=True), keep, packing.segments)
+        return sum((weight * state**2).sum() for weight, state in zip((1.0, -3.0), states, strict=True))
+
+    def alone(*directions):
+        states = [states_of(cell, packing, *direction) for direction in directions]
+        return sum((weight * state**2).sum() for weight, state in zip((1.0, -3.0), states, strict=True))
+
+    for got, expected in zip(
+        *(jax.tree.leaves(jax.grad(f, argnums=(0, 1))(*each)) for f in (together, alone)), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+        assert abs(expected).max() > 0.01
 
 
 @pytest.mark.parametrize("cell", CELLS)

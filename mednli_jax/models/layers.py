@@ -159,11 +159,9 @@ class BiRNN(nn.Module):
         bias = self.param("bias", init, (2 * width,))
         keep_N1 = packing.valid_N[:, None].astype(bias.dtype)
         backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
-        states = []
-        for z, inputs in enumerate((x, backwards)):
-            own = slice(z * width, (z + 1) * width)
-            gates_NG = project(inputs, kernel[:, own])
-            states.append(recurrence(gates_NG, recurrent[z], bias[own], keep_N1, packing.segments))
+        kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)
+        projected = tuple(project(inputs, own) for inputs, own in zip((x, backwards), kernels, strict=True))
+        states = recurrence(projected, tuple(recurrent), tuple(biases), keep_N1, packing.segments)
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""The recurrences of the bidirectional RNNs, one direction each, over packed sentences.
+"""The recurrences of the bidirectional RNNs over packed sentences.
 
 Packed: the tokens of all sentences in one axis of slots, step by step, the sentences sorted by falling length. A
 staircase ((steps, sentences), ...) says how many sentences each step computes, so that short sentences cost nothing
@@ -42,28 +42,33 @@ def _grow(x, rows):
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
-def lstm(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
-    """States [N, H] of an LSTM (Hochreiter & Schmidhuber 1997, with forget gates).
+def lstm(gates, recurrent, bias, keep_N1, segments):
+    """States ([N, H], ...) of LSTMs that read the same packed sentences, one for each direction.
 
-    gates_NG: x W of every slot, in PyTorch's order input, forget, cell, output. recurrent_HG: U. bias_G: b.
-    keep_N1: 1 on tokens, 0 on slots without one, where states are 0. Not differentiated with respect to `keep`.
+    The equations are Hochreiter & Schmidhuber's (1997) with forget gates. The directions share a loop, in which their
+    small products and passes overlap, and nothing else.
+    gates: x W of every slot [N, G] of each direction, in PyTorch's order input, forget, cell, output. recurrent: U
+    [H, G] of each. bias: b [G] of each. keep_N1: 1 on tokens, 0 on slots without one, where states are 0. Not
+    differentiated with respect to `keep`.
     """
-    return _lstm_forward(gates_NG, recurrent_HG, bias_G, keep_N1, segments)[0]
+    return _lstm_forward(gates, recurrent, bias, keep_N1, segments)[0]
+
+
+def _gate_kinds(size, dtype):
+    """(scale, shift) [4 size]: sigmoid(x) = (tanh(x / 2) + 1) / 2, so that one pass serves all four gates."""
+    is_cell = np.arange(4 * size) // size == 2
+    return np.where(is_cell, 1.0, 0.5).astype(dtype), np.where(is_cell, 0.0, 0.5).astype(dtype)
 
 
 def _lstm_forward(gates, recurrent, bias, keep, segments):
-    size = recurrent.shape[0]
+    size, dtype = recurrent[0].shape[0], gates[0].dtype
     at_step = jnp.asarray(offsets(segments))
-    # sigmoid(x) = (tanh(x / 2) + 1) / 2: one elementwise pass over all four gates.
-    is_cell = np.arange(4 * size) // size == 2
-    scale = np.where(is_cell, 1.0, 0.5).astype(gates.dtype)
-    shift = np.where(is_cell, 0.0, 0.5).astype(gates.dtype)
-    zeros = jnp.zeros((segments[0][1], size), gates.dtype)
+    scale, shift = _gate_kinds(size, dtype)
 
-    def step(t, carry):
-        h, c, activations, h_all, c_all = carry
-        at, rows = at_step[t], h.shape[0]
-        a = jnp.tanh((_read(activations, at, rows) + h @ recurrent + bias) * scale) * scale + shift
+    def step(at, state, u, b):
+        h, c, activations, h_all, c_all = state
+        rows = h.shape[0]
+        a = jnp.tanh((_read(activations, at, rows) + h @ u + b) * scale) * scale + shift
         i, f, g, o = jnp.split(a, 4, axis=-1)
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
@@ -71,23 +76,27 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
         # The activations take the place of the gates they were made of.
         return h, c, _write(activations, a, at), _write(h_all, h, at), _write(c_all, c, at)
 
-    everywhere = jnp.zeros((gates.shape[0], size), gates.dtype)
-    carry = (zeros, zeros, gates, everywhere, everywhere)
+    zeros, everywhere = jnp.zeros((segments[0][1], size), dtype), jnp.zeros((gates[0].shape[0], size), dtype)
+    states = [(zeros, zeros, of_direction, everywhere, everywhere) for of_direction in gates]
     for first, steps, rows in _starts(segments):
-        carry = (carry[0][:rows], carry[1][:rows], *carry[2:])
-        carry = lax.fori_loop(first, first + steps, step, carry)
-    _, _, activations, h_all, c_all = carry
-    return h_all, (h_all, c_all, activations, recurrent, keep)
+        states = [(h[:rows], c[:rows], *stored) for h, c, *stored in states]
+        states = lax.fori_loop(
+            first, first + steps,
+            lambda t, states: [step(at_step[t], *parts) for parts in zip(states, recurrent, bias, strict=True)],
+            states,
+        )  # fmt: skip
+    h_all = tuple(state[3] for state in states)
+    return h_all, (h_all, [state[4] for state in states], [state[2] for state in states], recurrent, keep)
 
 
 def _lstm_backward(segments, saved, d_out):
     h_all, c_all, activations, recurrent, keep = saved
-    size = recurrent.shape[0]
+    size = recurrent[0].shape[0]
     at_step = jnp.asarray(offsets(segments))
     is_cell = np.arange(4 * size) // size == 2
 
-    def step(t, carry):
-        d_h, d_c, d_gates = carry
+    def step(t, state, d_out, c_all, activations, u):
+        d_h, d_c, d_gates = state
         at, before, rows = at_step[t], at_step[jnp.maximum(t - 1, 0)], d_h.shape[0]
         k = _read(keep, at, rows)
         a = _read(activations, at, rows)
@@ -99,18 +108,27 @@ def _lstm_backward(segments, saved, d_out):
         # d_c g, d_c c_last, d_c i, d_h tanh(c), times the slopes of the four gates.
         d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
         d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
-        return lax.dot_general(d_gate, recurrent, (((1,), (1,)), ((), ()))), d_c * f, _write(d_gates, d_gate, at)
+        return lax.dot_general(d_gate, u, (((1,), (1,)), ((), ()))), d_c * f, _write(d_gates, d_gate, at)
 
     starts = _starts(segments)
-    zeros = jnp.zeros((starts[-1][2], size), d_out.dtype)
-    carry = (zeros, zeros, jnp.zeros_like(activations))
+    zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
+    states = [(zeros, zeros, jnp.zeros_like(a)) for a in activations]
+    of_direction = list(zip(d_out, c_all, activations, recurrent, strict=True))
     for first, steps, rows in reversed(starts):
-        carry = (_grow(carry[0], rows), _grow(carry[1], rows), carry[2])
-        carry = lax.fori_loop(0, steps, lambda n, c, last=first + steps - 1: step(last - n, c), carry)
-    d_gates = carry[2]
-    h_before = jnp.take(h_all, _slot_before(segments), axis=0, mode="fill", fill_value=0)
-    d_recurrent = lax.dot_general(h_before, d_gates, (((0,), (0,)), ((), ())))
-    return d_gates, d_recurrent, d_gates.sum(axis=0), None
+        states = [(_grow(d_h, rows), _grow(d_c, rows), d_gates) for d_h, d_c, d_gates in states]
+        states = lax.fori_loop(
+            0, steps,
+            lambda n, states, last=first + steps - 1: [
+                step(last - n, state, *parts) for state, parts in zip(states, of_direction, strict=True)
+            ],
+            states,
+        )  # fmt: skip
+    d_gates, before = tuple(state[2] for state in states), _slot_before(segments)
+    d_recurrent = tuple(
+        lax.dot_general(jnp.take(h, before, axis=0, mode="fill", fill_value=0), d, (((0,), (0,)), ((), ())))
+        for h, d in zip(h_all, d_gates, strict=True)
+    )
+    return d_gates, d_recurrent, tuple(d.sum(axis=0) for d in d_gates), None
 
 
 lstm.defvjp(_lstm_forward, _lstm_backward)
@@ -125,11 +143,15 @@ def _slot_before(segments) -> np.ndarray:
     return np.concatenate(before)
 
 
-def gru(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
-    """States [N, H] of a GRU with the reset gate after the recurrent product (Lasagne, cuDNN).
+def gru(gates, recurrent, bias, keep_N1, segments):
+    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne, cuDNN), as `lstm`'s.
 
     r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset, update, candidate.
     """
+    return tuple(_gru(*parts, keep_N1, segments) for parts in zip(gates, recurrent, bias, strict=True))
+
+
+def _gru(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
     size = recurrent_HG.shape[0]
 
     def step(h, inputs):
