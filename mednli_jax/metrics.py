@@ -81,6 +81,97 @@ def mcnemar(gold, first, second) -> dict:
     return {"only_first": only_first, "only_second": only_second, "p_value": p_value}
 
 
+def bootstrap_accuracy(right, *, level=0.95, samples=5000, seed=0) -> dict:
+    """Accuracy of a system with seeds S, and how sure it is: rows and seeds are both drawn again.
+
+    right: bool [S, N], whether each seed has each row right.
+    Returns: accuracy (mean over the seeds), low and high (percentiles), level.
+    """
+    (drawn,) = _drawn_accuracies([right], samples, seed)
+    return {"accuracy": float(np.mean(right)), **_percentiles(drawn, level)}
+
+
+def paired_bootstrap(first, second, *, level=0.95, samples=5000, seed=0) -> dict:
+    """Accuracy of the second system less that of the first, both scored on the same rows.
+
+    Each sample draws rows (the same for both systems) and, for each system, seeds; Koehn 2004 draws rows alone, and a
+    difference that one lucky seed made would look sure. With one seed there is nothing to draw among seeds: the
+    interval then speaks of these two trained models, not of the two systems.
+
+    first, second: bool [S, N] with the same N, whether each seed has each row right; S may differ.
+    Returns: difference (of the means over seeds), low and high (percentiles), level.
+    """
+    drawn_first, drawn_second = _drawn_accuracies([first, second], samples, seed)
+    difference = float(np.mean(second) - np.mean(first))
+    return {"difference": difference, **_percentiles(drawn_second - drawn_first, level)}
+
+
+def holm(p_values) -> list[float]:
+    """p-values of several comparisons, adjusted so that they may be looked at together (Holm 1979), in their order."""
+    p_values = np.asarray(p_values, np.float64)
+    if p_values.ndim != 1 or not (np.all(p_values >= 0) and np.all(p_values <= 1)):
+        raise ValueError("expected p-values between 0 and 1")
+    order = np.argsort(p_values, kind="stable")
+    adjusted = np.empty(len(p_values))
+    steps = p_values[order] * np.arange(len(p_values), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted.tolist()
+
+
+def minimum_detectable_effect(disagreement, n, *, power=0.8, level=0.05) -> float | None:
+    """The smallest true difference of two accuracies that McNemar's test finds in `power` of all experiments.
+
+    disagreement: share of the n rows that only one of the two systems has right. Normal approximation of Connor 1987
+    (Biometrics 43), n = (z_level/2 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, solved for the difference d.
+    None where even p itself, every disagreement going one way, would be missed.
+    """
+    if not (0 <= disagreement <= 1 and n > 0 and 0 < power < 1 and 0 < level < 1):
+        raise ValueError(f"no effect of disagreement {disagreement}, n {n}, power {power}, level {level}")
+    z_level, z_power = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(power)
+
+    def lacking(d):
+        return z_level * sqrt(disagreement) + z_power * sqrt(disagreement - d * d) - d * sqrt(n)
+
+    low, high = 0.0, float(disagreement)
+    if high == 0 or lacking(high) > 0:
+        return None
+    for _ in range(60):  # `lacking` falls as d grows
+        middle = (low + high) / 2
+        low, high = (middle, high) if lacking(middle) > 0 else (low, middle)
+    return high
+
+
+def _drawn_accuracies(systems, samples, seed):
+    """One array [samples] per system: its accuracy over rows and seeds drawn with replacement."""
+    systems = [np.asarray(right) for right in systems]
+    for right in systems:
+        if right.dtype != bool or right.ndim != 2 or not right.size or right.shape[1] != systems[0].shape[1]:
+            raise ValueError("expected bool arrays [S, N] with N > 0 rows in common")
+    rng = np.random.default_rng(seed)
+    # Rows that every seed answers alike are interchangeable: few kinds of row, and their counts are multinomial.
+    kinds, counts = np.unique(np.concatenate(systems), axis=1, return_counts=True)
+    n = int(counts.sum())
+    block = max(1, 4_000_000 // len(counts))
+    parts = [
+        rng.multinomial(n, counts / n, size=min(block, samples - done)) @ kinds.T / n
+        for done in range(0, samples, block)
+    ]
+    accuracies, drawn, first = np.concatenate(parts), [], 0
+    for right in systems:
+        seeds = len(right)
+        share = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=samples) / seeds
+        drawn.append((accuracies[:, first : first + seeds] * share).sum(axis=1))
+        first += seeds
+    return drawn
+
+
+def _percentiles(drawn, level):
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}, expected between 0 and 1")
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return {"low": float(low), "high": float(high), "level": level}
+
+
 def reliability(probabilities, labels, bins=15) -> list[dict]:
     """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al. 2017, sec. 2).
 

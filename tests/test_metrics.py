@@ -125,3 +125,100 @@ def test_mean_sd():
     assert metrics.mean_sd(np.array([0.5])) == {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
     with pytest.raises(ValueError, match="no values"):
         metrics.mean_sd([])
+
+
+def right(*counts, seeds=1):
+    """bool [seeds, N]: counts of rows right, wrong, right, ... in a row."""
+    row = np.concatenate([np.full(count, i % 2 == 0) for i, count in enumerate(counts)])
+    return np.tile(row, (seeds, 1))
+
+
+def test_bootstrap_of_one_seed_has_the_binomial_spread():
+    """80 of 100 right: the sd of a proportion is sqrt(.8 * .2 / 100) = .04."""
+    found = metrics.bootstrap_accuracy(right(80, 20))
+    assert found["accuracy"] == 0.8
+    assert (found["low"], found["high"]) == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.012)
+    narrower = metrics.bootstrap_accuracy(right(80, 20), level=0.5)
+    assert found["low"] < narrower["low"] < narrower["high"] < found["high"]
+
+
+def test_bootstrap_draws_seeds_too():
+    """Two seeds, one always right and one never: whatever the rows, a quarter of the draws is 0 and a quarter 1."""
+    both = np.concatenate([right(50), ~right(50)])
+    assert metrics.bootstrap_accuracy(both) == {"accuracy": 0.5, "low": 0.0, "high": 1.0, "level": 0.95}
+    same = metrics.bootstrap_accuracy(right(80, 20, seeds=5))
+    alone = metrics.bootstrap_accuracy(right(80, 20))
+    assert (same["low"], same["high"]) == pytest.approx((alone["low"], alone["high"]), abs=0.011)
+
+
+def test_paired_bootstrap_is_of_the_same_rows():
+    """The second has right all that the first has, and 4 of 100 more: the difference is never negative.
+
+    Unpaired, the interval would be about 1.96 sqrt(.16 + .1344) / 10 = .106 to each side.
+    """
+    found = metrics.paired_bootstrap(right(80, 20), right(84, 16))
+    assert found["difference"] == pytest.approx(0.04)
+    assert found["low"] >= 0
+    # sd sqrt(.04 * .96 / 100) = .0196
+    assert found["high"] == pytest.approx(0.04 + 1.96 * 0.0196, abs=0.012)
+    back = metrics.paired_bootstrap(right(84, 16), right(80, 20))
+    assert (back["difference"], back["high"]) == (pytest.approx(-0.04), pytest.approx(-found["low"]))
+
+
+def test_paired_bootstrap_equals_one_that_draws_row_by_row():
+    rng = np.random.default_rng(5)
+    first, second = rng.random((3, 60)) < 0.6, rng.random((2, 60)) < 0.7
+    plain = []
+    for _ in range(4000):
+        rows = rng.integers(0, 60, 60)
+        one, two = rng.integers(0, 3, 3), rng.integers(0, 2, 2)
+        plain.append(second[np.ix_(two, rows)].mean() - first[np.ix_(one, rows)].mean())
+    found = metrics.paired_bootstrap(first, second)
+    assert found["difference"] == pytest.approx(second.mean() - first.mean())
+    assert (found["low"], found["high"]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.02)
+
+
+def test_bootstrap_is_repeatable_and_refuses_other_rows():
+    assert metrics.paired_bootstrap(right(5, 5), right(6, 4)) == metrics.paired_bootstrap(right(5, 5), right(6, 4))
+    for bad in (right(6, 5), right(10)[0], right(5, 5).astype(int), np.empty((0, 10), bool)):
+        with pytest.raises(ValueError, match="in common"):
+            metrics.paired_bootstrap(right(5, 5), bad)
+    with pytest.raises(ValueError, match="level"):
+        metrics.bootstrap_accuracy(right(5, 5), level=1.0)
+
+
+def test_holm_by_hand():
+    # .01 * 4, .02 * 3, .03 * 2 (not below the one before), .04 * 1 (likewise): .04, .06, .06, .06.
+    assert metrics.holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert metrics.holm([0.9, 0.6]) == [1.0, 1.0]
+    assert metrics.holm([0.2]) == [0.2]
+    assert metrics.holm([]) == []
+    for bad in ([1.5], [-0.1], [math.nan], [[0.1]]):
+        with pytest.raises(ValueError, match="p-values"):
+            metrics.holm(bad)
+
+
+def test_minimum_detectable_effect_by_hand():
+    # p = .2, n = 1422: d = (1.95996 sqrt(.2) + .84162 sqrt(.2 - d^2)) / sqrt(1422); d = .03318 gives .03318.
+    d = metrics.minimum_detectable_effect(0.2, 1422)
+    assert d == pytest.approx((1.959964 * 0.2**0.5 + 0.841621 * (0.2 - d * d) ** 0.5) / 1422**0.5)
+    assert d == pytest.approx(0.0332, abs=1e-4)
+    assert metrics.minimum_detectable_effect(0.2, 4 * 1422) < 0.6 * d
+    assert metrics.minimum_detectable_effect(0.2, 1422, power=0.95) > d
+    assert metrics.minimum_detectable_effect(0.0, 1422) is None
+    assert metrics.minimum_detectable_effect(0.1, 20) is None  # two rows all one way: p = .5
+    with pytest.raises(ValueError, match="no effect"):
+        metrics.minimum_detectable_effect(1.2, 10)
+
+
+def test_minimum_detectable_effect_is_found_as_often_as_it_says():
+    """Experiments drawn with that effect: McNemar's test, exact and so a little cautious, finds about 80 %."""
+    n, p = 600, 0.3
+    d = metrics.minimum_detectable_effect(p, n)
+    rng = np.random.default_rng(0)
+    found = 0
+    for only_first, only_second, _ in rng.multinomial(n, [(p - d) / 2, (p + d) / 2, 1 - p], size=400):
+        first = right(only_first, only_second, n - only_first - only_second)[0]
+        second = right(0, only_first, n - only_first)[0]
+        found += metrics.mcnemar(np.zeros(n, int), 1 - first, 1 - second)["p_value"] <= 0.05
+    assert found / 400 == pytest.approx(0.78, abs=0.06)

@@ -1,0 +1,125 @@
+"""Kinds of error (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
+
+What comes out holds uids, counts and accuracies, never a word of the pairs.
+Faults: E-REP-007 no row of an annotation; E-REP-008 annotations of other pairs.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.analysis.outcomes import Outcomes
+from mednli_jax.data.lines import no_such_file, text_lines
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.examples import LABELS, Mention, NLIExample
+from mednli_jax.knowledge.linking import FUNCTION_WORDS
+
+CATEGORIES = ("numerical reasoning", "world knowledge", "abbreviations", "medical knowledge", "negations")
+RULES = {
+    "numerical reasoning": "a number, in figures or in words, in either sentence",
+    "world knowledge": "none of the other rules holds",
+    "abbreviations": "a clinical abbreviation in either sentence",
+    "medical knowledge": "both sentences name concepts, and the hypothesis one that the premise does not",
+    "negations": "a negation in exactly one of the sentences",
+}
+_ALIASES = {"numbers": "numerical reasoning", "abbreviation": "abbreviations", "negation": "negations"}
+_NUMBER = re.compile(r"[<>~+-]?\.?\d[\d.,/%:x-]*(?:mg|ml|mcg|g|kg|cm|mm|l|f|c|yo|st|nd|rd|th|s|pm|am)?")
+_NUMBER_WORDS = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice
+"""
+_NEGATIONS = """
+    no not n't never neither nor none without negative denies denied deny denying absent absence lacks lack
+    cannot
+"""
+NUMBER_WORDS, NEGATIONS = frozenset(_NUMBER_WORDS.split()), frozenset(_NEGATIONS.split())
+
+
+def categories(
+    examples: Sequence[NLIExample],
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    abbreviations: Iterable[str],
+) -> dict[str, tuple[str, ...]]:
+    """uid -> the categories whose rule (RULES) its pair meets, by words alone; a pair may meet several.
+
+    The published categories were given by hand; these rules tell what a pair holds, not why a model got it wrong.
+    abbreviations: short forms; one that is also a word of grammar ("or") counts in capitals only.
+    """
+    short = {form.casefold() for form in abbreviations}
+    found = {}
+    for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
+        sides = example.premise_tokens, example.hypothesis_tokens
+        concepts = [{mention.concept for mention in side} for side in (left, right)]
+        holds = {
+            "numerical reasoning": any(_is_number(token) for side in sides for token in side),
+            "abbreviations": any(_is_abbreviation(token, short) for side in sides for token in side),
+            "medical knowledge": bool(concepts[0] and concepts[1] - concepts[0]),
+            "negations": len({any(token.casefold() in NEGATIONS for token in side) for side in sides}) == 2,
+        }
+        holds["world knowledge"] = not any(holds.values())
+        found[example.uid] = tuple(name for name in CATEGORIES if holds[name])
+    return found
+
+
+def _is_number(token):
+    token = token.casefold()
+    return token in NUMBER_WORDS or bool(_NUMBER.fullmatch(token))
+
+
+def _is_abbreviation(token, short):
+    folded = token.casefold()
+    return folded in short and (folded not in FUNCTION_WORDS or token.isupper())
+
+
+def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
+    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories.
+
+    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-REP-007 for its rows.
+    """
+    path, problems, found = Path(path), Problems(), {}
+    if not path.is_file():
+        raise no_such_file(path)
+    for number, line in text_lines(path, watched=False):
+        if isinstance(line, DataError):
+            problems.add(line)
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        name = _ALIASES.get(cells[-1].casefold(), cells[-1].casefold())
+        if len(cells) == 2 and cells[0] and name in CATEGORIES:
+            found.setdefault(cells[0], []).append(name)
+        elif line.strip() and (number, cells) != (1, ["uid", "category"]):
+            fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
+            problem = "the row is no annotation"
+            problems.add(DataError("E-REP-007", problem, file=path.name, line=number, fix=fix))
+    problems.raise_if_any()
+    return {uid: tuple(dict.fromkeys(names)) for uid, names in found.items()}
+
+
+def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
+    """Of each category: pairs, accuracy (mean over seeds) and errors, the pairs that the majority vote gets wrong.
+
+    `annotated` counts the pairs that have a category. confusions: {"gold > voted": count} of the errors.
+    Raises: UserError E-REP-008 where no pair of these outcomes has one.
+    """
+    given = [of_uid.get(uid, ()) for uid in outcomes.uids]
+    if not any(given):
+        raise UserError(
+            "E-REP-008 the annotations name no pair of the run. Fix: give uids of the run's corpus and split, as in "
+            "private/predictions.*.jsonl."
+        )
+    wrong, scores = outcomes.voted != outcomes.gold, {}
+    for name in CATEGORIES:
+        chosen = np.array([name in names for names in given])
+        errors = np.flatnonzero(chosen & wrong)
+        confusions = Counter(f"{LABELS[outcomes.gold[i]]} > {LABELS[outcomes.voted[i]]}" for i in errors)
+        scores[name] = {
+            "pairs": int(chosen.sum()),
+            "accuracy": float(outcomes.right[:, chosen].mean()) if chosen.any() else None,
+            "errors": len(errors),
+            "confusions": dict(confusions.most_common()),
+        }
+    return {"annotated": sum(map(bool, given)), "errors": int(wrong.sum()), "categories": scores}

@@ -1,0 +1,259 @@
+"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus.
+
+The template's policy forbids a browser to load anything; light or dark follows the reader's system.
+Faults: E-REP-009 a file that holds no path lengths; E-REP-015 a run of another version.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from mednli_jax.analysis import svg
+from mednli_jax.analysis.outcomes import Finished, read_metrics
+from mednli_jax.analysis.paths import NO_PATH, ordered_keys
+from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.metrics import wilson_interval
+from mednli_jax.runs import RunDirectory, read_json
+
+SPLITS = ("dev", "test")
+
+
+def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
+    """The page. facts: (name, value) pairs below the title; warning: what must not be overlooked."""
+    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+
+
+@cache
+def _template():
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((files("mednli_jax.analysis") / "report.html.j2").read_text("utf-8"))
+
+
+# -- one run -----------------------------------------------------------------------------------------------------------
+
+
+def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> str:
+    """The page of a run, finished or not, from what its folder holds. more: sections to add.
+
+    Raises: UserError where it is no run or a file of it is damaged.
+    """
+    directory = RunDirectory.existing(getattr(directory, "folder", directory))
+    result = directory.result()
+    try:
+        return _run_page(directory, result, _json(directory.folder / "data.json"), more)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"E-REP-015 {directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
+            f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
+        ) from error
+
+
+def _run_page(directory, result, data, more):
+    sections = [_scores(result), _confusion(result), _curves(directory, result), *_by_class(result)]
+    sections.append(_calibration(result))
+    if links := data.get("knowledge", {}).get("links_per_length"):
+        sections.append(_links(links, data["knowledge"]))
+    kept = [section for section in (*sections, *more) if section.grids or section.charts]
+    status, notes = result["status"], " ".join(result.get("notes", ()))
+    warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
+    model = result.get("model") or directory.config.get("model", {}).get("name", "run")
+    title = f"{model} on {_corpus(directory, result)}"
+    return render(title, kept, _facts(directory, result, data), " ".join(filter(None, (warning, notes))))
+
+
+def _json(path):
+    return read_json(path) if path.is_file() else {}
+
+
+def _corpus(directory, result):
+    return result.get("corpus") or directory.config.get("data", {}).get("name", "?")
+
+
+def _facts(directory, result, data) -> list[tuple[str, str]]:
+    env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
+    knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
+    sizes = ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
+    read = ", ".join(
+        f"{fact['file']} ({fact['sha256'][:12]})" for fact in splits.values() if "file" in fact and "sha256" in fact
+    )
+    ontology = " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
+    found = {
+        "run": directory.folder.resolve().name,
+        "data": f"{_corpus(directory, result)}: {sizes} pairs" if sizes else _corpus(directory, result),
+        "files": read,
+        "prepared": result.get("prepared", ""),
+        "config": result.get("config", ""),
+        "seeds": ", ".join(map(str, result.get("seeds", directory.config.get("seeds", ())))),
+        "epochs": _epochs(result),
+        "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
+        "word vectors": f"{words['source']}, {words['with_vector']:,} words" if words else "",
+        "ontology": ontology,
+        "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
+        "devices": ", ".join(env.get("devices", ())),
+        **_provenance(env),
+    }
+    return [(name, value) for name, value in found.items() if value]
+
+
+def _epochs(result):
+    if "epochs" not in result:
+        return ""
+    best = result.get("best_epoch", ())
+    return f"{result['epochs']}" + (f", best {', '.join(map(str, best))}" if best else "")
+
+
+def _provenance(env) -> dict[str, str]:
+    versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
+    return {
+        "started": env.get("started", ""),
+        "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
+        "commit": env.get("commit", ""),
+        "command": shlex.join(env.get("command", ())),
+    }
+
+
+def _scores(result) -> Section:
+    """The scores of each split, and of its slices."""
+    rows = []
+    for split in SPLITS:
+        scores = result.get(split)
+        if not scores:
+            continue
+        for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
+            accuracy, n = of["accuracy"], of["examples"]
+            low, high = wilson_interval(round(accuracy["mean"] * n), n)
+            sd = points(accuracy["sd"]) if len(accuracy["per_seed"]) > 1 else "-"
+            seeds = ", ".join(points(value) for value in accuracy["per_seed"])
+            calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
+            loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
+            wide = interval(100 * low, 100 * high, "")
+            f1 = points(of["macro_f1"]["mean"])
+            rows.append((name, f"{n:,}", points(accuracy["mean"]), sd, wide, f1, loss, calibration, seeds))
+    header = ("split", "pairs", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE", "accuracy per seed")
+    return Section(
+        "Scores", ["accuracy, F1 and calibration error (ECE) in points"], [Grid("", header, rows)] * bool(rows)
+    )
+
+
+def _confusion(result) -> Section:
+    charts = []
+    for split in SPLITS:
+        if scores := result.get(split):
+            seeds = len(result.get("seeds", ()))
+            caption = f"{split}: pairs" + (f", summed over {seeds} seeds" if seeds > 1 else "")
+            title = f"Confusion on {split}"
+            charts.append((caption, svg.heat_map(scores["confusion"], LABELS, title=title, **CONFUSION)))
+    return Section("Confusion", charts=charts)
+
+
+def _curves(directory, result) -> Section:
+    """Loss and accuracy by epoch, a line per seed; the epoch that was kept is marked."""
+    metrics, charts = read_metrics(directory), []
+    best = dict(zip(result.get("seeds", ()), result.get("best_epoch", ()), strict=False))
+    for name, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
+        series, marks = {}, []
+        for side in ("train", "dev"):
+            for row in metrics:
+                for seed, value in zip(row["seeds"], row.get(f"{side}_{name}", ()), strict=False):
+                    value = float("nan") if value is None else scale * value
+                    series.setdefault(f"{side}:{seed}", []).append((row["epoch"], value))
+                    if side == "dev" and best.get(seed) == row["epoch"]:
+                        marks.append((row["epoch"], value))
+        chart = svg.curves(
+            series, title=f"{name.capitalize()} by epoch", x="epoch", y=f"{name} ({unit})",
+            kinds={"train": "dashed"}, marks=marks,
+        )  # fmt: skip
+        if chart:
+            charts.append((f"{name.capitalize()} by epoch, a line per seed; circles: the epoch kept", chart))
+    return Section("Learning curves", charts=charts)
+
+
+def _by_class(result):
+    for split in SPLITS:
+        if scores := result.get(split):
+            rows = [
+                (label, str(s["support"]), points(s["precision"]), points(s["recall"]), points(s["f1"]))
+                for label, s in ((label, scores["per_class"][label]) for label in LABELS)
+            ]
+            header = ("class", "gold", "precision", "recall", "F1")
+            yield Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
+
+
+def _calibration(result) -> Section:
+    charts = []
+    for split in SPLITS:
+        bins = [b for b in (result.get(split) or {}).get("calibration", {}).get("bins", ()) if b["count"]]
+        series = {name: [100 * b[name] for b in bins] for name in ("confidence", "accuracy")}
+        names = [f"{b['high']:.2f}" for b in bins]
+        chart = svg.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
+        if chart:
+            charts.append((f"{split}: how sure, and how often right", chart))
+    return Section("Calibration", charts=charts)
+
+
+# -- path lengths (Figure 3) -------------------------------------------------------------------------------------------
+
+
+def _links(counts, knowledge) -> Section:
+    keys = sorted(counts, key=int)
+    title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
+    chart = svg.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
+    pairs = f"{knowledge.get('pairs_with_links', 0):,} pairs have links"
+    return Section("Knowledge", [pairs], charts=[(title, chart)])
+
+
+def paths_section(path: Path) -> Section:
+    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes. Raises UserError E-REP-009."""
+    try:
+        figures = json.loads(Path(path).read_bytes())
+        keys = [key for key in ordered_keys(figures) if key.isdigit()]
+        counts = {key: int(figures["occurrences"].get(key, 0)) for key in (*keys, NO_PATH)}
+        title = f"Shortest paths between concepts, {figures['corpus']}, {figures['ontology']} {figures['version']}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"E-REP-009 {path}: holds no path lengths ({type(error).__name__}). "
+            "Fix: give the paths.json that analyze paths --out=FOLDER writes."
+        ) from None
+    drawn = {"concept pairs": [counts[key] for key in keys]}
+    chart = svg.bars(drawn, keys, title=title, x="shortest path, is-a edges", y="concept pairs")
+    words = [f"{counts[NO_PATH]:,} further pairs of concepts have no path; 0: the same concept on both sides"]
+    return Section("Path lengths (Figure 3)", words, charts=[(title, chart)])
+
+
+# -- several runs ------------------------------------------------------------------------------------------------------
+
+
+def comparison_page(runs: Sequence[Finished], sections: Sequence[Section]) -> str:
+    """Runs side by side. sections: of sections.comparison_sections, and more."""
+    title = f"{' and '.join(run.name for run in runs)}: {runs[0].split} of {runs[0].corpus}"
+    return render(title, [*sections, confusions(runs), runs_section([run.folder for run in runs])])
+
+
+def table_page(section: Section, folders: Sequence[Path]) -> str:
+    """A table of the paper, sections.table_section, and the runs it was made from."""
+    return render("Romanov & Shivade 2018, beside ours", [section, runs_section(folders)])
+
+
+def runs_section(folders: Sequence[Path]) -> Section:
+    """Where the figures of several runs come from."""
+    rows = []
+    for folder in folders:
+        directory = RunDirectory.existing(folder)
+        result, env = directory.result(), _provenance(_json(folder / "env.json"))
+        data = _json(folder / "data.json").get("splits", {})
+        sizes = ", ".join(f"{name} {data[name]['rows']:,}" for name in ("train", *SPLITS) if name in data)
+        seeds = ", ".join(map(str, result.get("seeds", ())))
+        told = (env[name] for name in ("commit", "started", "versions", "command"))
+        rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *told))
+    header = ("run", "model", "corpus", "pairs", "seeds", "commit", "started", "versions", "command")
+    return Section("Runs", grids=[Grid("", header, rows, left=len(header))])

@@ -1,0 +1,256 @@
+"""What finished runs predicted, pair by pair: confusion, flips between two systems, gains by class.
+
+Runs are joined by uid; their sentences are not needed.
+
+Faults (file and line are named):
+  E-REP-001 the run is not finished     E-REP-003 no row of predictions    E-REP-005 other pairs
+  E-REP-002 no predictions of a split   E-REP-004 other corpora            E-REP-006 a file lacks what runs write
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax import metrics
+from mednli_jax.data.lines import text_lines
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.runs import RunDirectory, read_json
+
+RESULT_FIELDS = {"corpus": str, "model": str, "seeds": list}
+DAMAGED = "restore the file, or train again with --force"
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Predictions on one split. uids: N strings; gold [N], predicted [S, N], voted [N]: indices into LABELS.
+
+    voted: what most seeds say; where as many say one as another, the class of the higher mean probability.
+    """
+
+    uids: tuple[str, ...]
+    gold: np.ndarray
+    predicted: np.ndarray
+    voted: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.uids)
+
+    @property
+    def right(self) -> np.ndarray:
+        """bool [S, N]"""
+        return self.predicted == self.gold
+
+    def confusion(self) -> np.ndarray:
+        """[3, 3] rows gold, columns predicted, summed over the seeds."""
+        return metrics.confusion(np.tile(self.gold, len(self.predicted)), self.predicted.reshape(-1))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run and its predictions on `split`."""
+
+    folder: Path
+    split: str
+    result: dict
+    data: dict
+    outcomes: Outcomes
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def corpus(self) -> str:
+        """What it was tested on; `mednli+snli` had training pairs of SNLI mixed in."""
+        return self.result["corpus"].partition("+")[0]
+
+
+def finished(folder: Path, split: str = "test") -> Finished:
+    """Opens a run. Raises UserError where there is none, it is not finished, or a file of it is damaged."""
+    directory = RunDirectory.existing(folder)
+    result = directory.result()
+    if result["status"] != "complete":
+        state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
+        raise UserError(f"E-REP-001 {folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+    data = read_json(directory.folder / "data.json", fix=DAMAGED)
+    for name, values, fields in (("result", result, RESULT_FIELDS), ("data", data, {"splits": dict})):
+        for field, kind in fields.items():
+            if not isinstance(values.get(field), kind):
+                path = directory.folder / f"{name}.json"
+                raise UserError(f"E-REP-006 {path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+    outcomes = read_outcomes(directory, split)
+    if len(outcomes.predicted) != len(result["seeds"]):
+        told = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
+        raise UserError(f"E-REP-006 {folder}: {told}. Fix: {DAMAGED}.")
+    return Finished(directory.folder.resolve(), split, result, data, outcomes)
+
+
+def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """private/predictions.<split>.jsonl of a run. Raises UserError, DataError or DataErrors."""
+    path = directory.private / f"predictions.{split}.jsonl"
+    if not path.is_file():
+        raise UserError(
+            f"E-REP-002 {path}: no such file, so the run says nothing of the {split} split. "
+            "Fix: give --split=dev or --split=test as the corpus has them, or train again."
+        )
+    problems, uids, gold, predicted, probabilities = Problems(), {}, [], [], []
+    for number, line in text_lines(path, watched=False):
+        row = line if isinstance(line, DataError) else _row(line, predicted[0] if predicted else None)
+        if isinstance(row, tuple) and row[0] not in uids:
+            uids[row[0]] = number
+            for values, value in zip((gold, predicted, probabilities), row[1:], strict=True):
+                values.append(value)
+            continue
+        problem = "the row is no prediction: uid, label, and of each seed predicted and probabilities, each uid once"
+        fault = DataError("E-REP-003", problem, file=path.name, line=number, fix=DAMAGED)
+        problems.add(row if isinstance(row, DataError) else fault)
+    problems.raise_if_any()
+    if not uids:
+        raise DataError("E-REP-003", "the file holds no prediction", file=path.name, fix=DAMAGED)
+    predicted_NS, mean_NC = np.array(predicted), np.array(probabilities).mean(axis=1)
+    votes = np.stack([(predicted_NS == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
+    voted = np.where(votes == votes.max(axis=1, keepdims=True), mean_NC, -1.0).argmax(axis=1)
+    return Outcomes(tuple(uids), np.array(gold), predicted_NS.T.copy(), voted)
+
+
+def _row(line, before):
+    """(uid, gold, predicted of each seed, their probabilities) of a line; None where it is none."""
+    try:
+        row = json.loads(line)
+        predicted = [LABELS.index(label) for label in row["predicted"]]
+        probabilities = [[float(p) for p in one] for one in row["probabilities"]]
+        seeds = len(before or predicted)
+        if len(predicted) != seeds or not seeds or [len(one) for one in probabilities] != [len(LABELS)] * seeds:
+            return None
+        if not isinstance(row["uid"], str) or not np.isfinite(probabilities).all():
+            return None
+        return row["uid"], LABELS.index(row["label"]), predicted, probabilities
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def read_metrics(directory: RunDirectory) -> list[dict]:
+    """Rows of a run's metrics.jsonl: of epochs trained twice, after a resume, the later ones. Raises UserError."""
+    rows = [json.loads(line) for _, line in directory.metrics()]
+    last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
+    return [last[epoch] for epoch in sorted(last)]
+
+
+# -- two systems -------------------------------------------------------------------------------------------------------
+
+
+def aligned(first: Finished, second: Finished) -> Finished:
+    """The second run with its pairs in the order of the first's.
+
+    Raises: UserError E-REP-004 where they are of different corpora, E-REP-005 where of different pairs.
+    """
+    names = f"{first.name} and {second.name}"
+    if first.corpus != second.corpus:
+        raise UserError(
+            f"E-REP-004 {names}: one is of {first.corpus}, the other of {second.corpus}. "
+            "Fix: compare runs of one corpus."
+        )
+    one, other = first.outcomes, second.outcomes
+    place = {uid: i for i, uid in enumerate(other.uids)}
+    fix = "compare runs of the same files, or train one of them again"
+    if len(one) != len(other) or not all(uid in place for uid in one.uids):
+        shared = sum(uid in place for uid in one.uids)
+        told = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
+        raise UserError(f"E-REP-005 {names}: {told}. Fix: {fix}.")
+    order = [place[uid] for uid in one.uids]
+    if (other.gold[order] != one.gold).any() or _other_file(first, second):
+        raise UserError(f"E-REP-005 {names}: the pairs of {first.split} differ in text or label. Fix: {fix}.")
+    moved = Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order])
+    return Finished(second.folder, second.split, second.result, second.data, moved)
+
+
+def _other_file(first, second):
+    """Whether both read a file of the same name and kind, and another content; packed or not is no difference."""
+    facts = [run.data["splits"].get(run.split, {}) for run in (first, second)]
+    if any("sha256" not in fact or "file" not in fact for fact in facts):
+        return False
+    return facts[0]["file"] == facts[1]["file"] and facts[0]["sha256"] != facts[1]["sha256"]
+
+
+def other_training(first: Finished, second: Finished) -> bool:
+    """Whether the two were trained on a different number of pairs, or on pairs of other files."""
+    facts = [run.data["splits"].get("train", {}) for run in (first, second)]
+    return any(facts[0].get(name) != facts[1].get(name) for name in ("rows", "labels", "sha256"))
+
+
+def comparison(first: Finished, second: Finished) -> dict:
+    """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
+
+    accuracy: of each, mean over its seeds; difference, low, high: second less first (metrics.paired_bootstrap);
+    mcnemar: on the two majority votes; mcnemar_per_seed: p-values of seed against seed, where both have the same seeds;
+    minimum_detectable_effect: at 80 % power for the votes' rate of disagreement; class_gains; flips.
+    Raises: UserError where they cannot be compared (see `aligned`).
+    """
+    second = aligned(first, second)
+    one, other = first.outcomes, second.outcomes
+    votes = metrics.mcnemar(one.gold, one.voted, other.voted)
+    seeds = first.result["seeds"], second.result["seeds"]
+    pairs = zip(one.predicted, other.predicted, strict=True) if seeds[0] == seeds[1] and len(seeds[0]) > 1 else ()
+    disagreement = (votes["only_first"] + votes["only_second"]) / len(one)
+    return {
+        "first": first.name,
+        "second": second.name,
+        "split": first.split,
+        "pairs": len(one),
+        "seeds": [len(one.predicted), len(other.predicted)],
+        "accuracy": [float(one.right.mean()), float(other.right.mean())],
+        **metrics.paired_bootstrap(one.right, other.right),
+        "mcnemar": votes,
+        "mcnemar_per_seed": [metrics.mcnemar(one.gold, a, b)["p_value"] for a, b in pairs],
+        "minimum_detectable_effect": metrics.minimum_detectable_effect(disagreement, len(one)),
+        "class_gains": class_gains(one, other),
+        "flips": flips(one, other),
+        "other_training": other_training(first, second),
+    }
+
+
+def comparisons(runs: Sequence[Finished]) -> list[dict]:
+    """The first run against each other; `p_holm` is McNemar's p-value, adjusted for their number."""
+    found = [comparison(runs[0], run) for run in runs[1:]]
+    adjusted = metrics.holm([row["mcnemar"]["p_value"] for row in found])
+    return [{**row, "p_holm": p} for row, p in zip(found, adjusted, strict=True)]
+
+
+def class_gains(first: Outcomes, second: Outcomes) -> dict:
+    """Of each gold class: pairs, recall of both (mean over seeds), and the difference with its interval."""
+    gains = {}
+    for index, label in enumerate(LABELS):
+        chosen = first.gold == index
+        if chosen.any():
+            one, other = first.right[:, chosen], second.right[:, chosen]
+            recall = [float(one.mean()), float(other.mean())]
+            gains[label] = {"pairs": int(chosen.sum()), "recall": recall, **metrics.paired_bootstrap(one, other)}
+    return gains
+
+
+def flips(first: Outcomes, second: Outcomes) -> dict:
+    """Which predictions changed from the first system to the second, by the majority votes (section 6 of the paper).
+
+    Returns, of each gold class: pairs, changed, gained (now right), lost (no longer right), gained_from {what the first
+    said: count}, lost_to {what the second says: count}, wrong_to_wrong.
+    """
+    found = {}
+    for index, label in enumerate(LABELS):
+        chosen = first.gold == index
+        before, after = first.voted[chosen], second.voted[chosen]
+        gained, lost = (before != index) & (after == index), (before == index) & (after != index)
+        others = [(c, name) for c, name in enumerate(LABELS) if c != index]
+        found[label] = {
+            "pairs": int(chosen.sum()),
+            "changed": int((before != after).sum()),
+            "gained": int(gained.sum()),
+            "lost": int(lost.sum()),
+            "gained_from": {name: int((gained & (before == c)).sum()) for c, name in others},
+            "lost_to": {name: int((lost & (after == c)).sum()) for c, name in others},
+            "wrong_to_wrong": int(((before != after) & ~gained & ~lost).sum()),
+        }
+    return found

@@ -1,0 +1,158 @@
+"""`python -m mednli_jax.report`: finished runs as a page, against each other, and beside the tables of the paper."""
+
+import json
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import UserError
+
+USAGE = """Report on finished runs.
+
+  python -m mednli_jax.report runs/esim-demo                              # its page: runs/esim-demo/report.html
+  python -m mednli_jax.report runs/esim runs/esim_kd --compare            # the first against each other
+  python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside ours
+
+  RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
+  --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
+  --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
+  --runs=FOLDER       the folder that holds the table's runs, each named for its cell
+  --split=NAME        dev or test (default: test)
+  --categories        also kinds of error (Table 8), by rules over the corpus, which has to be there
+  --categories_file=FILE   the same from annotations: uid TAB category
+  --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
+  --out=FILE          where the page goes; with --compare and --table one is written only where this is given
+  --json              print JSON
+
+Pages are single files that load nothing. None holds a sentence of the corpus."""
+
+
+def define(values: cli.Flags) -> None:
+    flags.DEFINE_bool("compare", False, "print a comparison", flag_values=values)
+    flags.DEFINE_integer("table", None, "a table of the paper", flag_values=values)
+    flags.DEFINE_string("runs", None, "folder of a table's runs", flag_values=values)
+    flags.DEFINE_string("split", "test", "split to report", flag_values=values)
+    flags.DEFINE_bool("categories", False, "kinds of error by rules", flag_values=values)
+    flags.DEFINE_string("categories_file", None, "kinds of error as annotated", flag_values=values)
+    flags.DEFINE_string("paths", None, "path lengths for Figure 3", flag_values=values)
+    flags.DEFINE_string("out", None, "file of the page", flag_values=values)
+    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+
+
+def main(values: cli.Flags, *folders: str) -> None:
+    folders = [Path(folder).expanduser() for folder in folders]
+    if values.table is not None:
+        if folders:
+            raise UserError("E-REP-012 --table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
+        return _table(values)
+    if not folders:
+        raise UserError("E-REP-013 no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
+    if len(folders) == 1 and not values.compare:
+        return _page(values, folders[0])
+    if len(folders) == 1:
+        raise UserError("E-REP-014 --compare takes two runs at least. Fix: name another run directory.")
+    return _comparison(values, folders)
+
+
+def _table(values):
+    from mednli_jax.analysis import html, sections, tables
+
+    runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
+    found = tables.filled(tables.table_of(values.table), runs)
+    section = sections.table_section(found)
+    _print(values, [section], found)
+    if values.out:
+        names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
+        there = [runs / name for name in sorted(names) if (runs / name / "config.json").is_file()]
+        _write(values.out, html.table_page(section, there))
+
+
+def _page(values, folder):
+    from mednli_jax.analysis import html
+
+    more = []
+    if values.categories or values.categories_file:
+        from mednli_jax.analysis.outcomes import finished
+
+        section, found = _categories(values, [finished(folder, values.split)])
+        more.append(section)
+        _print(values, [section], found)
+    if values.paths:
+        more.append(html.paths_section(values.paths))
+    _write(values.out or folder / "report.html", html.run_page(folder, more))
+
+
+def _comparison(values, folders):
+    from mednli_jax.analysis import html, outcomes, sections
+
+    runs = [outcomes.finished(folder, values.split) for folder in folders]
+    compared = outcomes.comparisons(runs)
+    shown, result = sections.comparison_sections(runs, compared), {"comparisons": compared}
+    if values.categories or values.categories_file:
+        section, found = _categories(values, runs)
+        shown, result = [*shown, section], {**result, "categories": found}
+    if values.compare:
+        _print(values, shown, result)
+    if values.paths:
+        shown.append(html.paths_section(values.paths))
+    if values.out or not values.compare:
+        _write(values.out or "report.html", html.comparison_page(runs, shown))
+
+
+def _categories(values, runs):
+    """(section, figures) of the runs' kinds of error."""
+    from mednli_jax.analysis import categories, sections
+
+    if values.categories_file:
+        of_uid, source = categories.read_annotations(Path(values.categories_file).expanduser()), "as annotated"
+    else:
+        of_uid, source = _by_rules(runs[0]), sections.BY_RULES
+    found = {run.name: categories.category_scores(run.outcomes, of_uid) for run in runs}
+    return sections.category_section(found, source), found
+
+
+def _by_rules(run):
+    """uid -> kinds of the split's pairs. The run's corpus is read again; its ontology says what is a concept."""
+    from mednli_jax import defaults
+    from mednli_jax.analysis.categories import categories
+    from mednli_jax.data import encode
+    from mednli_jax.data.prepared import Source
+    from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
+    from mednli_jax.runs import RunDirectory
+
+    saved, config = RunDirectory.existing(run.folder).config, defaults.nli("esim", knowledge="replace")
+    for section in ("data", "knowledge"):
+        for name, value in saved.get(section, {}).items():
+            if name in config[section] and name not in ("mix", "sample") and value is not None:  # of training alone
+                config[section][name] = tuple(value) if isinstance(value, list) else value
+    source = Source(config)
+    splits = source.splits()
+    linker, examples = source.recogniser(splits), splits[run.split].examples
+    mentions = [
+        encode.find_mentions(examples, side, linker, source.encoding, {}, encode.unwatched) for side in encode.SIDES
+    ]
+    return categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))
+
+
+def _print(values, shown, result):
+    from mednli_jax.analysis.sections import lines
+
+    if values.json:
+        print(json.dumps(result, indent=2))
+    else:
+        print("\n\n".join("\n".join(lines(section)) for section in shown))
+
+
+def _write(path, page):
+    from mednli_jax.runs import private_folder, write_atomic
+
+    path = Path(path).expanduser()
+    private_folder(path.parent)
+    write_atomic(path, page)
+    print(f"written: {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE, define, words=sys.maxsize))

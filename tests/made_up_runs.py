@@ -1,0 +1,104 @@
+"""Run directories with predictions as a test wants them, for tests of the report."""
+
+import json
+
+import numpy as np
+
+from mednli_jax import metrics
+from mednli_jax.examples import LABELS
+
+# e, n, c stand for the labels, in a word for the predictions of a seed: "een".
+LETTERS = {label[0]: i for i, label in enumerate(LABELS)}
+GOLD = "eeennnccc"
+
+
+def indices(word):
+    return np.array([LETTERS[letter] for letter in word])
+
+
+def rows(gold, seeds, uids=None, sure=0.8):
+    """Prediction rows: `seeds` is one word per seed."""
+    uids = uids or [f"u{i}" for i in range(len(gold))]
+    return [
+        {
+            "uid": uid,
+            "label": LABELS[LETTERS[label]],
+            "predicted": [LABELS[LETTERS[word[i]]] for word in seeds],
+            "probabilities": [
+                [sure if c == LETTERS[word[i]] else (1 - sure) / 2 for c in range(len(LABELS))] for word in seeds
+            ],
+        }
+        for i, (uid, label) in enumerate(zip(uids, gold, strict=True))
+    ]
+
+
+def scores(gold, seeds):
+    gold, predicted = indices(gold), np.stack([indices(word) for word in seeds])
+    every, flat = np.tile(gold, len(seeds)), predicted.reshape(-1)
+    return {
+        "examples": len(gold),
+        "accuracy": metrics.mean_sd([metrics.accuracy(gold, row) for row in predicted]),
+        "macro_f1": metrics.mean_sd([metrics.macro_f1(gold, row) for row in predicted]),
+        "confusion": metrics.confusion(every, flat).tolist(),
+        "per_class": metrics.per_class(every, flat),
+        "loss": metrics.mean_sd([1.0] * len(seeds)),
+    }
+
+
+def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, status="complete", train=None):
+    """A run whose seeds say `seeds` of the test split, and `dev` (default the same) of the dev split; one per word."""
+    (folder / "private").mkdir(parents=True)
+    numbers = list(range(len(seeds)))
+    said = {"test": seeds, "dev": dev or seeds}
+    splits = {name: {"rows": len(gold)} for name in said} | {"train": train or {"rows": 100}}
+    result = {
+        "status": status,
+        "corpus": corpus,
+        "model": "esim",
+        "config": f"esim-{corpus}",
+        "task": "nli",
+        "seeds": numbers,
+        "epochs": 2,
+        "best_epoch": [1 for _ in seeds],
+        "parameters": 1234,
+        "notes": [],
+        "seconds": 12.0,
+        "prepared": "demo-0",
+    }
+    for split, words in said.items():
+        result[split] = scores(gold, words)
+        lines = "".join(json.dumps(row) + "\n" for row in rows(gold, words, uids))
+        (folder / "private" / f"predictions.{split}.jsonl").write_text(lines)
+    env = {
+        "command": ["train.py", "--config=configs/esim.py", f"--workdir={folder}", "--resume"],
+        "commit": "0123abc",
+        "started": "2026-01-02T03:04:05Z",
+        "mednli_jax": "0.1.0",
+        "python": "3.12",
+        "versions": {"jax": "0.10.2"},
+        "devices": ["cpu:cpu"],
+    }
+    data = {"splits": splits, "files": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
+    data["vocabulary"] = {"source": "random", "with_vector": 7}
+    files = {"config": {"data": {"name": corpus}, "model": {"name": "esim"}, "seeds": numbers}}
+    files |= {"env": env, "data": data, "result": result if status == "complete" else {"status": status}}
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    (folder / "lock").write_text("")
+    lines = [
+        {"epoch": epoch, "seeds": numbers}
+        | {
+            f"{side}_{name}": [epoch / 10 + n / 100 for n in numbers]
+            for side in ("train", "dev")
+            for name in ("loss", "accuracy")
+        }
+        for epoch in (1, 2)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def edit(path, **changes):
+    """Sets fields of a JSON file; None removes one."""
+    values = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
