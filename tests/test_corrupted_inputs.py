@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections import defaultdict
@@ -356,6 +357,9 @@ def array(value, **options):
 
 ROW = "quokka 1 2 3\n"
 THREE = array(np.ones((2, 3), np.float32))
+# The head of a fastText model of 3 numbers and one word, and the mark of quantised ones.
+QUANTISED = struct.pack("<14id3i2q", 793712314, 12, 3, 5, 1, 1, 5, 1, 2, 2, 0, 0, 0, 100, 1e-4, 1, 1, 0, 9, -1)
+QUANTISED += b"quokka\0" + struct.pack("<qb?", 7, 0, True)
 VECTORS = (
     vectors("missing", None, "E-VEC-001", fix="vectors.path"),
     vectors("without permissions", LOCKED, "E-VEC-002", fix="permissions"),
@@ -376,7 +380,12 @@ VECTORS = (
     vectors("a word for a number", "quokka 1 wombat 3\n", "E-VEC-007", "v.txt:1", "correct or remove", told=()),
     vectors("fewer rows than promised", "7 3\n" + ROW, "E-VEC-008", "v.vec:1", "cut short", "v.vec"),
     vectors("a huge line", "quokka " * (MAX_LINE_BYTES // 6), "E-VEC-009", "v.txt:1", "text file"),
-    vectors("a word2vec binary", b"1 3\nquokka " + bytes(12), "E-VEC-009", "v.bin", "as text first", "v.bin"),
+    vectors("a word2vec binary", b"1 3\nquokka " + bytes(12), "", file="v.bin", status=0, told=("prepared in",)),
+    vectors("a word2vec binary cut short", b"1 3\nquokka " + bytes(9), "E-VEC-012", "v.bin", "copy the file", "v.bin"),
+    vectors("a word2vec binary of fewer rows", b"2 3\nquokka " + bytes(12), "E-VEC-008", "v.bin:1", "cut", "v.bin"),
+    vectors("another program's binary", b"\x80\x04quokka", "E-VEC-009", "v.bin", "as text", "v.bin"),
+    vectors("a quantised fastText model", QUANTISED, "E-VEC-013", "v.ftz", "whole model", "v.ftz"),
+    vectors("a name left out beside a +", None, "E-VEC-014", "v.txt+", "one FILE", "v.txt+", more={"v.txt": ROW}),
     vectors("a zip", b"PK\3\4quokka", "E-VEC-009", "v.txt", "unzip it"),
     vectors("no array", b"quokka", "E-VEC-009", "v.npy", "text file", "v.npy", more={"v.vocab.txt": "quokka\n"}),
     vectors("a pickle", array(np.array([{"quokka": 1}]), allow_pickle=True), "E-VEC-009", "v.npy", "text file", "v.npy",

@@ -2,12 +2,14 @@
 
 import gzip
 import hashlib
+import json
 
 import numpy as np
 import pytest
 
 from mednli_jax.errors import DataErrors, UserError
-from mednli_jax.knowledge.vectors import RANDOM_SD, load_vectors, random_vectors
+from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
+from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.text import PAD, SPECIALS, UNK
 
 WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
@@ -60,6 +62,97 @@ def test_array_with_vocabulary(tmp_path, dtype):
     check(vectors)
     files = (tmp_path / "v.npy").read_bytes() + (tmp_path / "v.vocab.txt").read_bytes()
     assert vectors.sha256 == hashlib.sha256(files).hexdigest()
+
+
+def pair(folder, lines=None, ending=""):
+    """BioASQ's two files: types.txt and vectors.txt."""
+    rows = [line.split(" ", 1) for line in (lines or GLOVE).splitlines()]
+    folder.mkdir(exist_ok=True)
+    write(folder / f"types.txt{ending}", "".join(word + "\n" for word, _ in rows))
+    write(folder / f"vectors.txt{ending}", "".join(numbers + " \n" for _, numbers in rows))
+    return folder
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("name", ["", "types.txt", "vectors.txt"])
+def test_words_and_numbers_in_two_files(tmp_path, name, ending):
+    folder = pair(tmp_path / "bioasq", ending=ending)
+    vectors = load(folder / name)
+    check(vectors)
+    assert [file.name for file in vector_files(folder / name)] == [f"types.txt{ending}", f"vectors.txt{ending}"]
+    files = (folder / f"types.txt{ending}").read_bytes() + (folder / f"vectors.txt{ending}").read_bytes()
+    assert vectors.sha256 == hashlib.sha256(files).hexdigest()
+    assert read_head(folder / name).dim == 3
+
+
+def test_vectors_txt_by_itself_is_a_text_file(tmp_path):
+    check(load(write(tmp_path / "vectors.txt", GLOVE)))
+
+
+def test_faults_of_words_and_numbers_in_two_files(tmp_path):
+    folder = pair(tmp_path / "bioasq")
+    write(folder / "types.txt", "cough\nfever\n")
+    assert [fault.code for fault in faults(folder)] == ["E-VEC-010"]
+    write(folder / "types.txt", "cough\nfever\nbp\nBP\nother\nnaïve\nmore\n")
+    assert [fault.code for fault in faults(folder)] == ["E-VEC-010"]
+    assert [(fault.code, fault.file) for fault in faults(folder, dim=4)] == [("E-VEC-005", "vectors.txt")]
+    pair(folder, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
+    found = [(fault.code, fault.line) for fault in faults(folder, (*SPECIALS, "bp"))]
+    assert found == [("E-VEC-006", 2), ("E-VEC-007", 3)]
+    write(folder / "vectors.txt", "")
+    assert [fault.code for fault in faults(folder)] == ["E-VEC-004"]
+    (folder / "vectors.txt").unlink()
+    assert [(fault.code, fault.file) for fault in faults(folder)] == [("E-VEC-001", "vectors.txt")]
+
+
+def test_vectors_side_by_side(tmp_path):
+    """A word that one file knows has zeros where the other does not; one that none knows has both means."""
+    one = write(tmp_path / "one.txt", "fever 1 2\ncough 3 4\n")
+    two = write(tmp_path / "two.vec", "2 1\ncough 5\nBP 7\n")
+    vectors = load_vectors(f"{one}+{two}", (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=3, seed=0)
+    expected = [[0, 0, 0], [2, 3, 6], [1, 2, 0], [3, 4, 5], [0, 0, 7], [2, 3, 6]]
+    np.testing.assert_array_equal(vectors.matrix, expected)
+    assert vectors.words == ("Fever", "cough", "BP")
+    assert (vectors.found, vectors.lowered, vectors.source) == (3, 1, "one.txt+two.vec")
+    assert [(source.file, source.dim, source.found) for source in vectors.sources] == [
+        ("one.txt", 2, 2),
+        ("two.vec", 1, 2),
+    ]
+    assert vectors.sha256.split("+") == [hashlib.sha256(file.read_bytes()).hexdigest() for file in (one, two)]
+    assert vector_files(f"{one}+{two}") == [one, two]
+
+
+def test_a_word_counts_by_its_better_source(tmp_path):
+    one, two = write(tmp_path / "one.txt", "fever 1 2\n"), write(tmp_path / "two.txt", "Fever 5\n")
+    assert load_vectors(f"{one}+{two}", (*SPECIALS, "Fever"), dim=3, seed=0).lowered == 0
+
+
+def test_a_single_file_may_have_the_separator_in_its_name(tmp_path):
+    check(load(write(tmp_path / "a+b.txt", GLOVE)))
+
+
+def test_faults_of_vectors_side_by_side(tmp_path):
+    one, two = write(tmp_path / "one.txt", GLOVE), write(tmp_path / "two.txt", GLOVE)
+    (fault,) = faults(f"{one}+{two}", dim=5)
+    assert fault.code == "E-VEC-005"
+    assert "3 + 3 = 6" in fault.problem
+    assert [fault.code for fault in faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6)] == ["E-VEC-001"]
+    with pytest.raises(UserError, match="E-VEC-014"):
+        load_vectors(f"{one}+", WORDS, dim=3, seed=0)
+
+
+def test_coverage_counts_words_and_tokens(tmp_path):
+    one, two = write(tmp_path / "one.txt", "fever 1 2\ncough 3 4\n"), write(tmp_path / "two.txt", "cough 5\nBP 7\n")
+    vectors = load_vectors(f"{one}+{two}", (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=3, seed=0)
+    report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
+    assert (report["words"], report["tokens"]) == (5, 16)
+    assert report["share_of_words"] == {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
+    assert report["share_of_tokens"] == {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
+    first, second = report["sources"]
+    assert (first["file"], first["share_of_tokens"]["found"]) == ("one.txt", 3 / 16)
+    assert (second["file"], second["share_of_tokens"]["found"]) == ("two.txt", 6 / 16)
+    assert "cough" not in json.dumps(report).lower()
+    assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
 
 
 def test_known_words_make_a_vocabulary_with_its_matrix(tmp_path):
@@ -146,7 +239,7 @@ def test_missing_damaged_and_foreign_files(tmp_path):
     whole = gzip.compress("".join(f"w{n} {n} {n * n} 3\n" for n in range(2000)).encode())
     (tmp_path / "half.txt.gz").write_bytes(whole[: len(whole) // 2])
     assert [fault.code for fault in faults(tmp_path / "half.txt.gz")] == ["E-VEC-003"]
-    assert [fault.code for fault in faults(write(tmp_path / "v.bin", "6 3\n"))] == ["E-VEC-009"]
+    assert [fault.code for fault in faults(write(tmp_path / "v.model", b"\x80\x04gensim"))] == ["E-VEC-009"]
 
 
 def test_array_faults(tmp_path):

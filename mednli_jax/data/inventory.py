@@ -16,6 +16,7 @@ from mednli_jax.data.nli_corpora import CORPORA
 from mednli_jax.data.nli_formats import GroundTruth
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.text import binary_lines
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
@@ -208,12 +209,10 @@ def _dimension(path):
     if not path.exists():
         return "check", NOWHERE
     try:
-        lines = [line for (_, line), _ in zip(binary_lines(path), range(2), strict=False) if line]
-    except (OSError, gzip.BadGzipFile):
-        return "check", "damaged: copy it again"
-    if len(lines) < 2:
-        return "check", "no rows"
-    return "ok", f"{len(lines[1].split()) - 1} numbers a word"
+        head = read_head(path)
+    except UserError as error:
+        return "check", str(error).splitlines()[0]
+    return "ok", f"{head.dim} numbers a word, {head.kind}"
 
 
 def weights(folder: Path | None) -> list[Finding]:

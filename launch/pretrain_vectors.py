@@ -1,0 +1,119 @@
+"""Train word vectors on running text, one corpus after the other (Romanov & Shivade 2018, section 4.1, Table 5).
+
+  python launch/pretrain_vectors.py --corpora=demo --dim=100 --min_count=2 --out=vectors/demo.bin      (seconds)
+  python launch/pretrain_vectors.py --corpora=mimic/ --out=vectors/mimic.bin --threads=16
+  python launch/pretrain_vectors.py --initial=glove.840B.300d.txt --corpora=allMeSH_2017.json,mimic/ \\
+      --out=vectors/glove-bioasq-mimic.bin --threads=16
+
+A corpus is a text file (plain or gzipped), a folder of them, BioASQ's JSON, MIMIC-III's NOTEEVENTS.csv (or the folder
+it is in), or the bundled demo or demo_full (their training split). Each training starts from the vectors of the one
+before; those of the corpora but the last are kept as NAME.1.bin, NAME.2.bin, ... What is there already is not trained
+again, so that a run that was cut off goes on where it was. Beside each file NAME.json tells where it comes from.
+Use the result with --config.vectors.path=vectors/NAME.bin. Needs `pip install 'mednli_jax[embeddings]'`.
+"""
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mednli_jax.data import demo
+from mednli_jax.data.clinical_sentences import sentences as note_sentences
+from mednli_jax.data.lines import either_name
+from mednli_jax.data.notes import Notes, sections
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
+from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
+from mednli_jax.knowledge.wanted import sha256
+
+NOTES = "NOTEEVENTS.csv"
+HELP = {
+    "method": "fasttext, or word2vec: without character n-grams",
+    "architecture": "skipgram or cbow",
+    "dim": "numbers a word",
+    "epochs": "passes over each corpus",
+    "window": "words to either side",
+    "min_count": "words that stand less often are left out",
+    "negatives": "negative samples a word",
+    "learning_rate": "at the start",
+    "buckets": "of n-grams, at most",
+    "threads": "more than 1 is faster and not repeatable",
+}
+
+
+def demo_sentences(size: str) -> Iterator[list[str]]:
+    """Tokens of the distinct sentences of the demo corpus' training split, lower-cased."""
+    seen = set()
+    for example in demo.load_demo(size)["train"].examples:
+        for tokens in (example.premise_tokens, example.hypothesis_tokens):
+            if tokens not in seen:
+                seen.add(tokens)
+                yield [token.lower() for token in tokens]
+
+
+def notes_of(path: Path) -> Path | None:
+    """The file of MIMIC-III's notes that a path means, if it means one."""
+    if path.is_dir():
+        return either_name(path / NOTES)
+    return path if path.name.removesuffix(".gz").lower().endswith(".csv") else None
+
+
+def notes_sentences(path: Path) -> Iterator[list[str]]:
+    """Tokens of the sentences of all notes, lower-cased."""
+    split = Tokenizer()
+    for note in Notes(path):
+        for _, body in sections(note.text):
+            yield from filter(None, map(split, note_sentences(body)))
+
+
+def corpus(name: str) -> tuple[Iterator[list[str]], dict]:
+    """Sentences of a corpus, and what is to be known of it. Raises: UserError where it is not there."""
+    path = Path(name).expanduser()
+    if name in demo.SIZES:
+        return demo_sentences(name), {"corpus": name, "split": "train", "seed": demo.SEED}
+    if notes := notes_of(path):
+        return notes_sentences(notes), {"corpus": "notes", "files": {notes.name: sha256(*text_files(notes))}}
+    files = {str(file.relative_to(path) if path.is_dir() else file.name): sha256(file) for file in text_files(path)}
+    return sentences(path), {"corpus": "text", "files": files}
+
+
+def main() -> int:
+    """Trains corpus after corpus; returns the exit code."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
+    parser.add_argument("--corpora", required=True, help="names or paths, with commas between")
+    parser.add_argument("--out", required=True, type=Path, help="NAME.bin (a fastText model) or NAME.vec (text)")
+    parser.add_argument("--initial", type=Path, help="vectors to start from")
+    for field in dataclasses.fields(Settings):
+        choices = {"method": METHODS, "architecture": ARCHITECTURES}.get(field.name)
+        text = f"{HELP[field.name]} (default {field.default})"
+        parser.add_argument(f"--{field.name}", type=field.type, default=field.default, choices=choices, help=text)
+    given = parser.parse_args()
+    settings = Settings(**{field.name: getattr(given, field.name) for field in dataclasses.fields(Settings)})
+    names, initial = [name for name in given.corpora.split(",") if name], given.initial
+    os.umask(0o077)  # vectors of notes are as private as the notes
+    try:
+        for number, name in enumerate(names, start=1):
+            last = number == len(names)
+            out = given.out if last else given.out.with_name(f"{given.out.stem}.{number}.bin")
+            found, source = corpus(name)
+            facts = pretrain(found, out, settings, initial=initial, corpus=source)
+            text = facts["text"]
+            print(
+                f"{out}: {facts['words']:,} words of {text['tokens']:,} tokens in {text['sentences']:,} sentences, "
+                f"{facts['initial_words']:,} words to start from, {facts['seconds']['all']:.0f} s"
+            )
+            initial = out
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,285 @@
+"""Trains word vectors on running text: fastText or word2vec, from scratch or from vectors that are there already.
+
+Romanov & Shivade 2018, section 4.1: fastText vectors of BioASQ's abstracts and of MIMIC-III's notes, and chains such as
+GloVe -> BioASQ -> MIMIC-III, where each training starts from the vectors of the one before. As there, the start is
+fastText's own `pretrainedVectors`: the words' rows are set to the vectors given and stay in the vocabulary even where
+the text lacks them, rows of character n-grams start at random. fastText's vector is the mean of both, so that a word
+which the text lacks comes out shortened; word2vec, which is fastText without n-grams, keeps it as it was.
+
+Needs the fastText library (`pip install 'mednli_jax[embeddings]'`). One thread gives the same file each time; with more
+they race. Faults:
+  E-EMB-001 the library is missing    E-EMB-004 no words left       E-EMB-006 training was ended from outside
+  E-EMB-002 a setting out of range    E-EMB-005 numbers overflowed  E-EMB-003 several files of vectors to start from
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
+from mednli_jax.knowledge.vectors_text import text_header
+from mednli_jax.knowledge.wanted import EXACT, check_dim, sha256
+from mednli_jax.progress import say
+from mednli_jax.runs import private_folder, write_json
+from mednli_jax.text import SPECIALS, binary_lines
+
+METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
+WORDS_AT_ONCE = 200_000  # of a file that is turned into text
+_BREAKS = frozenset(b" \t\v\f\r\n\0")  # what ends a word in fastText's eyes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the values are fastText's, but for `dim`, which is the paper's.
+
+    method: fasttext (words and their character n-grams of 3 to 6) or word2vec (words alone). window: words to either
+    side. buckets: of n-grams, at most; never more than the text has tokens. threads: more than 1 is not repeatable.
+    """
+
+    method: str = "fasttext"
+    architecture: str = "skipgram"
+    dim: int = 300
+    epochs: int = 5
+    window: int = 5
+    min_count: int = 5
+    negatives: int = 5
+    learning_rate: float = 0.05
+    buckets: int = 2_000_000
+    threads: int = 1
+
+    def check(self) -> None:
+        """Raises UserError E-EMB-002 for a value that cannot be."""
+        for name, known in (("method", METHODS), ("architecture", ARCHITECTURES)):
+            if (value := getattr(self, name)) not in known:
+                raise UserError(f"E-EMB-002 {name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
+        for name in ("dim", "epochs", "window", "min_count", "negatives", "buckets", "threads"):
+            if (value := getattr(self, name)) < 1:
+                raise UserError(f"E-EMB-002 {name} is {value}. Fix: give at least 1.")
+        if not 0 < self.learning_rate < 10:
+            raise UserError(f"E-EMB-002 learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
+
+
+def pretrain(
+    sentences: Iterable[Sequence[str]],
+    out: Path,
+    settings: Settings,
+    *,
+    initial: Path | None = None,
+    corpus: dict | None = None,
+) -> dict:
+    """Trains vectors and writes them, and beside them OUT.json with where they come from, which is returned, too.
+
+    sentences: tokens without white space; read once, and written into a private folder beside `out` for the time of the
+      training. out: NAME.bin, a fastText model, or NAME.vec, text. initial: vectors to start from, in any format of
+      `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
+    Where `out` is there, made of the same corpus with the same settings, nothing is done.
+    Raises: UserError, DataError, see the module; E-RUN-005 where the disk is full.
+    """
+    settings.check()
+    library, out = _library(), Path(out)
+    if out.suffix not in (".bin", ".vec"):
+        raise UserError(f"E-EMB-002 out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
+    start = None if initial is None else _initial(initial, settings)
+    key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
+    if corpus and (facts := _finished(out, key)):
+        say(f"{out.name} is there already, made of the same text with the same settings.")
+        return facts
+    begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
+    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
+    try:
+        with _writing(out):
+            private_folder(scratch)
+            text = _write_sentences(sentences, scratch / "text")
+            words = 0 if initial is None else write_vectors(initial, scratch / "initial.vec", settings.dim)
+            seconds = time.monotonic() - begun
+            _train(scratch, settings, text["tokens"], words > 0)
+            made = scratch / "model.bin"
+            # Reading it as a whole finds what a full disk has cut off; the library does not look.
+            load_vectors(made, SPECIALS, dim=settings.dim, seed=0)
+            count = read_head(made).rows
+            if out.suffix == ".vec":
+                made = scratch / "model.vec"
+                write_vectors(scratch / "model.bin", made, settings.dim)
+            made.chmod(0o600)
+            os.replace(made, out)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    facts = {
+        "key": key,
+        "text": text,
+        "initial_words": words,
+        "words": count,
+        "library": library,
+        "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
+        "sha256": sha256(out),
+    }
+    write_json(_facts_path(out), facts)
+    return facts
+
+
+def _facts_path(out):
+    return out.with_name(f"{out.name}.json")
+
+
+def _finished(out, key):
+    """The facts of what is there, None where it is something else or damaged."""
+    try:
+        facts = json.loads(_facts_path(out).read_bytes())
+        same = facts["key"] == json.loads(json.dumps(key)) and facts["sha256"] == sha256(out)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return facts if same else None
+
+
+def _initial(path, settings):
+    """Name and sha256 of the vectors to start from. Raises: UserError, DataError where they cannot be that."""
+    paths = vector_paths(path)
+    if len(paths) > 1:
+        raise UserError("E-EMB-003 several files of vectors to start from. Fix: give one.")
+    check_dim(paths[0], read_head(paths[0]).dim, settings.dim, None)
+    found = load_vectors(paths[0], SPECIALS, dim=settings.dim, seed=0)  # reads and checks the whole file
+    return {"file": found.source, "sha256": found.sha256}
+
+
+def _write_sentences(sentences, path):
+    """Writes one sentence a line; returns counts and the sha256."""
+    digest, count, tokens = hashlib.sha256(), 0, 0
+    with open(path, "wb") as file:
+        for sentence in sentences:
+            line = (" ".join(sentence) + "\n").encode("utf-8", "replace")
+            file.write(line)
+            digest.update(line)
+            count, tokens = count + 1, tokens + len(sentence)
+    if not tokens:
+        raise UserError("E-EMB-004 the text holds no words. Fix: check what the corpora hold.")
+    return {"sentences": count, "tokens": tokens, "sha256": digest.hexdigest()}
+
+
+def write_vectors(path: Path, out: Path, dim: int) -> int:
+    """Writes vectors of any format as text with a header, as fastText reads it; returns the number of words.
+
+    Words that hold white space, which GloVe's do at times, are left out: fastText cannot read them.
+    """
+    path, count = vector_paths(path)[0], 0
+    header = len(f"{10**12} {dim}")
+    with open(out, "wb") as file:
+        file.write(b" " * header + b"\n")
+        for word, numbers in _text_rows(path, dim) if kind_of(path) == "text" else _rows(path, dim):
+            if word and _BREAKS.isdisjoint(word):
+                file.write(word + b" " + numbers + b"\n")
+                count += 1
+        file.seek(0)
+        file.write(f"{count} {dim}".encode().ljust(header))
+    return count
+
+
+def _text_rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
+    """(word, numbers) of a text file that has been checked."""
+    for number, line in binary_lines(path):
+        line = line.rstrip(b" ")
+        if line and not (number == 1 and text_header(line)):
+            word = line.rsplit(b" ", dim)[0]
+            yield word, line[len(word) + 1 :]
+
+
+def _rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
+    """(word, numbers) of any other file, some words at a time."""
+    words, template = stored_words(path), " ".join(["%.7g"] * dim)
+    while some := tuple(islice(words, WORDS_AT_ONCE)):
+        found = load_vectors(path, SPECIALS + some, dim=dim, seed=0)
+        for word, route, row in zip(some, found.routes[0, 2:], found.matrix[2:], strict=True):
+            if route == EXACT:
+                yield word.encode(), (template % tuple(row.tolist())).encode()
+
+
+def _library() -> str:
+    """Name and version of the fastText library. Raises: UserError E-EMB-001."""
+    try:
+        import fasttext  # noqa: F401 - an extra that nothing else needs
+    except ImportError:
+        raise UserError(
+            "E-EMB-001 the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'."
+        ) from None
+    for name in metadata.packages_distributions().get("fasttext", ()):
+        return f"{name} {metadata.version(name)}"
+    return "unknown"
+
+
+def _train(scratch, settings, tokens, chained):
+    """Trains in a process of its own: it listens to Ctrl-C, and running out of memory does not take this one along."""
+    grams = settings.method == "fasttext"
+    arguments = {
+        "input": str(scratch / "text"),
+        "model": settings.architecture,
+        "dim": settings.dim,
+        "epoch": settings.epochs,
+        "ws": settings.window,
+        "minCount": settings.min_count,
+        "neg": settings.negatives,
+        "lr": settings.learning_rate,
+        "minn": 3 if grams else 0,
+        "maxn": 6 if grams else 0,
+        "bucket": min(settings.buckets, tokens),
+        "thread": settings.threads,
+        "pretrainedVectors": str(scratch / "initial.vec") if chained else "",
+        "verbose": 2 if sys.stderr.isatty() else 0,
+    }
+    # Not forked: a copy of a process with threads may hang.
+    worker = multiprocessing.get_context("spawn").Process(
+        target=_worker, args=(arguments, str(scratch / "model.bin"), str(scratch / "fault"))
+    )
+    worker.start()
+    try:
+        worker.join()
+    finally:
+        if worker.is_alive():
+            worker.terminate()
+            worker.join()
+    fault = scratch / "fault"
+    message = fault.read_text() if fault.is_file() else ""
+    if "Empty vocabulary" in message:
+        raise UserError(
+            f"E-EMB-004 no word stands {settings.min_count} times in the text. Fix: lower min_count, or give more text."
+        )
+    if "NaN" in message:
+        raise UserError("E-EMB-005 the training's numbers overflowed. Fix: lower learning_rate.")
+    if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
+        raise UserError(
+            f"E-EMB-006 the training was ended from outside (signal {abs(worker.exitcode or 0)}), most often for want "
+            "of memory. Fix: lower buckets or dim, or give it more."
+        )
+    if message or worker.exitcode:
+        raise RuntimeError(f"fastText: {message or worker.exitcode}")
+
+
+def _worker(arguments, out, fault):
+    import fasttext
+
+    try:
+        fasttext.train_unsupervised(**arguments).save_model(out)
+    except (MemoryError, RuntimeError, ValueError) as error:
+        Path(fault).write_text(f"{type(error).__name__} {error}".replace("MemoryError", "bad_alloc"))
+
+
+@contextmanager
+def _writing(out):
+    """Tells a full disk in one line; what cannot be read has been told before."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UserError(
+            f"E-RUN-005 {out}: cannot be written ({reason}). Fix: free space, or choose another place."
+        ) from error

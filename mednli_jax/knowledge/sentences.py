@@ -1,0 +1,178 @@
+"""Running text for training word vectors: sentences of plain text files and of BioASQ's JSON, as Treebank tokens.
+
+Everything is streamed. Faults (file and line are named, the text is not):
+  E-EMB-010 no such file, or none in a folder   E-EMB-013 a line too long   E-EMB-016 holds no text
+  E-EMB-011 unreadable                          E-EMB-014 not UTF-8
+  E-EMB-012 damaged gzip                        E-EMB-015 not BioASQ's JSON
+"""
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mednli_jax.errors import DataError
+from mednli_jax.text import MAX_LINE_BYTES, binary_lines, treebank_tokens
+
+KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
+MAX_ARTICLE = 1 << 24  # characters of one article
+_BLOCK = 1 << 20
+_ARTICLES = re.compile(r'\ufeff?\s*\{\s*"articles"\s*:\s*\[')
+_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
+_CLOSERS = frozenset("])}>\"'»”’`.")
+_KEPT = 1 << 20  # distinct words whose pieces are remembered
+_ESCAPED = re.compile("[\udc80-\udcff]")
+
+
+def text_files(path: Path) -> list[Path]:
+    """The file, or the files of a folder and of those below it that may hold text, by name.
+
+    Raises: DataError E-EMB-010 where there is none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
+        if not files:
+            problem, fix = "no text in this folder", f"put files ending in {', '.join(KINDS)} there"
+            raise DataError("E-EMB-010", problem, file=path.name, fix=fix)
+        return files
+    if not path.is_file():
+        raise DataError("E-EMB-010", "there is no such file", file=path.name, fix="check the path")
+    return [path]
+
+
+def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
+    """Tokens of the sentences of a file or folder, see `text_files`: as `treebank_tokens` has them, lower-cased.
+
+    .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is text of
+    its own, of one sentence or more. Files may be gzipped. Raises: DataError, see the module.
+    """
+    split = Tokenizer(lowercase=lowercase)
+    for file in text_files(path):
+        found = False
+        texts = articles(file) if file.name.removesuffix(".gz").endswith(".json") else lines(file)
+        for text in texts:
+            for sentence in split_sentences(text):
+                if tokens := split(sentence):
+                    found = True
+                    yield tokens
+        if not found:
+            raise DataError("E-EMB-016", "holds no text", file=file.name, fix="leave the file out, or copy it again")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of prose: they end in . ! or ? before a capital letter or a number; abbreviations may end one early."""
+    return _END.split(text)
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 file, plain or gzipped."""
+    with _reading(path):
+        for number, line in binary_lines(path):
+            if line is None:
+                problem, fix = f"the line is longer than {MAX_LINE_BYTES} bytes", "put sentences on lines of their own"
+                raise DataError("E-EMB-013", problem, file=path.name, line=number, fix=fix)
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                problem, fix = "the line is not valid UTF-8", "save the file as UTF-8"
+                raise DataError("E-EMB-014", problem, file=path.name, line=number, fix=fix) from None
+
+
+def articles(path: Path) -> Iterator[str]:
+    """Titles and abstracts of BioASQ's JSON, which is too large to be read as a whole; articles may lack either.
+
+    Bytes that are no UTF-8, which the official files hold, are taken for Latin-1.
+    """
+    with _reading(path), open(path, "rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream = io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if zipped else raw, "utf-8", errors="surrogateescape")
+        buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
+        start = _ARTICLES.match(buffer)
+        if not start:
+            raise _no_articles(path, 'it does not start with {"articles": [')
+        at = start.end()
+        while True:
+            at = _past_blanks(buffer, at)
+            if at < len(buffer) and buffer[at] == "]":
+                return
+            try:
+                article, end = decode(buffer, at)
+            except (ValueError, RecursionError):
+                more = stream.read(_BLOCK) if len(buffer) - at < MAX_ARTICLE else ""
+                if not more:
+                    raise _no_articles(path, f"article {count + 1} is damaged, or the file is cut short") from None
+                buffer, at = buffer[at:] + more, 0
+                continue
+            count, at = count + 1, end
+            if not isinstance(article, dict):
+                raise _no_articles(path, f"article {count} is no object")
+            for field in ("title", "abstractText"):
+                if isinstance(text := article.get(field), str):
+                    yield _ESCAPED.sub(lambda match: chr(ord(match.group()) - 0xDC00), text)
+
+
+def _past_blanks(buffer, at):
+    while at < len(buffer) and buffer[at] in ", \t\r\n":
+        at += 1
+    return at
+
+
+def _no_articles(path, problem):
+    fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
+    return DataError("E-EMB-015", f"not BioASQ's JSON: {problem}", file=path.name, fix=fix)
+
+
+@contextmanager
+def _reading(path):
+    """Tells what the system and gzip refuse in one line that names the file."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        problem = f"cannot be decompressed: {error}"
+        raise DataError("E-EMB-012", problem, file=path.name, fix="copy the file again") from error
+    except OSError as error:
+        problem, fix = f"cannot be read ({error.strerror})", "check the disk and the file's permissions"
+        raise DataError("E-EMB-011", problem, file=path.name, fix=fix) from error
+
+
+class Tokenizer:
+    """`treebank_tokens` of a sentence whose white space is single blanks, several times faster: words are looked up.
+
+    The Treebank's rules look at a word between blanks alone, but for the first one (quotes) and the last ones (the
+    full stop). What a word becomes in either place or in mid-sentence is remembered.
+    """
+
+    def __init__(self, *, lowercase: bool = True):
+        self.lowercase = lowercase
+        self._first, self._middle, self._last = {}, {}, {}
+
+    def __call__(self, sentence: str) -> list[str]:
+        words = sentence.replace("\0", " ").split()
+        last = len(words) - 1
+        while last > 0 and _CLOSERS.issuperset(words[last]):
+            last -= 1
+        if last < 1:
+            return list(self._cased(treebank_tokens(" ".join(words))))
+        found, known = list(self._pieces(self._first, words[0], "", " x")), self._middle
+        for word in words[1:last]:
+            found += known.get(word) or self._pieces(known, word, "x ", " x")
+        found += self._pieces(self._last, " ".join(words[last:]), "x ", "")
+        return found
+
+    def _cased(self, tokens):
+        return tuple(token.lower() for token in tokens) if self.lowercase else tokens
+
+    def _pieces(self, known, word, before, after):
+        """Tokens of a word with these neighbours, which are no part of them."""
+        if word not in known:
+            if len(known) >= _KEPT:
+                known.clear()
+            tokens = treebank_tokens(before + word + after)
+            known[word] = self._cased(tokens[bool(before) : len(tokens) - bool(after)])
+        return known[word]

@@ -1,0 +1,143 @@
+"""Which files hold vectors, of what kind they are, and what they say of themselves; the readers are beside this.
+
+Kinds: text, array (NAME.npy with NAME.vocab.txt), pair (BioASQ's types.txt with vectors.txt), word2vec and fasttext
+(their binary files). The codes of the faults are listed in vectors.py.
+"""
+
+import gzip
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge import vectors_binary, vectors_text
+from mednli_jax.knowledge.vectors_text import vocabulary_path
+from mednli_jax.knowledge.wanted import FORMATS, missing, unreadable_format
+
+SEPARATOR = "+"  # between the names of files whose vectors stand side by side
+TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
+_PEEK_BYTES = 1 << 13
+_TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
+
+
+def vector_paths(path) -> tuple[Path, ...]:
+    """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz.
+
+    Raises: UserError E-VEC-014 where a name is empty.
+    """
+    whole = _present(Path(path))
+    if SEPARATOR not in str(path) or os.path.exists(whole):
+        return (whole,)
+    names = str(path).split(SEPARATOR)
+    if not all(name.strip() for name in names):
+        raise UserError(
+            f"E-VEC-014 {path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE."
+        )
+    return tuple(_present(Path(name.strip()).expanduser()) for name in names)
+
+
+def _present(path):
+    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz")
+    return other if not os.path.exists(path) and os.path.isfile(other) else path
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that hold the vectors of one name, whether they are there or not; the words' file first in a pair."""
+    if os.path.isdir(path):
+        pair = [_present(path / TYPES), _present(path / PAIRED)]
+        return pair if any(map(os.path.isfile, pair)) else [path]
+    if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
+        return pair
+    return [path, vocabulary_path(path)] if path.suffix == ".npy" else [path]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a file says of itself. kind: see the module. rows: -1 where only counting tells. dim: numbers a word."""
+
+    kind: str
+    rows: int
+    dim: int
+
+
+def read_head(path) -> Head:
+    """The head of one file of vectors, without reading the rest. Raises: DataError, see the module."""
+    path = vector_paths(path)[0]
+    with reading(path):
+        kind, files = kind_of(path), files_of(path)
+        if kind == "array":
+            return Head(kind, *vectors_text.open_array(path).shape)
+        if kind == "pair":
+            _, dim = vectors_text.text_dim(files[1])
+            return Head(kind, -1, dim + 1)  # no word stands before the numbers
+        if kind == "text":
+            return Head(kind, *vectors_text.text_dim(path))
+        with vectors_binary.Stream(path) as stream:
+            if kind == "word2vec":
+                return Head(kind, *vectors_binary.word2vec_header(stream))
+            head = vectors_binary.fasttext_head(stream)[0]
+            return Head(kind, head.words, head.dim)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file, by its content where names do not settle it. Raises: DataError E-VEC-001, 009."""
+    files = files_of(path)
+    if len(files) == 2:
+        for file in files if path.suffix != ".npy" else files[:1]:
+            if not os.path.isfile(file):
+                raise missing(file, f"put {TYPES} and {PAIRED} into one folder")
+        return "array" if path.suffix == ".npy" else "pair"
+    with vectors_binary.Stream(path) as stream:
+        start = stream.peek(_PEEK_BYTES)
+    if start.startswith(struct.pack("<i", vectors_binary.MAGIC)):
+        return "fasttext"
+    if start.startswith(b"PK"):
+        raise unreadable_format(path, "a zip archive", fix="unzip it and name the file inside")
+    line, _, rest = start.partition(b"\n")
+    if vectors_text.text_header(line.rstrip(b" \r")):
+        return "word2vec" if rest.translate(None, _TEXT) else "text"
+    if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
+        problem = "a binary file, but neither word2vec's nor a fastText model of 2017 or later"
+        raise unreadable_format(path, problem, fix=f"save the vectors as text and use that; read is {FORMATS}")
+    return "text"
+
+
+def stored_words(path) -> Iterator[str]:
+    """The words of an array, a pair or a binary file, in order; those that are not UTF-8 are left out."""
+    path = vector_paths(path)[0]
+    with reading(path):
+        kind, files = kind_of(path), files_of(path)
+        if kind == "fasttext":
+            words = vectors_binary.fasttext_words(path)
+        elif kind == "word2vec":
+            words = vectors_binary.word2vec_words(path)
+        elif kind == "text":
+            raise ValueError("the words of a text file stand before its numbers")
+        else:
+            words = vectors_text.text_words(files[kind == "array"])
+        for word in words:
+            try:
+                yield word.decode()
+            except UnicodeDecodeError:
+                continue
+
+
+@contextmanager
+def reading(path: Path):
+    """Tells what the system and gzip refuse in one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise missing(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}") from None
+    except gzip.BadGzipFile as error:
+        raise DataError("E-VEC-003", f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
+    except OSError as error:
+        raise unread(path, error) from error
+
+
+def unread(path: Path, error: OSError) -> DataError:
+    fix = "check the disk and the file's permissions"
+    return DataError("E-VEC-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix)

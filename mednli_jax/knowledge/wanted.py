@@ -1,0 +1,127 @@
+"""The rows to look out for in a file of vectors, the numbers found so far, and the faults all formats share.
+
+Files can be gigabytes, vocabularies are small: a reader looks at every row, and only rows asked for become numbers.
+The codes are listed in vectors.py.
+"""
+
+import hashlib
+
+import numpy as np
+
+from mednli_jax.errors import DataError
+
+# How a word came by its vector: not at all, as it is, lower-cased, or put together from its character n-grams.
+ROUTES = ("missing", "exact", "lowered", "subwords")
+MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
+TOO_LARGE = 1 << 15  # numbers a word: what no file of vectors has
+FORMATS = (
+    "a text file of word and numbers (.txt, .vec), a .bin of word2vec or fastText, any of them gzipped, NAME.npy with "
+    "NAME.vocab.txt, or a folder with types.txt and vectors.txt"
+)
+
+
+def encoded(word: str) -> bytes:
+    """A word as files hold it."""
+    return word.encode("utf-8", "surrogatepass")
+
+
+class Wanted:
+    """Rows to look out for, by the bytes of their word: each word as it is and lower-cased.
+
+    places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F], whether the form has
+    numbers, and whether these come from character n-grams alone. duplicates: rows that repeat a form found before.
+    """
+
+    def __init__(self, words, dim: int):
+        self.words = tuple(words)
+        forms = dict.fromkeys(form for word in self.words for form in (word, word.lower()))
+        self.places = {encoded(form): place for place, form in enumerate(forms)}
+        self.numbers = np.zeros((len(forms), dim), np.float32)
+        self.filled = np.zeros(len(forms), bool)
+        self.composed = np.zeros(len(forms), bool)
+        self.dim, self.duplicates = dim, 0
+
+    def place(self, word: bytes) -> int | None:
+        """Where the word's numbers belong; None for a word nobody asked for or that is there already."""
+        place = self.places.get(word)
+        if place is not None and self.filled[place]:
+            self.duplicates += 1
+            return None
+        return place
+
+    def fill(self, place: int, numbers) -> bool:
+        """False where a number is not finite in float32."""
+        with np.errstate(over="ignore"):
+            self.numbers[place] = numbers
+        self.filled[place] = True
+        return bool(np.isfinite(self.numbers[place]).all())
+
+    def find(self, word: str) -> tuple[int, int]:
+        """(row of `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams; (-1, MISSING)."""
+        found = -1, MISSING
+        for form, route in ((word, EXACT), (word.lower(), LOWERED)):
+            place = self.places[encoded(form)]
+            if self.filled[place] and not self.composed[place]:
+                return place, route
+            if self.filled[place] and found[0] < 0:
+                found = place, SUBWORDS
+        return found
+
+
+def fault(path, code: str, problem: str, line: int | None, fix: str) -> DataError:
+    return DataError(code, problem, file=path.name, line=line, fix=fix)
+
+
+def check_dim(path, columns: int, dim: int, line: int | None) -> None:
+    """Raises DataError E-VEC-005 where the file has not `dim` numbers a word."""
+    if columns != dim:
+        raise _wrong_dim(path.name, f"holds {columns}", columns, dim, line)
+
+
+def check_dims(paths, columns: list[int], dim: int) -> None:
+    """The same of files side by side, whose numbers a word add up."""
+    if sum(columns) != dim:
+        problem = f"hold {' + '.join(map(str, columns))} = {sum(columns)}"
+        raise _wrong_dim("+".join(path.name for path in paths), problem, sum(columns), dim, None)
+
+
+def _wrong_dim(names, problem, columns, dim, line):
+    fix = f"set the vectors' dimension to {columns} or use another file"
+    return DataError("E-VEC-005", f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
+
+
+def not_finite(path, line: int | None, where: str = "the row", fix: str = "correct or remove the row") -> DataError:
+    return fault(path, "E-VEC-007", f"{where} holds something that is not a finite number", line, fix)
+
+
+def unreadable_format(path, problem: str, line: int | None = None, fix: str = f"use {FORMATS}") -> DataError:
+    return fault(path, "E-VEC-009", problem, line, fix)
+
+
+def wrong_count(path, promised: int, found: str, line: int | None = 1) -> DataError:
+    """Another number of rows than the file's header says."""
+    problem = f"the header promises {promised} rows, there are {found}"
+    return fault(path, "E-VEC-008", problem, line, "copy the file again, it may be cut short")
+
+
+def no_vectors(path) -> DataError:
+    return fault(path, "E-VEC-004", "holds no vectors", None, "copy the file again")
+
+
+def missing(path, fix: str) -> DataError:
+    return fault(path, "E-VEC-001", "there is no such file", None, fix)
+
+
+def disagreeing(path, problem: str) -> DataError:
+    """Words and numbers that stand in files of their own, and are not of one number."""
+    return fault(path, "E-VEC-010", problem, None, "take both files from the same vectors")
+
+
+def sha256(*paths) -> str:
+    """Of the bytes of the files, one after the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

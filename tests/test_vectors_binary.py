@@ -1,0 +1,243 @@
+"""word2vec's and fastText's binary files: the numbers fastText's own library gives, and no damage taken for numbers."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge import vectors_binary
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.knowledge.vectors_files import read_head, stored_words
+from mednli_jax.text import SPECIALS, UNK
+
+WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
+MAGIC = 793712314  # FASTTEXT_FILEFORMAT_MAGIC_INT32
+ROWS = {"cough": (1, 2, 3), "fever": (4, 5, 6), "bp": (-1, -1, -1), "BP": (0.5, 0, -0.25), "naïve": (7, 8, 9)}
+
+
+def load(path, words=WORDS, dim=3):
+    return load_vectors(path, words, dim=dim, seed=0)
+
+
+def fault(path, words=WORDS, dim=3):
+    with pytest.raises(UserError) as caught:
+        load(path, words, dim)
+    assert "Fix: " in str(caught.value)
+    assert not any(word in str(caught.value).lower() for word in ("fever", "cough"))
+    return caught.value.code
+
+
+def word2vec(rows=ROWS, end=b"\n", promised=None):
+    """The file that word2vec's own C program writes; gensim writes no line ends."""
+    lines = [word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()]
+    return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
+
+
+def model(
+    words, matrix, *, buckets, minn, maxn, labels=(), quantised=0, version=12, magic=793712314, kind=2, pruned=-1
+):
+    """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
+    matrix = np.asarray(matrix, "<f4")
+    settings = (matrix.shape[1], 5, 1, 1, 5, 1, 2, kind, buckets, minn, maxn, 100)
+    parts = [struct.pack("<2i", magic, version), struct.pack("<12id", *settings, 1e-4)]
+    parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, pruned))
+    parts += [word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words]
+    parts += [label.encode() + b"\0" + struct.pack("<qb", 7, 1) for label in labels]
+    parts += [struct.pack("<?2q", quantised, *matrix.shape), matrix.tobytes()]
+    parts.append(struct.pack("<?2q", 0, 1, 2) + struct.pack("<2f", 1, 2))  # the output matrix
+    return b"".join(parts)
+
+
+def write(path, data):
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+@pytest.mark.parametrize("name", ["v.bin", "v.bin.gz", "v.txt"])
+def test_word2vec(tmp_path, name, end):
+    vectors = load(write(tmp_path / name, word2vec(end=end)))
+    assert vectors.words == ("Fever", "cough", "BP", "naïve")
+    assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 0)
+    np.testing.assert_array_equal(vectors.matrix[[2, 3, 4, 6]], [[4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], [7, 8, 9]])
+    assert vectors.sources[0].kind == "word2vec"
+    assert read_head(tmp_path / name).rows == 5
+    assert list(stored_words(tmp_path / name)) == list(ROWS)
+
+
+def test_word2vec_repeated_word(tmp_path):
+    data = word2vec(promised=6)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
+    vectors = load(write(tmp_path / "v.bin", data))
+    np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
+    assert vectors.duplicates == 1
+
+
+def test_word2vec_damage_is_told(tmp_path):
+    whole, path = word2vec(end=b""), tmp_path / "v.bin"
+    for size in range(len(whole)):
+        write(path, whole[:size])
+        assert fault(path) in ("E-VEC-004", "E-VEC-006", "E-VEC-008", "E-VEC-009", "E-VEC-012"), size
+    assert fault(write(path, whole + b"more 1234")) == "E-VEC-008"
+    assert fault(write(path, word2vec(promised=4))) == "E-VEC-008"
+    assert fault(write(path, whole), dim=4) == "E-VEC-005"
+    assert fault(write(path, word2vec({"cough": (1, np.nan, 0)}))) == "E-VEC-007"
+    assert fault(write(path, b"2 99999\n\0\0\0\0")) == "E-VEC-012"
+    zipped = gzip.compress(np.random.default_rng(0).bytes(1000) + whole)
+    (tmp_path / "v.bin.gz").write_bytes(zipped[: len(zipped) // 2])
+    assert fault(tmp_path / "v.bin.gz") == "E-VEC-003"
+
+
+def test_other_binary_files_are_refused(tmp_path):
+    for name in ("v.bin", "v.model", "v.bin.gz"):
+        assert fault(write(tmp_path / name, b"\x80\x04\x95gensim")) == "E-VEC-009"
+
+
+def test_hashes_are_those_of_the_library():
+    """FNV-1a's published values for ASCII, and what fastText 0.11.9 says of words whose bytes count as negative."""
+    assert [vectors_binary.fnv1a(text) for text in (b"", b"a", b"foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]
+    head = vectors_binary.Head(dim=2, words=4, labels=0, buckets=1000, minn=3, maxn=4)
+    assert head.ngrams(b"fever") == [442, 916, 298, 949, 777, 785, 566, 792, 844]
+    assert head.ngrams("naïve".encode()) == [894, 696, 550, 408, 836, 11, 574, 552, 658]
+    assert head.ngrams("日本".encode()) == [591, 763, 161]
+    assert head.ngrams(b"ab") == [512, 746, 760]
+    assert head.ngrams(b"</s>") == []
+    single = vectors_binary.Head(dim=2, words=3, labels=0, buckets=1000, minn=1, maxn=2)
+    assert single.ngrams("né".encode()) == [659 - 1, 557 - 1, 169 - 1, 781 - 1, 785 - 1]  # there with 4 words
+
+
+@pytest.mark.parametrize("name", ["v.bin", "v.bin.gz"])
+def test_fasttext_by_hand(tmp_path, name):
+    """ "ab" has the n-grams <ab and ab>, "xy" <xy and xy>; each n-gram's row holds its own number."""
+    head = vectors_binary.Head(dim=2, words=2, labels=0, buckets=50, minn=3, maxn=3)
+    matrix = np.array([[n, -n] for n in range(52)], float)
+    path = write(tmp_path / name, model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3))
+    known, unknown = head.ngrams(b"ab"), head.ngrams(b"xy")
+    assert (len(known), len(unknown)) == (2, 2)
+    assert len({0, 1, *known, *unknown}) == 6
+    vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
+    ab, xy = sum((0, *known)) / 3, sum(unknown) / 2
+    np.testing.assert_allclose(vectors.matrix[2:6, 0], [ab, ab, xy, 1], rtol=1e-6)
+    np.testing.assert_allclose(vectors.matrix[:, 1], -vectors.matrix[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6)  # "" has no n-gram
+    assert vectors.words == ("ab", "AB", "xy", "</s>")
+    assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 1)
+    assert list(stored_words(path)) == ["ab", "</s>"]
+
+
+def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path):
+    matrix, asked, grams = (
+        np.random.default_rng(0).normal(size=(501, 2)),
+        (*SPECIALS, "XY", "xy"),
+        {"minn": 3, "maxn": 3},
+    )
+    small, cased = (
+        load(write(tmp_path / "v.bin", model([word], matrix, buckets=500, **grams)), asked, dim=2).matrix
+        for word in ("ab", "Ab")
+    )
+    np.testing.assert_array_equal(small[2], small[3])
+    np.testing.assert_array_equal(cased[3], small[3])
+    assert np.abs(cased[2] - cased[3]).max() > 0.01
+
+
+def test_models_without_ngrams_know_only_their_words(tmp_path):
+    for kind, version, maxn in ((2, 12, 0), (3, 11, 6)):  # a supervised model of format 11 used none
+        matrix = [[1, 2], [3, 4], *([[9, 9]] * 5)]
+        data = model(
+            ["ab", "cd"], matrix, buckets=5, minn=0, maxn=maxn, kind=kind, version=version, labels=["__label__x"]
+        )
+        vectors = load(write(tmp_path / "v.bin", data), (*SPECIALS, "cd", "xy"), dim=2)
+        assert vectors.words == ("cd",)
+        np.testing.assert_array_equal(vectors.matrix[2], [3, 4])
+
+
+def test_matrix_longer_than_a_block(tmp_path, monkeypatch):
+    """The means are the same however the matrix is cut into blocks."""
+    rng = np.random.default_rng(1)
+    words = [f"word{n}" for n in range(60)]
+    path = write(tmp_path / "v.bin", model(words, rng.normal(size=(560, 4)), buckets=500, minn=2, maxn=5))
+    asked = (*SPECIALS, *words[::2], *(f"unseen{n}" for n in range(40)))
+    whole = load(path, asked, dim=4)
+    for size in (64, 100, 1000):
+        monkeypatch.setattr(vectors_binary, "BLOCK_BYTES", size)
+        np.testing.assert_allclose(load(path, asked, dim=4).matrix, whole.matrix, rtol=1e-6)
+    assert whole.composed == 40
+
+
+GOOD = {"buckets": 5, "minn": 3, "maxn": 3}
+
+
+def test_fasttext_damage_is_told(tmp_path):
+    matrix, path = np.ones((7, 3)), tmp_path / "v.bin"
+    whole = model(["fever", "cough"], matrix, **GOOD)
+    assert load(write(path, whole)).found == 5
+    for size in range(5, len(whole)):
+        assert fault(write(path, whole[:size])) == "E-VEC-012", size
+    assert fault(write(path, whole + b"\0")) == "E-VEC-012"
+    assert fault(path, dim=4) == "E-VEC-005"
+    for rows in (6, 8):
+        assert fault(write(path, model(["fever", "cough"], np.ones((rows, 3)), **GOOD))) == "E-VEC-012"
+    matrix[0] = np.inf
+    assert fault(write(path, model(["fever", "cough"], matrix, **GOOD))) == "E-VEC-007"
+    for bad in ({"buckets": 0}, {"buckets": -1}, {"minn": 4}, {"maxn": -1}):
+        assert fault(write(path, model(["fever", "cough"], np.ones((7, 3)), **{**GOOD, **bad}))) == "E-VEC-012"
+    assert fault(write(path, model([], np.ones((5, 3)), **GOOD))) == "E-VEC-004"
+    assert fault(write(path, model(["fever"], np.ones((6, 3)), **GOOD, version=10))) == "E-VEC-009"
+    assert fault(write(path, model(["fever"], np.ones((6, 3)), **GOOD, magic=1))) == "E-VEC-009"
+
+
+@pytest.mark.parametrize("how", [{"quantised": 1}, {"pruned": 3}])
+def test_quantised_models_are_refused(tmp_path, how):
+    data = model(["fever"], np.ones((6, 3)), **GOOD, **how)
+    assert fault(write(tmp_path / "v.ftz", data)) == "E-VEC-013"
+
+
+def test_flipped_bytes_never_crash(tmp_path):
+    rng, path = np.random.default_rng(2), tmp_path / "v.bin"
+    whole = model(["fever", "cough", "naïve"], rng.normal(size=(23, 3)), buckets=20, minn=2, maxn=4)
+    told = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        data[rng.integers(4, len(data))] = rng.integers(256)
+        try:
+            assert np.isfinite(load(write(path, bytes(data))).matrix).all()
+        except UserError:
+            told += 1
+    assert told > 20
+
+
+def test_same_vectors_as_the_library(tmp_path):
+    fasttext = pytest.importorskip("fasttext")
+    rng = np.random.default_rng(3)
+    words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]
+    (tmp_path / "text").write_text("".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
+    asked = (*words, "pneumothorax", "Cardio", "x", "é", "</s>", "<", "日")
+    for grams in ({"minn": 3, "maxn": 6}, {"minn": 1, "maxn": 3}, {"minn": 0, "maxn": 0}):
+        trained = fasttext.train_unsupervised(
+            str(tmp_path / "text"), dim=20, bucket=300, minCount=1, thread=1, epoch=2, verbose=0, **grams
+        )
+        trained.save_model(str(tmp_path / "v.bin"))
+        vectors = load(tmp_path / "v.bin", (*SPECIALS, *asked), dim=20)
+        for word, row in zip(asked, vectors.matrix[2:], strict=True):
+            # Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
+            form = word if word in trained.words else word.lower()
+            rows = [trained.get_input_vector(int(number)) for number in trained.get_subwords(form)[1]]
+            assert (word in vectors.words) == bool(rows)
+            if rows:
+                np.testing.assert_allclose(row, np.mean(rows, axis=0), rtol=1e-5, atol=1e-7)
+                given = trained.get_word_vector(form)
+                assert row @ given == pytest.approx(np.linalg.norm(row) * np.linalg.norm(given), rel=1e-5)
+        assert list(stored_words(tmp_path / "v.bin")) == trained.words
+
+
+def test_models_the_library_quantised_are_refused(tmp_path):
+    fasttext = pytest.importorskip("fasttext")
+    words = " ".join(f"word{n}" for n in range(300))  # fewer cannot be quantised
+    (tmp_path / "text").write_text(f"__label__a fever cough\n__label__b {words}\n" * 20)
+    trained = fasttext.train_supervised(str(tmp_path / "text"), dim=4, thread=1, epoch=2, verbose=0)
+    trained.save_model(str(tmp_path / "v.bin"))
+    assert load(tmp_path / "v.bin", dim=4).words == ("Fever", "cough")
+    trained.quantize(str(tmp_path / "text"), retrain=False, thread=1, verbose=0)
+    trained.save_model(str(tmp_path / "v.ftz"))
+    assert fault(tmp_path / "v.ftz", dim=4) == "E-VEC-013"
