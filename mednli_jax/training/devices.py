@@ -1,11 +1,40 @@
 """Where a step runs: jit on one device, pmap over several. The loop sees the same calls either way."""
 
+import ctypes
+import functools
+import os
+import platform
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 AXIS = "batch"
+
+
+# glibc's mallopt: parameter, value. One arena, no memory maps, nothing given back to the system.
+_MALLOPT = ((-8, 1), (-4, 0), (-1, 2**31 - 1), (-2, 64 << 20))
+
+
+@functools.cache
+def keep_memory() -> bool:
+    """Lets this process keep the memory it has freed; whether it does so now.
+
+    The work space of a step on a CPU is taken and given back each step. glibc hands such large pieces back to the
+    system, which then clears every page anew: a fifth of the time of an InferSent step at batch 512, a third of BOW's.
+    What it costs: the process's memory stays at its peak. Settings of the user's (MALLOC_..., GLIBC_TUNABLES) stand,
+    other systems are left alone. Has to come before the threads of the devices.
+    """
+    chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    if chosen or not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return False
+    try:
+        libc = ctypes.CDLL(None)
+        return all([libc.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT])
+    except (OSError, AttributeError):
+        return False
 
 
 class Devices:
@@ -16,6 +45,7 @@ class Devices:
     """
 
     def __init__(self, devices=None):
+        keep_memory()
         self.all = list(jax.local_devices() if devices is None else devices)
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
