@@ -15,9 +15,10 @@ from mednli_jax.benchmarking.measure import Contender, ContenderFailed
 # The opponent's allocator: glibc's default gives pages back and faults them in again at each step, which halves
 # PyTorch at batch 512. A mmap threshold that large is refused by glibc; no mmap at all is not.
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
+ONE_ARENA = {**TUNED, "MALLOC_ARENA_MAX": "1"}  # as training.devices.keep_memory sets it for us
 HUGE = {**TUNED, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-PLAIN = dict.fromkeys(HUGE)  # what the user set for other programs is not the idiomatic script's
-MALLOC = {"tuned malloc": TUNED, "tuned malloc, huge pages": HUGE}
+PLAIN = dict.fromkeys({**ONE_ARENA, **HUGE})  # what the user set for other programs is not the idiomatic script's
+MALLOC = {"tuned malloc": TUNED, "tuned malloc, one arena": ONE_ARENA, "tuned malloc, huge pages": HUGE}
 COMPILE_SECONDS = 120.0  # given to torch.compile and its first batches
 STYLES = {  # as in opponents.STYLES, which imports torch
     "bow": ("flat", "distinct", "bucketed"),
