@@ -2,14 +2,25 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, permuted
+from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
+from mednli_jax.knowledge.ontology import (
+    Ontology,
+    OntologyOptions,
+    cyclic_edges,
+    is_a_matrix,
+    permuted,
+    relation_matrix,
+)
+from mednli_jax.knowledge.snomed import read_snomed
+from mednli_jax.knowledge.umls import read_umls
+from mednli_jax.knowledge.wordnet import read_wordnet
 
 #        root
 #       /    \
@@ -86,6 +97,8 @@ def test_the_callers_matrix_is_not_shared():
         ({"names": (("root", 7),)}, "E-ONTO-001", "names"),
         ({"names": (("root", -1),)}, "E-ONTO-001", "names"),
         ({"ids": ("A", "B", "C", "D", "E", "F", "B")}, "E-ONTO-002", "ids"),
+        ({"relations": {"part_of": is_a_matrix([(0, 1)], 8)}}, "E-ONTO-001", "relations"),
+        ({"cross_references": (("MSH:D1", 7),)}, "E-ONTO-001", "cross_references"),
     ],
 )
 def test_inconsistent_parts_are_refused(fields, code, field):
@@ -107,6 +120,59 @@ def test_a_long_cycle_is_summed_up():
     labels = tuple(f"n{index}" for index in range(9))
     with pytest.raises(DataError, match="X0, X1, X2, X3, X4 and 4 more"):
         small(edges=[(index, (index + 1) % 9) for index in range(9)], labels=labels)
+
+
+def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
+    random = np.random.default_rng(5)
+    for size in (1, 2, 6, 12, 12, 12):
+        child, parent = random.integers(0, size, (2, size + 2))
+        reach = np.eye(size, dtype=bool)
+        for _ in range(size):
+            reach |= reach @ (relation_matrix(child, parent, size).toarray() | np.eye(size, dtype=bool))
+        inside = cyclic_edges(child, parent, size)
+        assert inside.tolist() == [bool(reach[above, below]) for below, above in zip(child, parent, strict=True)]
+    assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []
+    assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]  # 0 is-a 0; 1 and 2
+
+
+def test_the_matrix_of_arrays_is_that_of_pairs():
+    child, parent = np.array([*EDGES, *EDGES[:3]]).T
+    assert (relation_matrix(child, parent, 7) != is_a_matrix(EDGES, 7)).nnz == 0
+    assert relation_matrix(child, parent, 7).nnz == len(EDGES)
+
+
+def test_options_are_checked():
+    assert (OntologyOptions().relations, OntologyOptions().cycles) == ("is_a", "refuse")
+    for wrong in ({"relations": "isa"}, {"cycles": "keep"}):
+        with pytest.raises(UserError, match=r"E-CONF-004 .*Fix: give one of"):
+            OntologyOptions(**wrong)
+
+
+def test_other_relations_may_form_cycles_and_are_not_shared():
+    matrix = is_a_matrix([(0, 1), (1, 0), (2, 2)], 7)
+    ontology = small(relations={"near": matrix})
+    matrix.indices[:] = 6
+    assert sorted(zip(*ontology.relations["near"].nonzero(), strict=True)) == [(0, 1), (1, 0), (2, 2)]
+    assert small().relations == {}
+
+
+def test_a_cross_reference_of_one_concept_leads_to_it():
+    references = (("MSH:D1", 3), ("MSH:D2", 3), ("MSH:D2", 4), ("X0", 5), ("MSH:D1", 3))
+    ontology = small(cross_references=references)
+    assert ontology.index("MSH:D1") == 3
+    assert ontology.ancestors("MSH:D1") == ontology.ancestors("X3")
+    assert ontology.index("X0") == 0  # ids go first
+    with pytest.raises(UserError, match="E-ONTO-004"):
+        ontology.index("MSH:D2")  # two concepts have it
+
+
+def test_permuted_moves_cross_references_and_keeps_relations():
+    ontology = small(cross_references=(("MSH:D1", 3),), relations={"near": is_a_matrix([(0, 1)], 7)})
+    control = permuted(ontology, 0)
+    ((reference, concept),) = control.cross_references
+    assert (reference, control.labels[concept]) == ("MSH:D1", "leaf")
+    assert concept != 3
+    assert control.relations["near"][0, 1]
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +231,38 @@ def test_load_by_path_and_by_wrong_name(tmp_path, mesh):
         load_ontology("mseh", None)
     with pytest.raises(UserError, match=r"E-ONTO-010 absent\.tsv: .*check the path"):
         load_ontology(str(tmp_path / "absent.tsv"), None)
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "reader", "place"),
+    [
+        (("MRCONSO.RRF", "MRREL.RRF"), "umls", read_umls, ""),
+        (("META/MRCONSO.RRF.gz", "META/MRSTY.RRF.gz", "META/release.dat"), "umls", read_umls, "META"),
+        (("Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt",), "snomed", read_snomed, ""),
+        (("data.noun", "data.verb", "index.noun", "index.verb"), "wordnet", read_wordnet, ""),
+        (("dict/data.noun", "dict/data.verb", "dict/index.noun.gz", "dict/index.verb"), "wordnet", read_wordnet, ""),
+    ],
+)
+def test_a_folder_is_known_by_its_files(tmp_path, files, kind, reader, place):
+    for name in files:
+        path = tmp_path / kind / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    for spec, data_dir in ((kind, tmp_path), (str(tmp_path / kind), None)):
+        source = find_source(spec, data_dir)
+        assert (source.name, source.read, source.place) == (kind, reader, tmp_path / kind / place)
+        assert {str(path.relative_to(tmp_path / kind)) for path in ontology_files(spec, data_dir)} == set(files)
+
+
+def test_folders_without_an_ontology(tmp_path):
+    with pytest.raises(UserError, match=r"E-ONTO-060 .*MRCONSO\.RRF, RF2 files or data\.noun"):
+        load_ontology(str(tmp_path))
+    for kind, wanted in (("umls", "MRCONSO.RRF"), ("snomed", "sct2_Concept_Snapshot")):
+        with pytest.raises(UserError, match=f"E-ONTO-060 .*no files of '{kind}' are in .*{kind}. Fix: .*{wanted}"):
+            load_ontology(kind, tmp_path)
+        with pytest.raises(UserError, match=r"E-CONF-006 .*set \$MEDNLI_JAX_DATA"):
+            load_ontology(kind, None)
+    with pytest.raises(UserError, match=r"E-ONTO-005 .*'snomd'\. Did you mean 'snomed'\?"):
+        load_ontology("snomd", tmp_path)
+    assert ontology_files("mesh") == ()
+    assert ontology_files("own.tsv") == (Path("own.tsv"),)

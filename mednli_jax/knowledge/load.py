@@ -1,42 +1,183 @@
-"""From the name of an ontology in a config to the Ontology."""
+"""From the name of an ontology in a config to the Ontology: which reader, which files, and the cache between."""
 
 import difflib
-from collections.abc import Callable
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mednli_jax import text
 from mednli_jax.errors import UserError
+from mednli_jax.knowledge import wordnet
 from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.obo import read_obo
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
+from mednli_jax.knowledge.snomed import read_snomed
+from mednli_jax.knowledge.store import stored
+from mednli_jax.knowledge.umls import read_umls
 
-SUFFIXES = (".tsv", ".tsv.gz")
+NAMES = ("mesh", "snomed", "umls", "wordnet")
+TABLES = (".tsv", ".tsv.gz")
+OBO = (".obo", ".obo.gz")
+_UMLS_FILES = ("MRCONSO.RRF", "MRSTY.RRF", "MRREL.RRF", "MRFILES.RRF", "release.dat")
+_PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
 
 
-def _mesh(data_dir: Path | None) -> Ontology:
-    """The bundled table; the data folder is not looked at, so that a run means the same on every machine."""
-    return read_mesh()
+@dataclass(frozen=True)
+class Source:
+    """Files of one ontology and how they are read.
+
+    name: of what its copy in the cache is called. place: what `read` is given, a file or a folder.
+    files: all that `read` may open. cached: whether reading takes long enough to keep a copy.
+    """
+
+    name: str
+    place: Path
+    files: tuple[Path, ...]
+    read: Callable[[Path, OntologyOptions], Ontology]
+    cached: bool = True
 
 
-# One reader per name; each is given the data folder (None where there is none) and finds its own files below it.
-READERS: dict[str, Callable[[Path | None], Ontology]] = {"mesh": _mesh}
-
-
-def load_ontology(spec: str, data_dir: Path | None = None) -> Ontology:
+def load_ontology(
+    spec: str,
+    data_dir: Path | None = None,
+    options: OntologyOptions | None = None,
+    *,
+    cache_dir: Path | None = None,
+) -> Ontology:
     """Load the ontology that `spec` names.
 
     Args:
-      spec: a name of READERS, or the path of a .tsv or .tsv.gz file in MeSH's layout (see `mesh`), absolute or relative
-        to the working folder.
-      data_dir: the folder of licensed data, for the readers that need it.
+      spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are looked for below
+        `data_dir` in a folder of that name (WordNet also where Debian puts it); or a path, absolute or relative to the
+        working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files,
+        SNOMED CT RF2 files or WordNet's database.
+      data_dir: the folder of licensed data.
+      options: what to take from a terminology, OntologyOptions() where it is None; MeSH has no choices.
+      cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
+        used as long as the files' names, sizes and times of change, the options and the readers' code are the same.
 
     Raises:
-      UserError: `spec` is neither; names the nearest known one. Faults of a file are raised as its reader says.
+      UserError: E-ONTO-005 `spec` is none of these (the nearest is named), E-ONTO-060 the files are not there,
+        E-ONTO-061 they changed while they were read, E-CONF-006 no `data_dir`. Faults of a file are raised as its
+        reader says, and leave nothing in the cache.
     """
-    if spec in READERS:
-        return READERS[spec](data_dir)
-    if spec.endswith(SUFFIXES):
-        return read_mesh(Path(spec).expanduser())
-    close = difflib.get_close_matches(spec.casefold(), READERS, n=1)
+    options = options or OntologyOptions()
+    source = find_source(spec, data_dir)
+    if source is None:
+        return read_mesh()
+    if cache_dir is None or not source.cached:
+        return source.read(source.place, options)
+    stamps = _stamps(source)
+    key = {"place": str(source.place.resolve()), "files": stamps, "options": asdict(options), "code": _code()}
+
+    def build():
+        ontology = source.read(source.place, options)
+        if _stamps(source) != stamps:
+            fix = "wait until they are copied, then start again"
+            raise UserError(f"E-ONTO-061 {source.place}: the files changed while they were read. Fix: {fix}.")
+        return ontology
+
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    return stored(Path(cache_dir).expanduser() / "ontologies" / f"{source.name}-{digest}", key, build)
+
+
+def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
+    """The files that `load_ontology` would read, () for the bundled table. Raises: UserError as it does."""
+    source = find_source(spec, data_dir)
+    return () if source is None else source.files
+
+
+def find_source(spec: str, data_dir: Path | None = None) -> Source | None:
+    """What `spec` names, None for the bundled table. Raises: UserError E-ONTO-005, E-ONTO-060 or E-CONF-006."""
+    if spec == "mesh":
+        return None  # the data folder is not looked at, so that a run means the same on every machine
+    if spec in NAMES:
+        return _named(spec, data_dir)
+    path = Path(spec).expanduser()
+    if spec.endswith(TABLES):
+        return Source(_stem(path), path, (path,), _read_table, cached=False)
+    if spec.endswith(OBO):
+        return Source(_stem(path), path, (path,), read_obo)
+    if path.is_dir():
+        source = next(filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed"))), None)
+        if source:
+            return source
+        fix = f"give the path of {_PATHS}"
+        raise UserError(f"E-ONTO-060 config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
+    close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    known = ", ".join(sorted(READERS))
-    fix = f"give one of {known}, or the path of a {' or '.join(SUFFIXES)} file"
+    fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
     raise UserError(f"E-ONTO-005 config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
+
+
+def _read_table(path: Path, options: OntologyOptions) -> Ontology:
+    return read_mesh(path)
+
+
+def _named(spec, data_dir):
+    """The source of "umls", "snomed" or "wordnet"."""
+    places = [] if data_dir is None else [Path(data_dir).expanduser() / spec]
+    if spec == "wordnet":
+        places.append(wordnet.FOLDER)
+    if not places:
+        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of {spec}'s own folder"
+        raise UserError(f"E-CONF-006 no data folder is set for ontology '{spec}'. Fix: {fix}.")
+    source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
+    if source:
+        return source
+    fix = {
+        "umls": "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF",
+        "snomed": "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the others",
+        "wordnet": f"install the package wordnet-base, or put data.noun, data.verb, index.noun and index.verb there; "
+        f"read are {' and '.join(map(str, places))}",
+    }[spec]
+    raise UserError(f"E-ONTO-060 config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
+
+
+def _in_folder(kind: str, folder: Path) -> Source | None:
+    """The source of that kind, where the folder has its first file; its reader tells what else is missing."""
+    if kind == "umls":
+        for place in (folder, folder / "META"):
+            if any(_either(place / "MRCONSO.RRF")):
+                files = [*(file for name in _UMLS_FILES for file in _either(place / name))]
+                return Source(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
+    elif kind == "wordnet":
+        if any(_either(folder / "data.noun")) or any(_either(folder / "dict" / "data.noun")):
+            files = wordnet.wordnet_files(folder).values()
+            return Source(kind, folder, tuple(files), wordnet.read_wordnet)
+    elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
+        return Source(kind, folder, tuple(files), read_snomed)
+    return None
+
+
+def _either(path: Path) -> Iterator[Path]:
+    """The file and its gzipped twin, those that are there."""
+    return (candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file())
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"[^\w-]", "_", path.name.split(".")[0])
+
+
+def _stamps(source: Source) -> list[list]:
+    """[name, size, time of change] of each file; [] for what is not there, which the reader will tell."""
+    stamps = []
+    for path in source.files:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        name = str(path.relative_to(source.place)) if path.is_relative_to(source.place) else path.name
+        stamps.append([name, status.st_size, status.st_mtime_ns])
+    return stamps
+
+
+def _code() -> str:
+    """Hash of the code that shapes an ontology: this folder, and how lines are read."""
+    digest = hashlib.sha256()
+    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(text.__file__)):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

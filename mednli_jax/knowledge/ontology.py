@@ -2,8 +2,8 @@
 
 import difflib
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,14 +11,63 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge.arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
+RELATIONS = ("is_a", "all")
+CYCLES = ("refuse", "drop")
+
+
+@dataclass(frozen=True)
+class OntologyOptions:
+    """What readers take from a terminology; a reader ignores what its format does not know.
+
+    sources: vocabularies of the UMLS whose names and relations count, as abbreviated there (SAB); () takes all.
+    languages: languages of names (LAT of the UMLS); () takes all.
+    relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
+    cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many.
+
+    Raises UserError on construction: E-CONF-004 for a word that is none of these.
+    """
+
+    sources: tuple[str, ...] = ("SNOMEDCT_US",)
+    languages: tuple[str, ...] = ("ENG",)
+    relations: str = "is_a"
+    cycles: str = "refuse"
+
+    def __post_init__(self):
+        for name, value, known in (("relations", self.relations, RELATIONS), ("cycles", self.cycles, CYCLES)):
+            if value not in known:
+                raise UserError(f"E-CONF-004 {name} is '{value}'. Fix: give one of {', '.join(known)}.")
 
 
 def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
     """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
     children, parents = np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T
     return csr_array((np.ones(len(children), bool), (children, parents)), shape=(size, size))
+
+
+def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_array:
+    """The graph [size, size] bool of int arrays [E] of concept indices; repeated edges count once.
+
+    Like `is_a_matrix` but for millions of edges: no Python object per edge.
+    """
+    child, parent = np.asarray(child), np.asarray(parent)
+    matrix = csr_array((np.ones(len(child), bool), (child, parent)), shape=(size, size))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
+    """bool [E]: which of the edges (int arrays [E] of concept indices below `size`) lie inside a cycle.
+
+    An edge does when its two ends belong to one strongly connected component; an edge from a concept to itself does.
+    """
+    child, parent = np.asarray(child, np.int64), np.asarray(parent, np.int64)
+    if not len(child):
+        return np.zeros(0, bool)
+    _, component = connected_components(relation_matrix(child, parent, size), directed=True, connection="strong")
+    return component[child] == component[parent]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,27 +84,45 @@ class Ontology:
       For MeSH these are the tree numbers, so that a prefix ("C", "C14.280") names a kind.
     link_types: prefixes of the types worth linking in text, chosen by the reader; () links every concept.
     abbreviations: those of `names` that are shorthand: linked however short they are.
+    relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a stands in r to b. Is-a is
+      not among them, and cycles are no fault.
+    cross_references: ("SOURCE:CODE", concept index): what the concept is called in other terminologies, and the ids
+      of concepts that were merged into it.
+    checked: the parts were checked and brought into order before (`store`); they are taken as they are.
+
+    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`arrays`).
 
     Raises DataError on construction: E-ONTO-001 sizes, E-ONTO-002 repeated ids, E-ONTO-003 a cycle.
     """
 
     name: str
     version: str
-    ids: tuple[str, ...]
-    labels: tuple[str, ...]
-    names: tuple[tuple[str, int], ...]
+    ids: Sequence[str]
+    labels: Sequence[str]
+    names: Sequence[tuple[str, int]]
     parents: csr_array
     sha256: str
-    types: tuple[str, ...] = ()
+    types: Sequence[str] = ()
     link_types: tuple[str, ...] = ()
     abbreviations: frozenset[str] = field(default=frozenset())
+    relations: Mapping[str, csr_array] = field(default_factory=dict)
+    cross_references: Sequence[tuple[str, int]] = ()
+    checked: InitVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self, checked):
+        if checked:
+            return
         _check_sizes(self)
         parents = csr_array(self.parents, dtype=bool, copy=True)
         parents.sum_duplicates()
         parents.eliminate_zeros()
         object.__setattr__(self, "parents", parents)
+        try:
+            relations = Relations.of(self.relations, len(self))
+        except ValueError as error:
+            problem = f"ontology '{self.name}' has {len(self)} ids but {error}"
+            raise DataError("E-ONTO-001", problem, field="relations") from None
+        object.__setattr__(self, "relations", relations)
         _check_acyclic(self)
 
     def __len__(self) -> int:
@@ -74,9 +141,23 @@ class Ontology:
         """Concept id -> index, for callers that ask often and handle unknown ids themselves."""
         return {concept: index for index, concept in enumerate(self.ids)}
 
+    @cached_property
+    def index_of_reference(self) -> dict[str, int]:
+        """Cross-reference -> index, of those that belong to one concept alone."""
+        found, shared = {}, set()
+        for reference, index in self.cross_references:
+            if found.setdefault(reference, index) != index:
+                shared.add(reference)
+        return {reference: index for reference, index in found.items() if reference not in shared}
+
     def index(self, concept_id: str) -> int:
-        """The index of a concept. Raises UserError, with a suggestion, for an id that is not there."""
+        """The index of a concept, by its id or a cross-reference that no other concept has.
+
+        Raises UserError, with a suggestion, for an id that is not there.
+        """
         index = self.index_of.get(concept_id)
+        if index is None:
+            index = self.index_of_reference.get(concept_id)
         if index is None:
             problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
             raise UserError(f"E-ONTO-004 {problem} Fix: give an id of the ontology.")
@@ -117,19 +198,21 @@ class Ontology:
 def permuted(ontology: Ontology, seed: int) -> Ontology:
     """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
 
-    Labels and types move with the names, so exactly the same spans of a text are linked, one name to one concept as
-    before: what is lost is only what the graph says about them. The permutation is a sort by hash, so that it depends
-    on `seed` and the ids alone, on every platform and with every NumPy.
+    Labels, types and cross-references move with the names, so exactly the same spans of a text are linked, one name to
+    one concept as before: what is lost is only what the graph says about them. The permutation is a sort by hash, so
+    that it depends on `seed` and the ids alone, on every platform and with every NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
     target = sorted(range(len(keys)), key=keys.__getitem__)  # the names of concept c move to concept target[c]
     source = np.argsort(target).tolist()
+    labels, types = tuple(ontology.labels), tuple(ontology.types)
     return replace(
         ontology,
         name=f"{ontology.name}-permuted-{seed}",
-        labels=tuple(ontology.labels[index] for index in source),
-        types=tuple(ontology.types[index] for index in source) if ontology.types else (),
+        labels=tuple(labels[index] for index in source),
+        types=tuple(types[index] for index in source) if types else (),
         names=tuple((name, target[index]) for name, index in ontology.names),
+        cross_references=tuple((reference, target[index]) for reference, index in ontology.cross_references),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
 
@@ -142,10 +225,11 @@ def _check_sizes(ontology: Ontology) -> None:
     if ontology.parents.shape != (size, size):
         problem = f"ontology '{ontology.name}' has {size} ids but an is-a graph of shape {ontology.parents.shape}"
         raise DataError("E-ONTO-001", problem, field="parents")
-    outside = sum(not 0 <= index < size for _, index in ontology.names)
-    if outside:
-        problem = f"ontology '{ontology.name}': {outside} names belong to no concept"
-        raise DataError("E-ONTO-001", problem, field="names")
+    for part, pairs in (("names", ontology.names), ("cross_references", ontology.cross_references)):
+        outside = sum(not 0 <= index < size for _, index in pairs)
+        if outside:
+            problem = f"ontology '{ontology.name}': {outside} {part.replace('_', ' ')} belong to no concept"
+            raise DataError("E-ONTO-001", problem, field=part)
     if len(set(ontology.ids)) != size:
         seen, twice = set(), []
         for concept in ontology.ids:

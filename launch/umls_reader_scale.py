@@ -1,0 +1,109 @@
+"""Time and memory of the UMLS reader at full size: `python launch/umls_reader_scale.py [--rows=10000000]`.
+
+Writes a made-up release into a temporary folder (about 1.4 GB for ten million rows, removed at the end): MRREL.RRF of
+--rows rows, a fifth of them is-a, half from another source, over --concepts concepts with three names each; then reads
+it in a child process, once for the is-a graph and once with all relations. Prints seconds and peak memory of each.
+The reader is fit for a full release when ten million rows take at most 90 s and 2 GB.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.umls import COLUMNS, LINK_TYPES, read_umls
+
+CHUNK = 200_000
+KINDS = 60  # other relations, by name
+IS_A, OWN = 0.2, 0.5  # shares of the rows
+
+
+def cuis(concepts: np.ndarray) -> list[str]:
+    """The identifiers of concepts by index."""
+    return [f"C{concept:07}" for concept in concepts.tolist()]
+
+
+def write_names(folder: Path, concepts: int) -> None:
+    """MRCONSO.RRF, three names a concept, the second one preferred, and MRSTY.RRF, one type a concept."""
+    with open(folder / "MRCONSO.RRF", "w") as names, open(folder / "MRSTY.RRF", "w") as types:
+        for concept in range(concepts):
+            cui = f"C{concept:07}"
+            for number, marks in enumerate(("S|L0|VO|S0|N", "P|L0|PF|S0|Y", "S|L0|PF|S0|Y")):
+                text = f"made-up concept {concept} by its name of number {number}"
+                code = 100_000_000 + concept
+                names.write(f"{cui}|ENG|{marks}|A{concept:07}{number}||{code}||SNOMEDCT_US|SY|{code}|{text}|9|N|256|\n")
+            types.write(f"{cui}|{LINK_TYPES[concept % len(LINK_TYPES)]}|B2.2.1.2.1|Made-up Type|AT{concept:08}|256|\n")
+
+
+def write_relations(folder: Path, concepts: int, rows: int) -> None:
+    """MRREL.RRF; is-a edges go from a concept to one of a lower number, so that there is no cycle."""
+    random = np.random.default_rng(0)
+    with open(folder / "MRREL.RRF", "w") as file:
+        for start in range(0, rows, CHUNK):
+            count = min(CHUNK, rows - start)
+            child = random.integers(1, concepts, count)
+            parent = (child * random.random(count)).astype(np.int64)
+            plan = random.random((count, 3))
+            lines = []
+            ends = zip(cuis(child), cuis(parent), strict=True)
+            for row, ((one, two), (is_a, own, kind)) in enumerate(zip(ends, plan.tolist(), strict=True), start):
+                if is_a >= IS_A:
+                    rel, rela = "RO", f"made_up_relation_of_kind_{int(kind * KINDS)}"
+                elif kind < 0.5:
+                    rel, rela = "PAR", "inverse_isa"
+                else:
+                    rel, rela, one, two = "CHD", "isa", two, one
+                source = "SNOMEDCT_US" if own < OWN else "MADEUP"
+                lines.append(
+                    f"{one}|A0{one[1:]}|SCUI|{rel}|{two}|A0{two[1:]}|SCUI|{rela}|R{row:09}|{row}|{source}|{source}||Y|N||\n"
+                )
+            file.writelines(lines)
+
+
+def read(folder: Path, relations: str) -> dict:
+    """What the child process reports."""
+    begun = time.perf_counter()
+    ontology = read_umls(folder, OntologyOptions(relations=relations))
+    return {
+        "seconds": time.perf_counter() - begun,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "concepts": len(ontology),
+        "names": len(ontology.names),
+        "is_a": int(ontology.parents.nnz),
+        "relations": len(ontology.relations),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and memory of the UMLS reader at full size.")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of MRREL.RRF")
+    parser.add_argument("--concepts", type=int, default=350_000)
+    parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
+    parser.add_argument("--read", nargs=2, metavar=("FOLDER", "RELATIONS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        print(json.dumps(read(Path(options.read[0]), options.read[1])))
+        return
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        write_names(folder, options.concepts)
+        write_relations(folder, options.concepts, options.rows)
+        size = sum((folder / file).stat().st_size for file in COLUMNS)
+        print(f"made up {options.rows} relations of {options.concepts} concepts, {size / 1e9:.2f} GB", flush=True)
+        for relations in ("is_a", "all"):
+            command = [sys.executable, __file__, "--read", name, relations]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            told = json.loads(done.stdout)
+            counts = ", ".join(f"{key} {told[key]}" for key in ("concepts", "names", "is_a", "relations"))
+            print(f"{relations}: {told['seconds']:.1f} s, peak {told['peak'] / 1e9:.2f} GB ({counts})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""An ontology on disk as arrays: read once from its sources, from then on memory-mapped.
+
+A folder holds `manifest.json` and .npy files: of each table of strings the UTF-8 bytes and the offsets, of the pairs
+the concept indices too, of the is-a graph its rows, of all other relations their edges one after the other. Files are
+0600, folders 0700: terminologies are licensed. Every file's sha256 is in the manifest and checked at each load.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import mednli_jax
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.arrays import Names, Relations, Strings
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.progress import say
+from mednli_jax.runs import write_json
+
+FORMAT = 1
+_STRINGS = ("ids", "labels", "types", "abbreviations")
+_PAIRS = ("names", "cross_references")
+
+
+def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
+    """The ontology kept in `folder`; made by `build` and kept there where it is missing, damaged or of another key.
+
+    key: plain JSON, everything that shapes the ontology. Where `build` raises nothing is left behind.
+
+    Raises:
+      UserError: E-RUN-005 the folder cannot be written, E-ONTO-065 what was written cannot be read back.
+    """
+    folder, key = Path(folder), json.loads(json.dumps(key))
+    found = read_stored(folder, key)
+    if found is not None:
+        return found
+    if folder.exists():
+        say(f"E-ONTO-065 {folder}: the stored ontology is damaged; reading its sources again.")
+    built = build()
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        write_stored(temporary, key, built)
+        if read_stored(folder, key) is None:  # else another process has done the same meanwhile
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(temporary, folder)
+    except OSError as error:
+        # NumPy's own error has neither name nor number.
+        reason = error.strerror or "the disk took a part of it only"
+        fix = "free space, or set $MEDNLI_JAX_CACHE to another folder"
+        raise UserError(f"E-RUN-005 {folder}: cannot be written ({reason}). Fix: {fix}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    found = read_stored(folder, key)
+    if found is None:
+        raise UserError(f"E-ONTO-065 {folder}: what was written cannot be read back. Fix: check the disk.")
+    return found
+
+
+def write_stored(folder: Path, key: dict, ontology: Ontology) -> None:
+    """Writes the folder, which must not exist; its manifest comes last. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True)
+    files = {}
+    for name, array in _arrays(ontology).items():
+        path = folder / f"{name}.npy"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            np.save(file, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        files[path.name] = {"size": path.stat().st_size, "sha256": _digest(path)}
+    manifest = {
+        "format": FORMAT,
+        "mednli_jax": mednli_jax.__version__,
+        "key": key,
+        "files": files,
+        "name": ontology.name,
+        "version": ontology.version,
+        "sha256": ontology.sha256,
+        "link_types": list(ontology.link_types),
+        "relations": {name: int(edges.shape[1]) for name, edges in sorted(ontology.relations.edges.items())},
+        "concepts": len(ontology),
+        "edges": int(ontology.parents.nnz),
+    }
+    write_json(folder / "manifest.json", {**manifest, "manifest_sha256": _manifest_digest(manifest)})
+
+
+def read_stored(folder: Path, key: dict) -> Ontology | None:
+    """What `write_stored` wrote; None where the folder, a file or the manifest is not what it was then."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        digest = manifest.pop("manifest_sha256")
+        if digest != _manifest_digest(manifest) or manifest["key"] != key or manifest["format"] != FORMAT:
+            return None
+        for name, facts in manifest["files"].items():
+            path = folder / name
+            if path.stat().st_size != facts["size"] or _digest(path) != facts["sha256"]:
+                return None
+        return _ontology(folder, manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _arrays(ontology) -> dict[str, np.ndarray]:
+    """Every array of the folder by its name."""
+    arrays = {}
+    for part in _STRINGS:
+        strings = getattr(ontology, part)
+        table = Strings.of(sorted(strings) if part == "abbreviations" else strings)
+        arrays |= {f"{part}.bytes": table.buffer, f"{part}.offsets": table.offsets}
+    for part in _PAIRS:
+        table = Names.of(getattr(ontology, part))
+        arrays |= {f"{part}.bytes": table.strings.buffer, f"{part}.offsets": table.strings.offsets}
+        arrays[f"{part}.concepts"] = table.concepts
+    arrays |= {"parents.indptr": ontology.parents.indptr, "parents.indices": ontology.parents.indices}
+    edges = [np.zeros((2, 0), np.int32), *(ontology.relations.edges[name] for name in sorted(ontology.relations))]
+    return {**arrays, "relations": np.concatenate(edges, axis=1)}
+
+
+def _ontology(folder, manifest):
+    def array(name, mode="r"):
+        return np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
+
+    def strings(part):
+        return Strings(array(f"{part}.bytes"), array(f"{part}.offsets"))
+
+    size = manifest["concepts"]
+    # SciPy's compiled routines want arrays that could be written to: a page is copied if somebody does ("c").
+    indices, indptr = array("parents.indices", "c"), array("parents.indptr", "c")
+    parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
+    parents.has_canonical_format = True
+    bounds = np.cumsum([0, *manifest["relations"].values()]).tolist()
+    edges = array("relations")
+    relations = {
+        name: edges[:, begin:end] for name, (begin, end) in zip(manifest["relations"], pairwise(bounds), strict=True)
+    }
+    return Ontology(
+        name=manifest["name"],
+        version=manifest["version"],
+        ids=strings("ids"),
+        labels=strings("labels"),
+        names=Names(strings("names"), array("names.concepts")),
+        parents=parents,
+        sha256=manifest["sha256"],
+        types=strings("types"),
+        link_types=tuple(manifest["link_types"]),
+        abbreviations=frozenset(strings("abbreviations")),
+        relations=Relations(relations, size),
+        cross_references=Names(strings("cross_references"), array("cross_references.concepts")),
+        checked=True,
+    )
+
+
+def _digest(path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _manifest_digest(manifest) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
