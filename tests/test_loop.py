@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import made_up
 import numpy as np
+import optax
 import pytest
 
 from mednli_jax.data.batching import Batches, Layout, groups_of
@@ -79,16 +80,19 @@ def _batches(most, shares, batch_size):
 
 
 def trainer_of(program, settings=SETTINGS, seeds=SEEDS, batch_size=BATCH, **how):
-    return Trainer(program, settings, splits(), batches_of(program, batch_size), seeds, **how)
+    trainer = Trainer(program, settings, splits(), batches_of(program, batch_size), seeds, **how)
+    if isinstance(program.task, Scripted):
+        program.task.told[:] = [trainer]
+    return trainer
 
 
-def build(name, count=1):
+def build(name, count=1, **how):
     devices = Devices(jax.local_devices()[:count])
     assert devices.count == count
     return Program(
         model=table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=devices.axis_name),
         task=NLITask(),
-        optimizer=optim.build_optimizer(learning_rate=2e-3, weight_decay=1e-6),
+        optimizer=optim.build_optimizer(**{"learning_rate": 2e-3, "weight_decay": 1e-6, **how}),
         devices=devices,
         frozen=devices.replicate(as_float64(frozen(made_up.vectors()))),
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
@@ -105,9 +109,9 @@ def _float64():
     drawn, draw = {}, state.init_learner
 
     def init_learner(model, optimizer, seeds, *rest):
-        if (model, seeds) not in drawn:
-            drawn[model, seeds] = as_float64(draw(model, optimizer, seeds, *rest))
-        return jax.tree.map(jnp.copy, drawn[model, seeds])  # training consumes its learner
+        if (model, optimizer, seeds) not in drawn:
+            drawn[model, optimizer, seeds] = as_float64(draw(model, optimizer, seeds, *rest))
+        return jax.tree.map(jnp.copy, drawn[model, optimizer, seeds])  # training consumes its learner
 
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "init_learner", init_learner)
@@ -205,6 +209,7 @@ def check_same_run(unbroken, pieces):
     again, metrics, last, _ = pieces
     assert same(best, again)
     assert same(trainer.learner, last.learner)
+    assert same(trainer.average, last.average)
     for row in rows:
         other = metrics[row["epoch"]]
         for name in ("seeds", "dev_loss", "dev_accuracy", "stale"):
@@ -291,7 +296,7 @@ class Scripted(NLITask):
     """Dev losses as given, by seed and epoch; the training is real."""
 
     script: dict = dataclasses.field(default_factory=dict)
-    told: list = dataclasses.field(default_factory=list)  # the trainer, once there is one
+    told: list = dataclasses.field(default_factory=list)  # the trainer under way
 
     def losses(self, rows, logits):
         trainer = self.told[0]
@@ -310,11 +315,12 @@ SCRIPT = {
 def scripted(program, seeds, script=SCRIPT, **fields):
     """(best, rows, trainer) of a run whose dev losses are given."""
     settings = dataclasses.replace(SETTINGS, **{"epochs": 8, "patience": 2, **fields})
-    task, rows = Scripted(script=script), []
-    # The compiled bodies do not read dev losses: they are shared with the other tests.
-    trainer = trainer_of(dataclasses.replace(program, task=task), settings, seeds, on_epoch=rows.append)
-    task.told.append(trainer)
-    return trainer.run(), rows, trainer
+    return train(with_script(program, script), settings, seeds=seeds)
+
+
+def with_script(program, script):
+    """The compiled bodies do not read dev losses: they are shared with the other tests."""
+    return dataclasses.replace(program, task=Scripted(script=script))
 
 
 @pytest.fixture(scope="module")
@@ -396,6 +402,209 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
 
 
+# ---- protocols ----
+
+AVERAGED = {"average_from": 2, "average_every": 4}
+# Name -> what the optimiser and the loop are told.
+PROTOCOLS = {
+    "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau", "decay": 0.5}),
+    "halving": ({"schedule": "halving"}, {"schedule": "halving", "decay": 0.5, "halve_from": 2}),
+    "cyclical": (
+        {"schedule": "cyclical", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05, "floor": 0.1},
+        {"schedule": "cyclical", "average_from": 1},
+    ),
+    "average": ({}, AVERAGED),
+}
+
+
+@functools.cache
+def _built(name):
+    with jax.enable_x64(True):
+        return build("bow", **PROTOCOLS[name][0])
+
+
+def protocol_of(name, bow):
+    """(program, settings of three epochs)."""
+    how, told = PROTOCOLS[name]
+    return _built(name) if how else bow, dataclasses.replace(SETTINGS, **told)
+
+
+# Seed 0 gets worse once, seed 5 never, seed 7 has no number at first.
+UPS_AND_DOWNS = {0: [1.0, 2.0, 0.5], 5: [1.0, 0.9, 0.8], 7: [float("nan"), 2.0, 3.0]}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_stopped_run_with_a_protocol_is_the_unbroken_run(bow, name, tmp_path):
+    """Stopped in the middle and at the end of epochs, bit for bit: rates, cycles and averages go on where they were."""
+    program, settings = protocol_of(name, bow)
+    program = with_script(program, UPS_AND_DOWNS)
+    unbroken = train(program, settings)
+    pieces = in_pieces(program, tmp_path, lambda piece: stop_at(1 + piece % 3), settings)
+    assert len(pieces[3]) > 6
+    check_same_run(unbroken, pieces)
+    for row in unbroken[1]:
+        kept = ("rate_factor", "averaged")
+        assert [row.get(field) for field in kept] == [pieces[1][row["epoch"]].get(field) for field in kept]
+
+
+def test_a_seed_whose_epoch_was_worse_goes_back_and_slows_down(bow):
+    program, settings = protocol_of("plateau", bow)
+    program = with_script(program, UPS_AND_DOWNS)
+    once, _, first = train(program, dataclasses.replace(settings, epochs=1))
+    _, rows, second = train(program, dataclasses.replace(settings, epochs=2))
+    state, step = second.learner.opt_state, len(first.batches["train"].epoch(1, SEEDS))
+    assert [row["rate_factor"] for row in rows] == [[1, 1, 1], [1, 1, 0.5]]
+    np.testing.assert_array_equal(optim.rate_factor(state), [0.5, 1.0, 0.5])
+    # Seed 0 stands where its first epoch left it, with an optimiser that knows nothing.
+    assert same(of_seed(second.learner.variables, 0), of_seed(once.variables, 0))
+    assert same(of_seed(first.learner.variables, 0), of_seed(once.variables, 0))
+    for name in ("count", "mu", "nu", "nu_max"):
+        assert not any(np.any(leaf[0]) for leaf in jax.tree.leaves(optax.tree.get(state, name)))
+        assert any(np.any(leaf[1]) for leaf in jax.tree.leaves(optax.tree.get(state, name)))
+    assert second.learner.step.tolist() == [2 * step] * 3  # other dropout than in the epoch taken back
+    # Seed 5 moved on; seed 7 had no epoch to go back to after the first: it began again, at half the rate.
+    assert same(of_seed(second.learner.variables, 1), of_seed(second.best.variables, 1))
+    assert second.best.epoch.tolist() == [1, 2, 2]
+    start = trainer_of(program, settings)
+    assert same(of_seed(first.learner.variables, 2), of_seed(start.learner.variables, 2))
+    assert optim.rate_factor(first.learner.opt_state).tolist() == [1.0, 1.0, 0.5]
+    _, _, third = train(program, settings)
+    assert optim.rate_factor(third.learner.opt_state).tolist() == [0.5, 1.0, 0.25]
+
+
+def test_without_a_worse_epoch_a_plateau_is_the_constant_rate(bow):
+    good = {seed: [1.0, 0.9, 0.8] for seed in SEEDS}
+    settings = dataclasses.replace(SETTINGS, schedule="plateau", decay=0.5)
+    program = build("bow", schedule="plateau")
+    plateau, _, _ = train(with_script(program, good), settings)
+    constant, _, _ = train(with_script(bow, good))
+    for a, b in leaves(plateau, constant):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)  # the rate is of 32 bits
+
+
+def test_halving_lowers_the_rate_with_each_epoch_from_one_on(bow):
+    program, settings = protocol_of("halving", bow)
+    _, rows, _ = train(program, settings)
+    assert [row["rate_factor"] for row in rows] == [[1.0] * 3, [0.5] * 3, [0.25] * 3]
+    constant, _, _ = train(bow, dataclasses.replace(SETTINGS, epochs=1))
+    slower, _, _ = train(program, dataclasses.replace(settings, epochs=1))
+    for a, b in leaves(constant, slower):  # the first epoch is at the full rate
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+    at_once, _, _ = train(program, dataclasses.replace(settings, epochs=1, halve_from=1))
+    moved = [
+        np.mean([abs(a - b).mean() for a, b in leaves(run, trainer_of(program, settings).learner)])
+        for run in (slower, at_once)
+    ]
+    assert 0.35 < moved[1] / moved[0] < 0.75
+
+
+def test_a_cycle_is_an_epoch_unless_told(bow):
+    program, settings = protocol_of("cyclical", bow)
+    steps = len(batches_of(program)["train"].epoch(1, SEEDS))
+    trainer = trainer_of(program, settings)
+    assert optax.tree.get(trainer.learner.opt_state, "cycle_steps").tolist() == [steps] * 3
+    trainer.run()
+    assert optax.tree.get(trainer.learner.opt_state, "cycle_place").tolist() == [0] * 3
+    own = build("bow", **{**PROTOCOLS["cyclical"][0], "cycle": 4})
+    trainer = trainer_of(own, dataclasses.replace(settings, cycle=4))
+    assert optax.tree.get(trainer.learner.opt_state, "cycle_steps").tolist() == [4] * 3
+
+
+def recorded(program, settings, **how):
+    """(best, rows, trainer, the weights after every step) of a run."""
+    program, seen = dataclasses.replace(program), []
+    step = program.train
+
+    def and_keep(*arguments):
+        learner, sums = step(*arguments)
+        seen.append(jax.tree.map(np.array, learner.variables))
+        return learner, sums
+
+    program.train = and_keep
+    return *train(program, settings, **how), seen
+
+
+@pytest.mark.parametrize(("every", "first"), [(4, 2), (0, 2), (7, 1), (0, 3)])
+def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first):
+    settings = dataclasses.replace(SETTINGS, average_from=first, average_every=every)
+    _, rows, trainer, seen = recorded(bow, settings)
+    steps = len(trainer.batches["train"].epoch(1, SEEDS))
+    assert len(seen) == 3 * steps
+    later = seen[(first - 1) * steps :]
+    samples = later[(every or steps) - 1 :: every or steps]
+    assert len(samples) == (4 - first if every == 0 else len(later) // every) == rows[-1]["averaged"]
+    assert trainer.average.count.tolist() == [len(samples)] * 3
+    by_hand = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *samples)
+    for a, b in zip(jax.tree.leaves(trainer.average.variables), jax.tree.leaves(by_hand), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    # Training went on with the weights themselves.
+    _, _, raw = train(bow)
+    assert same(trainer.learner, raw.learner)
+    # Until the first sample the weights are scored, then the average is.
+    assert [row["averaged"] > 0 for row in rows] == [row["epoch"] >= first for row in rows]
+    task, dev = bow.task, splits()["dev"]
+    for weights, row in ((trainer.average, rows[-1]), (raw.learner, train(bow)[1][-1])):
+        scores = task.score(dev, trainer.predict("dev", weights.variables))
+        np.testing.assert_array_equal(scores["loss"]["per_seed"], row["dev_loss"])
+    if first == 2:
+        assert rows[0]["dev_loss"] == train(bow)[1][0]["dev_loss"]
+        assert rows[-1]["dev_loss"] != train(bow)[1][-1]["dev_loss"]
+
+
+def test_the_best_parameters_are_of_the_average(bow):
+    script = {0: [3.0, 2.0, 1.0], 5: [1.0, 2.0, 3.0], 7: [3.0, 1.0, 2.0]}
+    best, _, _, seen = recorded(with_script(bow, script), dataclasses.replace(SETTINGS, average_from=2))
+    steps = len(seen) // 3
+    ends = [seen[steps * epoch - 1]["params"] for epoch in (1, 2, 3)]
+    mean = jax.tree.map(lambda a, b: (a + b) / 2, ends[1], ends[2])
+    assert best.epoch.tolist() == [3, 1, 2]
+    for place, expected in enumerate((mean, ends[0], ends[1])):  # seed 7: of a single sample
+        for a, b in zip(jax.tree.leaves(best.params), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a[place], b[place], rtol=1e-10, atol=1e-12)
+
+
+def test_the_average_waits_for_its_first_sample(bow):
+    """More steps between two samples than an epoch has: the weights are scored as they are until then."""
+    steps = len(batches_of(bow)["train"].epoch(1, SEEDS))
+    _, rows, _ = train(bow, dataclasses.replace(SETTINGS, average_from=1, average_every=steps + 1))
+    assert [row["averaged"] for row in rows] == [0, 1, 2]
+    plain = train(bow)[1]
+    assert rows[0]["dev_loss"] == plain[0]["dev_loss"]
+    assert rows[1]["dev_loss"] != plain[1]["dev_loss"]
+
+
+@pytest.mark.parametrize("name", ["plateau", "average"])
+def test_a_protocol_s_seed_ends_as_it_would_alone(bow, name):
+    """Neither company nor the dropping of the others mixes up their rates, their best epochs or their averages."""
+    program, settings = protocol_of(name, bow)
+    how = {**{field: getattr(settings, field) for field in PROTOCOLS[name][1]}, "epochs": 7}
+    best, rows, trainer = scripted(program, SEEDS, **how)
+    assert tuple(rows[-1]["seeds"]) == (7,)
+    alone, alone_rows, alone_trainer = scripted(program, (7,), **how)
+    assert (int(alone.epoch[0]), float(alone.value[0])) == (int(best.epoch[2]), float(best.value[2]))
+    for field in ("rate_factor", "averaged"):
+        assert alone_rows[-1].get(field) == rows[-1].get(field)
+    for a, b in leaves(alone, best):
+        np.testing.assert_allclose(a[0], b[2], atol=1e-4, rtol=0)
+    for weights in ("learner", "average")[: 1 + (name == "average")]:
+        for a, b in leaves(getattr(alone_trainer, weights), getattr(trainer, weights)):
+            np.testing.assert_allclose(a, b, atol=1e-4, rtol=0)
+    others = [abs(a[0] - b[0]).max() for a, b in leaves(alone, best)]
+    assert max(others) > 0.1
+
+
+def test_weights_put_into_a_trainer_are_those_it_begins_with(bow):
+    """A seed without a single good epoch ends, and goes back on a plateau, where it began."""
+    never = {seed: [float("nan")] for seed in SEEDS}
+    program, settings = protocol_of("plateau", bow)
+    trainer = trainer_of(with_script(program, never), dataclasses.replace(settings, epochs=1))
+    put = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.5, trainer.learner.variables)
+    trainer.learner = trainer.learner.replace(**put)
+    trainer.begin()
+    assert same(trainer.run().variables, put)
+    assert same(trainer.learner.variables, put)
+
+
 # ---- scoring ----
 
 
@@ -465,3 +674,17 @@ def test_devices_train_as_one(bow, count, batch_size):
             np.testing.assert_allclose(row[field], other[field], atol=1e-8, rtol=0)
     assert len(trainer.learner.step.sharding.device_set) == count
     assert (best.epoch > 0).all()
+
+
+@pytest.mark.parametrize("name", ["plateau", "average"])
+def test_devices_follow_a_protocol_as_one(bow, name):
+    program, settings = protocol_of(name, bow)
+    pair = build("bow", 2, **PROTOCOLS[name][0])
+    best, rows, trainer = train(with_script(pair, UPS_AND_DOWNS), settings)
+    expected, alone, single = train(with_script(program, UPS_AND_DOWNS), settings)
+    assert [row.get("rate_factor") for row in rows] == [row.get("rate_factor") for row in alone]
+    np.testing.assert_array_equal(best.epoch, expected.epoch)
+    for weights in ("learner", "best", *(("average",) if name == "average" else ())):
+        for a, b in leaves(getattr(trainer, weights), getattr(single, weights)):
+            np.testing.assert_allclose(a, b, atol=1e-7, rtol=0)
+            assert len(a.sharding.device_set) == 2

@@ -17,6 +17,7 @@ import numpy as np
 
 from mednli_jax.data import batching
 from mednli_jax.progress import Bar
+from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 from mednli_jax.training.devices import Devices
@@ -32,12 +33,18 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """The `train` section of a config, as the loop needs it."""
+    """The `train` section of a config, as the loop needs it. What has a value here is off."""
 
     epochs: int
     patience: int
     select: str  # "loss" or "accuracy" of the dev split
     checkpoint_minutes: float
+    schedule: str = "constant"  # one of optim.SCHEDULES, the one that the optimiser was built with
+    decay: float = 1.0  # "plateau", "halving": of the rate, each time
+    halve_from: int = 1  # "halving": the first epoch with a lower rate
+    cycle: int = 0  # "cyclical": steps of a cycle; 0 = an epoch
+    average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
+    average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
 
 
 @dataclass
@@ -113,7 +120,10 @@ class Program:
 
 
 class Trainer:
-    """Trains all seeds of a run. `run()` returns the best parameters of each; `history` is one row per epoch.
+    """Trains all seeds of a run. `run()` returns the best parameters of each.
+
+    With `average_from`, `average` holds the running mean of the weights. From its first sample on it is what the dev
+    split is scored with and what becomes the best, while training goes on with the weights themselves.
 
     Args:
       program: the compiled bodies.
@@ -146,7 +156,7 @@ class Trainer:
         self._profile, self._chunks = profile, 0
         self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
         self.trained_examples, self.train_seconds = 0, 0.0
-        self.learner, self.best = self._initial()
+        self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
         self._chunk = 4
 
@@ -159,7 +169,17 @@ class Trainer:
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
-        return program.devices.replicate(learner), program.devices.replicate(states.init_best(learner))
+        if self.settings.schedule == "cyclical" and not self.settings.cycle:
+            steps = len(self.batches["train"].epoch(1, self.seeds[:1]))
+            learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "cycle_steps", steps))
+        learner = self._at_rate_of_epoch(learner)
+        average = states.init_average(learner) if self.settings.average_from else None
+        return program.devices.replicate((learner, states.init_best(learner), average))
+
+    def begin(self):
+        """Starts from the weights that were put into `learner` since: they are the best before the first epoch."""
+        self.learner = self.program.devices.replicate(self.learner)
+        self.best = self.program.devices.replicate(states.init_best(self.learner))
 
     # -- resume ---------------------------------------------------------------------------------------------------
 
@@ -169,9 +189,8 @@ class Trainer:
         if loaded is None:
             return False
         tree, meta = loaded
-        restored = restore_into({"learner": self.learner, "best": self.best}, tree)
-        self.learner = self.program.devices.replicate(restored["learner"])
-        self.best = self.program.devices.replicate(restored["best"])
+        restored = self.program.devices.replicate(restore_into(self._carried(), tree))
+        self.learner, self.best, self.average = (restored.get(name) for name in ("learner", "best", "average"))
         self.epoch, self.done, self.sums = meta["epoch"], meta["done"], meta["sums"]
         if self.sums is not None:  # null is NaN again
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
@@ -188,7 +207,12 @@ class Trainer:
                 "trained_examples": self.trained_examples,
                 "train_seconds": self.train_seconds,
             }
-            self.checkpoints.save({"learner": self.learner, "best": self.best}, meta)
+            self.checkpoints.save(self._carried(), meta)
+
+    def _carried(self):
+        """What a checkpoint holds."""
+        carried = {"learner": self.learner, "best": self.best}
+        return carried if self.average is None else {**carried, "average": self.average}
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -211,7 +235,8 @@ class Trainer:
         places = self._learner_slots()
         live = np.isin(places, self._slots())
         if self.done == 0 and live.sum() <= len(live) // 2:
-            self.learner = self.program.devices.replicate(states.keep_seeds(self.learner, np.flatnonzero(live)))
+            kept = states.keep_seeds((self.learner, self.average), np.flatnonzero(live))
+            self.learner, self.average = self.program.devices.replicate(kept)
 
     def _train_epoch(self):
         """Trains what is left of the epoch; returns the examples of all seeds and the seconds it took."""
@@ -227,7 +252,7 @@ class Trainer:
                 chunk = plan[self.done : self.done + self._chunk]
                 started = time.monotonic()
                 with self._traced():
-                    sums = self._train_chunk(chunk)
+                    sums = self._train_chunk(chunk, len(plan))
                 if pending is not None:  # fetch the chunk before while this one computes
                     self._take(pending, started)
                 pending = sums
@@ -248,13 +273,20 @@ class Trainer:
         self.train_seconds += seconds
         return examples, seconds
 
-    def _train_chunk(self, chunk):
-        """Dispatches the steps of a chunk; returns their sums, still on the device."""
+    def _train_chunk(self, chunk, steps):
+        """Dispatches the steps of a chunk, of so many in the epoch; returns their sums, still on the device."""
         sums = None
-        for layout, index in chunk:
+        for done, (layout, index) in enumerate(chunk, start=self.done + 1):
             self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums = step_sums if sums is None else _add(sums, step_sums)
+            if self._is_sampled(done, steps):
+                self.average = states.add_sample(self.average, self.learner)
         return sums
+
+    def _is_sampled(self, done, steps):
+        """Whether the weights after `done` of the epoch's steps are averaged. All epochs have as many steps."""
+        first, every = self.settings.average_from, self.settings.average_every or steps
+        return 0 < first <= self.epoch and ((self.epoch - first) * steps + done) % every == 0
 
     @contextlib.contextmanager
     def _traced(self):
@@ -288,8 +320,8 @@ class Trainer:
 
     def _finish_epoch(self, examples, seconds):
         places, task = self._learner_slots(), self.program.task
-        rows = self.splits["dev"]
-        logits = self.predict("dev", self.learner.variables)
+        rows, weights = self.splits["dev"], self._evaluated()
+        logits = self.predict("dev", weights.variables)
         scores = task.score(rows, logits)
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
         value = loss if self.settings.select == "loss" else 1 - accuracy
@@ -298,7 +330,7 @@ class Trainer:
         allowed = np.isfinite(loss) & np.isin(places, self._slots())
         value = jnp.asarray(np.where(allowed, value, np.inf), jnp.float32)
         self.program.devices.check_replicas(self.learner.params)
-        self.best = states.update_best(self.best, self.learner, places, value, self.epoch)
+        self.best = states.update_best(self.best, weights, places, value, self.epoch)
         count = np.maximum(self.sums["count"], 1)
         row = {
             "epoch": self.epoch,
@@ -310,11 +342,45 @@ class Trainer:
             "stale": np.asarray(self.best.stale)[places].tolist(),
             "seconds": round(seconds, 3),
             "examples_per_second": round(examples / max(seconds, 1e-9), 2),
+            **self._protocol_row(),
         }
+        if self.settings.schedule == "plateau":
+            self._go_back(places)
         self.epoch, self.done, self.sums = self.epoch + 1, 0, None
+        self.learner = self._at_rate_of_epoch(self.learner)
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
         self.save()
+
+    # -- protocols ------------------------------------------------------------------------------------------------
+
+    def _evaluated(self):
+        """The average once it has samples, the learner's own weights until then."""
+        return self.learner if self.average is None or not np.all(self.average.count) else self.average
+
+    def _at_rate_of_epoch(self, learner):
+        """The learners with the rate of the epoch under way, where the epoch alone decides it."""
+        if self.settings.schedule != "halving":
+            return learner
+        factor = self.settings.decay ** max(0, self.epoch - self.settings.halve_from + 1)
+        opt_state = optim.with_value(learner.opt_state, "rate_factor", factor)
+        return self.program.devices.replicate(learner.replace(opt_state=opt_state))
+
+    def _go_back(self, places):
+        """Seeds whose epoch was not their best return to that one and train on at a lower rate."""
+        better = self.best.epoch[places] == self.epoch
+        how = {"decay": self.settings.decay, "optimizer": self.program.optimizer}
+        learner = states.back_to_best(self.learner, self.best, places, better, **how)
+        self.learner = self.program.devices.replicate(learner)
+
+    def _protocol_row(self):
+        """What an epoch's row says besides, where it is not always the same."""
+        row, factor = {}, optim.rate_factor(self.learner.opt_state)
+        if factor is not None:
+            row["rate_factor"] = np.asarray(factor).tolist()
+        if self.average is not None:
+            row["averaged"] = int(np.max(self.average.count))
+        return row
 
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""

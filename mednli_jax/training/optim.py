@@ -1,18 +1,137 @@
-"""Optimisers of the papers, built from a config's `train` section."""
+"""Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
+A schedule that follows the dev split or the epoch keeps its rate in the optimiser's state, one per seed: the loop sets
+it between two epochs, and nothing is compiled again.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
 import optax
+
+OPTIMIZERS = ("adam", "amsgrad", "sgd")
+# "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
+# from a given one on; "cyclical": up and down within each cycle of steps.
+SCHEDULES = ("constant", "plateau", "halving", "cyclical")
+
+
+class FactorState(NamedTuple):
+    """Of "plateau" and "halving"."""
+
+    rate_factor: jax.Array  # float32, of the learning rate; set by the loop
+
+
+class CycleState(NamedTuple):
+    """Of "cyclical"."""
+
+    cycle_steps: jax.Array  # int32, length of a cycle; set by the loop where it is an epoch
+    cycle_place: jax.Array  # int32, steps into the cycle
 
 
 def build_optimizer(
-    *, learning_rate: float, weight_decay: float = 0.0, clip: float = 0.0
+    *,
+    learning_rate: float,
+    weight_decay: float = 0.0,
+    clip: float = 0.0,
+    optimizer: str = "adam",
+    momentum: float = 0.0,
+    schedule: str = "constant",
+    floor: float = 0.0,
+    cycle: int = 0,
 ) -> optax.GradientTransformation:
-    """Adam (Kingma & Ba 2015) with L2 added to the gradient before Adam, as in PyTorch's `weight_decay`.
+    """An optimiser with L2 added to the gradient first, as in PyTorch's `weight_decay`.
 
-    Not AdamW: the MedNLI systems were trained with the coupled form. clip > 0: global gradient norm limit, per seed.
+    For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form.
+
+    Args:
+      clip: over 0: global gradient norm limit, per seed.
+      optimizer: one of OPTIMIZERS. momentum: of "sgd".
+      schedule: one of SCHEDULES. floor: the lowest rate of "cyclical", as a share of the learning rate. cycle: its
+        steps; 0 leaves them to the loop, which sets `cycle_steps` to an epoch's.
     """
     parts = []
     if clip > 0:
         parts.append(optax.clip_by_global_norm(clip))
     if weight_decay > 0:
         parts.append(optax.add_decayed_weights(weight_decay))
-    return optax.chain(*parts, optax.adam(learning_rate))
+    direction = {
+        "adam": optax.scale_by_adam,
+        "amsgrad": scale_by_amsgrad,
+        "sgd": lambda: optax.trace(momentum) if momentum > 0 else optax.identity(),
+    }[optimizer]()
+    rate = {
+        "constant": optax.scale_by_learning_rate,
+        "plateau": scale_by_factor,
+        "halving": scale_by_factor,
+        "cyclical": lambda rate: scale_by_cycle(rate, floor=floor, cycle=cycle),
+    }[schedule](learning_rate)
+    return optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam: checkpoints name its arrays so
+
+
+def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformation:
+    """AMSGrad (Reddi et al. 2018) as PyTorch has it: the largest second moment so far, then corrected for its start.
+
+    optax takes the largest of corrected moments instead. There the first gradients, each an average of its own, bound
+    the rate for good.
+    """
+    start = optax.scale_by_amsgrad().init
+
+    def update(updates, state, params=None):
+        del params
+        count = optax.safe_increment(state.count)
+        mu = optax.tree.update_moment(updates, state.mu, b1, 1)
+        nu = optax.tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
+        nu_max = jax.tree.map(jnp.maximum, state.nu_max, nu)
+        mean, size = optax.tree.bias_correction(mu, b1, count), optax.tree.bias_correction(nu_max, b2, count)
+        updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, size)
+        return updates, state._replace(count=count, mu=mu, nu=nu, nu_max=nu_max)
+
+    return optax.GradientTransformation(start, update)
+
+
+def scale_by_factor(learning_rate: float) -> optax.GradientTransformation:
+    """The learning rate times a factor of the state, 1 at first."""
+
+    def start(params):
+        del params
+        return FactorState(jnp.ones((), jnp.float32))
+
+    def update(updates, state, params=None):
+        del params
+        return _descend(updates, learning_rate * state.rate_factor), state
+
+    return optax.GradientTransformation(start, update)
+
+
+def scale_by_cycle(learning_rate: float, *, floor: float, cycle: int = 0) -> optax.GradientTransformation:
+    """The triangular policy (Smith 2017, section 3): from floor * rate up to the rate in half a cycle, and back."""
+
+    def start(params):
+        del params
+        return CycleState(jnp.asarray(cycle, jnp.int32), jnp.zeros((), jnp.int32))
+
+    def update(updates, state, params=None):
+        del params
+        steps = jnp.maximum(state.cycle_steps, 1)
+        height = 1 - jnp.abs(2 * state.cycle_place.astype(jnp.float32) / steps - 1)
+        height = jnp.where(steps > 1, height, 1.0)  # an epoch of one step has no slope
+        updates = _descend(updates, learning_rate * (floor + (1 - floor) * height))
+        return updates, state._replace(cycle_place=(state.cycle_place + 1) % steps)
+
+    return optax.GradientTransformation(start, update)
+
+
+def _descend(updates, rate):
+    return jax.tree.map(lambda update: (-rate).astype(update.dtype) * update, updates)
+
+
+def rate_factor(opt_state) -> jax.Array | None:
+    """The factors [S] of the seeds' learning rates; None where the schedule has none."""
+    return optax.tree.get(opt_state, "rate_factor")
+
+
+def with_value(opt_state, name: str, value):
+    """The state with another `rate_factor` or `cycle_steps`: one value, or one per seed [S]."""
+    old = optax.tree.get(opt_state, name)
+    return optax.tree.set(opt_state, **{name: jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)})

@@ -1,8 +1,9 @@
-"""What training carries: the learner a step changes, the best epoch of each seed, and the place in the run.
+"""What training carries: the learner a step changes, the mean of its weights, and the best epoch of each seed.
 
 Dimension letters: S seeds still training, A all seeds of the run.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -10,9 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from mednli_jax.training import optim
+
+
+class _Weights:
+    """What can be evaluated: `params` and `batch_stats`."""
+
+    @property
+    def variables(self):
+        return {"params": self.params, "batch_stats": self.batch_stats}
+
 
 @struct.dataclass
-class Learner:
+class Learner(_Weights):
     """What one step reads and writes. Every leaf has a leading seed axis [S, ...]; the step is vmapped over it."""
 
     seed: jax.Array  # [S] uint32
@@ -21,13 +32,9 @@ class Learner:
     batch_stats: Any
     opt_state: Any
 
-    @property
-    def variables(self):
-        return {"params": self.params, "batch_stats": self.batch_stats}
-
 
 @struct.dataclass
-class Best:
+class Best(_Weights):
     """The best dev epoch of each of the A seeds, with its parameters."""
 
     value: jax.Array  # [A] the selected metric, lower is better
@@ -36,9 +43,18 @@ class Best:
     params: Any
     batch_stats: Any
 
-    @property
-    def variables(self):
-        return {"params": self.params, "batch_stats": self.batch_stats}
+
+@struct.dataclass
+class Average(_Weights):
+    """The mean of a learner's weights at some steps, each of equal weight (Izmailov et al. 2018, Algorithm 1).
+
+    Running batch statistics are averaged like the parameters: no more work, and near those of the averaged network.
+    Exact ones would take a pass over the training data at every evaluation, as that paper makes one at the end.
+    """
+
+    count: jax.Array  # [S] int32, samples so far
+    params: Any
+    batch_stats: Any
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
@@ -72,8 +88,8 @@ def init_best(learner: Learner) -> Best:
 
 
 @jax.jit
-def update_best(best: Best, learner: Learner, slots, value, epoch) -> Best:
-    """Takes the learners' parameters where their dev value [S] is better. slots [S]: each learner's place in Best."""
+def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> Best:
+    """Takes the weights whose dev value [S] is better. slots [S]: the place of each of these seeds in Best."""
     better = value < best.value[slots]
 
     def choose(old, new):
@@ -84,12 +100,55 @@ def update_best(best: Best, learner: Learner, slots, value, epoch) -> Best:
         value=choose(best.value, value),
         epoch=choose(best.epoch, jnp.full_like(best.epoch[slots], epoch)),
         stale=best.stale.at[slots].set(jnp.where(better, 0, best.stale[slots] + 1)),
-        params=jax.tree.map(choose, best.params, learner.params),
-        batch_stats=jax.tree.map(choose, best.batch_stats, learner.batch_stats),
+        params=jax.tree.map(choose, best.params, weights.params),
+        batch_stats=jax.tree.map(choose, best.batch_stats, weights.batch_stats),
     )
 
 
-def keep_seeds(learner: Learner, rows) -> Learner:
-    """The learners at `rows` only: finished seeds cost nothing more."""
+@functools.partial(jax.jit, static_argnames="optimizer")
+def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimizer) -> Learner:
+    """Where the epoch was no better [S], the weights of the best one, a fresh optimiser and a lower rate.
+
+    Before there is a best epoch these are the first weights. The count of steps goes on: dropout is drawn anew.
+    """
+
+    def choose(going_on, back):
+        return jnp.where(better.reshape((-1,) + (1,) * (going_on.ndim - 1)), going_on, back)
+
+    def of_best(tree):
+        return jax.tree.map(lambda leaf: leaf[slots], tree)
+
+    fresh = jax.vmap(optimizer.init)(learner.params)
+    fresh = optim.with_value(fresh, "rate_factor", optim.rate_factor(learner.opt_state) * decay)
+    return learner.replace(
+        params=jax.tree.map(choose, learner.params, of_best(best.params)),
+        batch_stats=jax.tree.map(choose, learner.batch_stats, of_best(best.batch_stats)),
+        opt_state=jax.tree.map(choose, learner.opt_state, fresh),
+    )
+
+
+def init_average(learner: Learner) -> Average:
+    """No samples yet."""
+    zeros = jax.tree.map(jnp.zeros_like, learner.variables)
+    return Average(count=jnp.zeros(learner.seed.shape, jnp.int32), **zeros)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def add_sample(average: Average, learner: Learner) -> Average:
+    """The mean with the learner's weights in it."""
+    count = average.count + 1
+
+    def mean(old, new):
+        return old + (new - old) / count.reshape((-1,) + (1,) * (new.ndim - 1)).astype(new.dtype)
+
+    return Average(
+        count=count,
+        params=jax.tree.map(mean, average.params, learner.params),
+        batch_stats=jax.tree.map(mean, average.batch_stats, learner.batch_stats),
+    )
+
+
+def keep_seeds(carried, rows):
+    """The learners, and what else has their axis, at `rows` only: finished seeds cost nothing more."""
     rows = np.asarray(rows)
-    return jax.tree.map(lambda x: x[rows], learner)
+    return jax.tree.map(lambda x: x[rows], carried)

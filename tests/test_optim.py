@@ -1,0 +1,202 @@
+"""Optimisers against hand-worked steps, the rates of the schedules, and what a config may ask of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from mednli_jax import defaults, experiment
+from mednli_jax.errors import UserError
+from mednli_jax.training import loop, optim
+from mednli_jax.training.devices import Devices
+
+RATE = 0.1
+# Of two weights: a large gradient that is never seen again, and a weight that is never used.
+GRADIENTS = np.array([[4.0, 0.0], [1.0, 0.0], [-0.5, 0.0], [1.0, 0.0], [1.0, 0.0]])
+
+
+def steps(optimizer, gradients=GRADIENTS, first=(1.0, -2.0)):
+    """The weights after each step [steps, 2], and the last state."""
+    params = {"w": jnp.asarray(first)}
+    state, seen, update = optimizer.init(params), [], jax.jit(optimizer.update)
+    for gradient in gradients:
+        updates, state = update({"w": jnp.asarray(gradient)}, state, params)
+        params = optax.apply_updates(params, updates)
+        seen.append(np.asarray(params["w"]))
+    return np.array(seen), state
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+# ---- optimisers ----
+
+
+def test_the_default_is_adam_with_coupled_decay_and_nothing_else():
+    """The same bits and the same names in a checkpoint, whatever else can be asked for."""
+    ours, state = steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.01, clip=2.0))
+    parts = optax.clip_by_global_norm(2.0), optax.add_decayed_weights(0.01), optax.adam(RATE)
+    reference, expected = steps(optax.chain(*parts))
+    np.testing.assert_array_equal(ours, reference)
+    assert jax.tree.structure(state) == jax.tree.structure(expected)
+    first = np.array([[2.0, 0.0]]) + 0.01 * np.array([1.0, -2.0])  # clipped, then decayed
+    moments = optax.tree.get(
+        steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.01, clip=2.0), [[4.0, 0.0]])[1], "mu"
+    )
+    np.testing.assert_allclose(moments["w"], 0.1 * first[0], rtol=1e-9)
+
+
+def amsgrad_by_hand(gradients, weight, decay=0.0):
+    """As torch.optim.Adam(amsgrad=True) words it, for one weight."""
+    m = v = largest = 0.0
+    for t, gradient in enumerate(gradients, start=1):
+        gradient = gradient + decay * weight
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        largest = max(largest, v)
+        weight -= RATE / (1 - 0.9**t) * m / (largest**0.5 / (1 - 0.999**t) ** 0.5 + 1e-8)
+        yield weight
+
+
+def test_amsgrad_by_hand():
+    ours, _ = steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.5, optimizer="amsgrad"))
+    for place, first in enumerate((1.0, -2.0)):
+        expected = list(amsgrad_by_hand(GRADIENTS[:, place], first, decay=0.5))
+        np.testing.assert_allclose(ours[:, place], expected, rtol=1e-6)
+    assert np.isfinite(steps(optim.build_optimizer(learning_rate=RATE, optimizer="amsgrad"))[0]).all()
+
+
+def test_amsgrad_remembers_a_large_gradient_that_adam_forgets():
+    long = np.concatenate([[[100.0, 100.0]], np.ones((3000, 2))])
+    last = {}
+    for name in ("adam", "amsgrad"):
+        weights, _ = steps(optim.build_optimizer(learning_rate=RATE, optimizer=name), long)
+        last[name] = abs(weights[-1] - weights[-2]).max()
+    faded = 0.999**3000
+    assert last["adam"] == pytest.approx(RATE / ((10 * faded + 1 - faded) / (1 - faded)) ** 0.5, rel=1e-3)
+    assert last["amsgrad"] == pytest.approx(RATE / (10 / (1 - faded)) ** 0.5, rel=1e-3)
+
+
+def test_sgd_and_its_momentum_by_hand():
+    plain, state = steps(optim.build_optimizer(learning_rate=RATE, optimizer="sgd"))
+    np.testing.assert_allclose(plain[:, 0], [0.6, 0.5, 0.55, 0.45, 0.35])
+    assert jax.tree.leaves(state) == []
+    heavy, _ = steps(optim.build_optimizer(learning_rate=RATE, optimizer="sgd", momentum=0.5))
+    np.testing.assert_allclose(heavy[:3, 0], [1 - 0.4, 0.6 - 0.1 * (1 + 2), 0.3 - 0.1 * (-0.5 + 1.5)])
+
+
+# ---- rates ----
+
+
+@pytest.mark.parametrize("schedule", ["plateau", "halving"])
+@pytest.mark.parametrize("optimizer", optim.OPTIMIZERS)
+def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(schedule, optimizer):
+    """At a factor of 1 a step is the constant rate's, bit for bit."""
+    constant, scheduled = (
+        optim.build_optimizer(learning_rate=RATE, optimizer=optimizer, schedule=name) for name in ("constant", schedule)
+    )
+    params = {"w": jnp.asarray(np.full((3, 2), 0.5))}
+    gradient = {"w": jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))}
+    expected, _ = jax.vmap(constant.update)(gradient, jax.vmap(constant.init)(params), params)
+    update, state = jax.jit(jax.vmap(scheduled.update)), jax.vmap(scheduled.init)(params)
+    for factor in (1.0, [1.0, 0.5, 0.125], 0.25):
+        state = optim.with_value(state, "rate_factor", factor)
+        np.testing.assert_array_equal(optim.rate_factor(state), np.broadcast_to(factor, 3))
+        given, after = update(gradient, state, params)
+        # In float32 the factor meets the rate first, then the direction.
+        np.testing.assert_allclose(given["w"], np.broadcast_to(factor, 3)[:, None] * expected["w"], rtol=1e-7)
+        np.testing.assert_array_equal(optim.rate_factor(after), optim.rate_factor(state))
+    assert update._cache_size() == 1
+    assert optim.rate_factor(jax.vmap(constant.init)(params)) is None
+
+
+def test_a_cycle_climbs_from_the_floor_and_comes_back():
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.1, cycle=4)
+    weights, _ = steps(made, np.ones((9, 2)), (0.0, 0.0))
+    rates = -np.diff(weights[:, 0], prepend=0.0)
+    np.testing.assert_allclose(rates / RATE, [0.1, 0.55, 1.0, 0.55, 0.1, 0.55, 1.0, 0.55, 0.1], rtol=1e-6)
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.0, cycle=3)
+    weights, _ = steps(made, np.ones((4, 2)), (0.0, 0.0))
+    np.testing.assert_allclose(-np.diff(weights[:, 0], prepend=0.0) / RATE, [0, 2 / 3, 2 / 3, 0], atol=1e-7)
+
+
+def test_the_loop_can_set_the_length_of_a_cycle():
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.5)
+    params = {"w": jnp.zeros((2, 1))}
+    for length, expected in ((2, [0.5, 1.0, 0.5]), (1, [1.0, 1.0, 1.0])):
+        state, rates = optim.with_value(jax.vmap(made.init)(params), "cycle_steps", length), []
+        for _ in range(3):
+            updates, state = jax.vmap(made.update)({"w": jnp.ones((2, 1))}, state, params)
+            rates.append(-updates["w"][:, 0] / RATE)
+        np.testing.assert_allclose(rates, np.repeat(np.array(expected)[:, None], 2, axis=1), rtol=1e-6)
+
+
+# ---- from a config ----
+
+
+def config(**train):
+    made = defaults.nli("bow")
+    made.train.update(train)
+    return made
+
+
+def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
+    asked = {
+        "schedule": "cyclical",
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "floor": 0.2,
+        "cycle": 6,
+        "learning_rate": 0.5,
+    }
+    asked |= {"average_from": 2, "average_every": 3, "decay": 0.25, "halve_from": 4}
+    made = config(**asked)
+    experiment.check(made)
+    program = experiment.bare_program(made, {}, 0, Devices(jax.local_devices()[:1]))
+    state = program.optimizer.init({"w": jnp.zeros(2)})
+    assert int(optax.tree.get(state, "cycle_steps")) == 6
+    updates, state = program.optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
+    np.testing.assert_allclose(updates["w"], [-0.1, -0.1], rtol=1e-6)  # a fifth of the rate
+    updates, _ = program.optimizer.update({"w": jnp.zeros(2)}, state, {"w": jnp.zeros(2)})
+    np.testing.assert_allclose(updates["w"], -0.9 * 0.5 * (0.2 + 0.8 / 3) * np.ones(2), rtol=1e-6)
+    given = experiment.settings(made)
+    taken = {"schedule", "cycle", "decay", "halve_from", "average_from", "average_every"}
+    assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
+
+
+def test_nothing_is_on_unless_asked_for():
+    experiment.check(config())
+    given = experiment.settings(config())
+    assert (given.schedule, given.average_from) == ("constant", 0)
+    off = loop.Settings(epochs=1, patience=1, select="loss", checkpoint_minutes=1.0)
+    assert (off.schedule, off.average_from) == ("constant", 0)
+
+
+BAD = {
+    "optimizer": ({"optimizer": "adamw"}, "E-CONF-004", "give one of adam, amsgrad, sgd"),
+    "schedule": ({"schedule": "cosine"}, "E-CONF-004", "give one of constant, plateau, halving, cyclical"),
+    "momentum": ({"optimizer": "sgd", "momentum": 1.0}, "E-CONF-003", "under 1"),
+    "momentum of adam": ({"momentum": 0.9}, "E-CONF-005", "optimizer sgd"),
+    "decay of 0": ({"decay": 0.0}, "E-CONF-003", "over 0"),
+    "decay that is no number": ({"decay": float("nan")}, "E-CONF-003", "over 0"),
+    "decay that grows": ({"decay": 2.0}, "E-CONF-003", "at most 1"),
+    "halve_from": ({"halve_from": 0}, "E-CONF-003", "at least 1"),
+    "floor": ({"floor": 1.5}, "E-CONF-003", "0 to 1"),
+    "cycle of one step": ({"cycle": 1}, "E-CONF-003", "at least 2"),
+    "cycle below 0": ({"cycle": -2}, "E-CONF-003", "at least 2"),
+    "average_from after the end": ({"epochs": 4, "average_from": 5}, "E-CONF-003", "1 to 4"),
+    "average_from below 0": ({"average_from": -1}, "E-CONF-003", "0 for none"),
+    "average_every below 0": ({"average_from": 1, "average_every": -1}, "E-CONF-003", "number of steps"),
+    "average_every of nothing": ({"average_every": 5}, "E-CONF-005", "average_from"),
+    "average_from with plateau": ({"average_from": 1, "schedule": "plateau"}, "E-CONF-005", "leave one"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_values_are_named_with_the_fix(case):
+    values, code, fix = BAD[case]
+    with pytest.raises(UserError, match=rf"^{code} config\.train\.{case.split()[0]}.* Fix: .*{fix}"):
+        experiment.check(config(**values))
