@@ -9,13 +9,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
-DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "doctor", "benchmark")
+DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor", "benchmark")
 # Lowest first; modules of one floor may import each other. A name stands for a module or for a folder.
 FLOORS = (
     ("examples", "errors", "__init__"),
     ("text", "metrics", "runs", "progress"),
     ("knowledge",),
     ("data",),
+    ("baselines",),
     ("analysis",),
     ("models",),
     ("training",),
@@ -33,6 +34,7 @@ TEXT_WORLD = {
     "progress",
     "knowledge",
     "data",
+    "baselines",
     "analysis",
     "defaults",
     "cli",

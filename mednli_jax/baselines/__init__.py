@@ -1,0 +1,1 @@
+"""Baselines without a neural network, on strings and NumPy."""

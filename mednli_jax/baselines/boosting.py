@@ -1,0 +1,199 @@
+"""The feature-based system: features of a prepared corpus, kept on disk, and gradient boosting over them.
+
+Dimension letters: S seeds, N rows of all splits, F features, C classes.
+"""
+
+import hashlib
+import io
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import GradientBoostingClassifier
+
+from mednli_jax.baselines import features, wording
+from mednli_jax.data.encode import SIDES, Prepared, Watch, find_mentions
+from mednli_jax.data.prepared import Source, cache_folder
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.progress import say
+from mednli_jax.runs import private_folder, write_atomic, write_json
+from mednli_jax.text import Vocab
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1."""
+
+    probabilities: np.ndarray
+    importance: np.ndarray
+
+
+def fit_predict(
+    table: np.ndarray,
+    label: np.ndarray,
+    train: slice | np.ndarray,
+    seeds: Sequence[int],
+    *,
+    trees: int = 300,
+    depth: int = 3,
+    learning_rate: float = 0.1,
+    subsample: float = 1.0,
+    on_tree: Callable[[], None] | None = None,
+) -> Boosted:
+    """Gradient boosting (Friedman 2001; scikit-learn), fitted once per seed on the rows `train`; predicts all rows.
+
+    table: features [N, F]. label: int [N], -1 = unlabelled, which is not trained on. trees: boosting rounds, each one
+    tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
+    taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
+
+    Raises: UserError E-FEAT-001 where the labelled training rows are of fewer than two classes, E-CONF-003 for a
+    number out of range.
+    """
+    _check(trees, depth, learning_rate, subsample)
+    rows = np.arange(len(label))[train]
+    rows = rows[np.asarray(label)[rows] >= 0]
+    wanted = np.asarray(label)[rows]
+    if len(np.unique(wanted)) < 2:
+        raise UserError(
+            "E-FEAT-001 the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
+            f"{', '.join(LABELS)}, or raise --config.data.limit."
+        )
+    lock = threading.Lock()
+
+    def monitor(*_):
+        if on_tree is not None:
+            with lock:
+                on_tree()
+        return False
+
+    def one(seed):
+        model = GradientBoostingClassifier(
+            n_estimators=trees,
+            max_depth=depth,
+            learning_rate=learning_rate,
+            subsample=subsample,
+            random_state=seed,
+        ).fit(table[rows], wanted, monitor=monitor)
+        probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
+        probabilities[:, model.classes_] = model.predict_proba(table)
+        return probabilities, model.feature_importances_
+
+    # Trees are grown outside the interpreter's lock, so that threads serve.
+    with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
+        parts = list(pool.map(one, seeds))
+    return Boosted(*(np.stack(part) for part in zip(*parts, strict=True)))
+
+
+def _check(trees, depth, learning_rate, subsample):
+    for name, value in (("trees", trees), ("depth", depth)):
+        if value < 1:
+            raise UserError(f"E-CONF-003 config.model.{name} is {value}. Fix: give at least 1.")
+    for name, value, most in (("learning_rate", learning_rate, float("inf")), ("subsample", subsample, 1.0)):
+        if not 0 < value <= most or value == float("inf"):
+            raise UserError(f"E-CONF-003 config.model.{name} is {value}. Fix: give a number over 0, at most {most}.")
+
+
+def importance_table(importance: np.ndarray) -> dict:
+    """Importances [S, F] as JSON values.
+
+    Returns: "features" [{name, group, mean, sd over seeds}], greatest mean first; "groups" {group: sum of means}.
+    """
+    mean = importance.mean(axis=0)
+    sd = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean))
+    order = np.argsort(-mean, kind="stable")
+    rows = [
+        {"name": name, "group": features.FEATURES[name], "mean": float(mean[i]), "sd": float(sd[i])}
+        for i, name in ((i, features.NAMES[i]) for i in order)
+    ]
+    groups = {group: sum(row["mean"] for row in rows if row["group"] == group) for group in features.GROUPS}
+    return {"features": rows, "groups": dict(sorted(groups.items(), key=lambda item: -item[1]))}
+
+
+def importance_lines(table: dict) -> list[str]:
+    """The table for the reader."""
+    lines = [f"{'feature':24} {'group':10} {'importance':>10} {'sd':>8}"]
+    lines += [f"{row['name']:24} {row['group']:10} {row['mean']:>10.4f} {row['sd']:>8.4f}" for row in table["features"]]
+    return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
+
+
+def standardise(table: np.ndarray, train: slice | np.ndarray) -> np.ndarray:
+    """float32 [N, F] with mean 0 and deviation 1 over the training rows, for classifiers that are not trees.
+
+    A feature that does not vary in training becomes 0 throughout.
+    """
+    mean, sd = table[train].mean(axis=0), table[train].std(axis=0)
+    varies = sd > 1e-12 * np.maximum(np.abs(mean), 1)
+    return np.where(varies, (table - mean) / np.where(varies, sd, 1), 0).astype(np.float32)
+
+
+def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
+    """The features [N, 35] of a config's prepared corpus, rows as in `prepared`; and whether they were on disk already.
+
+    Vectors are those of `prepared`, and concepts those of the config's ontology within `data.max_length` tokens.
+
+    Raises: UserError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
+    """
+    key = {
+        "prepared": prepared.manifest["sha256"],
+        "code": [hashlib.sha256(Path(part.__file__).read_bytes()).hexdigest() for part in (features, wording)],
+        "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
+    }
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    path = private_folder(cache_folder() / "features") / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
+    kept = _kept(path)
+    if kept is not None:
+        return kept, True
+    table = _computed(config, prepared)
+    content = io.BytesIO()
+    np.save(content, table, allow_pickle=False)
+    write_atomic(path, content.getvalue())
+    about = {"key": key, "names": list(features.NAMES), "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
+    write_json(path.with_suffix(".json"), about)
+    return table, False
+
+
+def _kept(path: Path) -> np.ndarray | None:
+    """The array, if the file is the one that was written."""
+    if not path.is_file():
+        return None
+    try:
+        content = path.read_bytes()
+        about = json.loads(path.with_suffix(".json").read_bytes())
+        if about["sha256"] == hashlib.sha256(content).hexdigest():
+            return np.load(io.BytesIO(content), allow_pickle=False)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    say(f"E-FEAT-002 {path}: the kept features are damaged; computing them again.")
+    return None
+
+
+def _computed(config, prepared: Prepared) -> np.ndarray:
+    source = Source(config)
+    splits = source.splits()
+    recogniser = source.recogniser(splits)
+    examples = [example for split in splits.values() for example in split.examples]
+    knowledge, data = config.knowledge, config.data
+    with Watch((2 + len(SIDES) * (recogniser is not None)) * len(examples)) as watch:
+        found, mentions = {}, tuple([[] for _ in examples] for _ in SIDES)
+        if recogniser is not None:
+            mentions = tuple(find_mentions(examples, side, recogniser, source.encoding, found, watch) for side in SIDES)
+        table, _ = features.matrix(
+            splits,
+            vocab=Vocab.load(prepared.folder / "vocabulary.json"),
+            vectors=prepared.vectors,
+            mentions=mentions,
+            ontology=source.ontology,
+            direction=knowledge.direction,
+            max_path=knowledge.max_path,
+            lowercase=data.lowercase,
+            hypothesis_only=data.hypothesis_only,
+            watch=watch,
+        )
+    return table
