@@ -49,15 +49,19 @@ def paths(config, source, name):
 
     splits = source.splits()
     examples = [example for split in splits.values() for example in split.examples]
-    found = analysis.path_statistics(examples, *source.mentions(splits), source.linker.ontology, source.distances)
-    knowledge = config.knowledge
-    about = {"ontology": source.linker.ontology.name, "version": source.linker.ontology.version}
+    knowledge, ontology = config.knowledge, source.ontology
+
+    def distances(pairs):
+        return source.paths(ontology, pairs, direction=knowledge.direction, max_length=knowledge.max_path)
+
+    found = analysis.path_statistics(examples, *source.mentions(splits), ontology, distances)
+    about = {"ontology": ontology.name, "version": ontology.version}
     keys = analysis.ordered_keys(found)
     lengths = [key for key in keys if key.isdigit()]
     counts = [found["occurrences"].get(key, 0) for key in lengths]
     drawn = pictures.bars(
         {"concept pairs": counts}, lengths, title=f"{name}, {about['ontology']} {about['version']}",
-        x="shortest path, is-a edges", y="pairs of concepts in premise and hypothesis",
+        x="edges on the shortest path", y="pairs of concepts in premise and hypothesis",
     )  # fmt: skip
     about |= {"direction": knowledge.direction, "max_path": knowledge.max_path}
     lines = analysis.table(name, f"{about['ontology']} {about['version']}", found)
@@ -74,7 +78,7 @@ def main(values: cli.Flags, analysis: str = "") -> None:
     from mednli_jax.data.prepared import Source
 
     config = cli.config(values)
-    name = config.data.name + (f"/{config.data.genre}" if config.data.genre else "")
+    name = cli.corpus_name(config)
     figures, splits, lines, drawn = ANALYSES[analysis](config, Source(config), name)
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
     result = {"corpus": name, "notes": notes, **figures}

@@ -215,6 +215,12 @@ def config(values: Flags):
     return values.config
 
 
+def corpus_name(config) -> str:
+    """`mednli`, `multinli/slate`, `mednli+snli`: a config's corpus, with its genre and what is mixed in."""
+    data = config.data
+    return data.name + (f"/{data.genre}" if data.genre else "") + (f"+{data.mix}" if data.mix else "")
+
+
 def required(values: Flags, name: str, example: str) -> str:
     """The value of a string flag. Raises UserError where it is missing."""
     value = values[name].value

@@ -41,10 +41,32 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         lowercase=True,
         max_length=50,
         hypothesis_only=False,
+        sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
+        mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
-    config.vectors = _section(path=config_dict.placeholder(str), dim=300, seed=0)
+    config.vectors = _section(
+        path=config_dict.placeholder(str),  # FILE, or FILE+FILE side by side; random where there is none
+        dim=300,
+        seed=0,
+        retrofit="",  # "ontology", or the path of a lexicon: related words are drawn together (Faruqui et al. 2015)
+        retrofit_rounds=10,
+        retrofit_relations=("is_a",),  # of the ontology, besides shared names
+    )
     config.knowledge = _section(
-        ontology="mesh", direction="either", max_path=0, max_links=64, permute_seed=config_dict.placeholder(int)
+        ontology="mesh",
+        direction="either",
+        max_path=0,
+        max_links=64,
+        permute_seed=config_dict.placeholder(int),
+        sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
+        languages=("ENG",),
+        relations="is_a",  # or "all", which direction "all" walks
+        cycles="refuse",  # or "drop": leave out is-a edges that run in circles
+        mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
+        types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
+        min_length=3,  # characters of the shortest name that is linked
+        abbreviations="",  # a table of short forms and expansions, or "bundled"
+        stop="",  # a list of names that are not linked, in place of the built-in one
     )
     config.model = _section(
         name=model, hidden_size=300, dropout=0.5, train_vectors=False, knowledge=knowledge, masking="masked"
@@ -53,13 +75,33 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         config.model.update(cell="lstm", pooling="max", matching="full")
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
-    config.model.update(weighting="auto", knowledge_scale=1.0)
+    if model == "features":
+        config.model = _section(
+            name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
+        )
+    else:
+        config.model.update(weighting="auto", knowledge_scale=1.0, heads=1)
+    config.transfer = _section(
+        init_from="",  # a finished run whose weights are the start (sequential transfer); "" draws them
+        private=False,  # the domain's own layers are drawn anew (multi-target transfer)
+        skip="",  # a pattern of further weights that are drawn anew
+        freeze="",  # a pattern of weights that are not trained
+    )
     config.train = _section(
         epochs=40,
         batch_size=512,
         learning_rate=1e-3,
         weight_decay=1e-6,
         clip=0.0,
+        optimizer="adam",  # or "amsgrad", "sgd"
+        momentum=0.0,  # of sgd
+        schedule="constant",  # or "plateau", "halving", "cyclical"
+        decay=0.5,  # of the rate: plateau: at each epoch without a new best; halving: at each from halve_from on
+        halve_from=3,
+        floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
+        cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = an epoch
+        average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = none
+        average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
         patience=5,
         select="loss",
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
@@ -77,7 +119,8 @@ def _demo(config):
     The paper's A, at most 1, hardly moves a softmax over 20 tokens; scaled by 4 its use is learned from 3,000 pairs.
     """
     config.train.update(epochs=6, batch_size=32)
-    config.model.knowledge_scale = 4.0
+    if "knowledge_scale" in config.model:
+        config.model.knowledge_scale = 4.0
 
 
 def _mednli(config):

@@ -15,7 +15,7 @@ from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.models import table
 from mednli_jax.tasks import nli
-from mednli_jax.training import loop, optim
+from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 
 PREDICT_ROWS = 256
@@ -37,8 +37,6 @@ def check(config) -> None:
     for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes"):
         if not 0 <= train[name] < float("inf"):
             raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give a number from 0 up.")
-    if config.model.hidden_size < 1:
-        raise UserError(f"E-CONF-003 config.model.hidden_size is {config.model.hidden_size}. Fix: give at least 1.")
     if not 1 <= train.max_buckets <= batching.MAX_BUCKETS:
         most = batching.MAX_BUCKETS
         raise UserError(f"E-CONF-003 config.train.max_buckets is {train.max_buckets}. Fix: give 1 to {most}.")
@@ -49,9 +47,63 @@ def check(config) -> None:
         raise UserError(f"E-CONF-004 config.train.precision is '{train.precision}'. Fix: give one of {known}.")
     if train.group < 1:
         raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
+    _check_protocol(train)
+    _check_transfer(config)
+    if config.model.name == "features":
+        if config.model.trees < 1:
+            raise UserError(f"E-CONF-003 config.model.trees is {config.model.trees}. Fix: give at least 1.")
+        return
+    if config.model.hidden_size < 1:
+        raise UserError(f"E-CONF-003 config.model.hidden_size is {config.model.hidden_size}. Fix: give at least 1.")
     table.build(config.model.name, config.model.to_dict())
     if not 0 <= config.model.dropout < 1:
         raise UserError(f"E-CONF-003 config.model.dropout is {config.model.dropout}. Fix: give 0 or more, under 1.")
+
+
+def _check_protocol(train) -> None:
+    """Optimiser, schedule and averaging. Raises UserError naming the field."""
+    for name, known in (("optimizer", optim.OPTIMIZERS), ("schedule", optim.SCHEDULES)):
+        if train[name] not in known:
+            problem = f"config.train.{name} is '{train[name]}'"
+            raise UserError(f"E-CONF-004 {problem}. Fix: give one of {', '.join(known)}.")
+    ranges = {
+        "momentum": (0 <= train.momentum < 1, "0 or more, under 1"),
+        "decay": (0 < train.decay <= 1, "a number over 0, at most 1"),
+        "halve_from": (train.halve_from >= 1, "at least 1"),
+        "floor": (0 <= train.floor <= 1, "0 to 1"),
+        "cycle": (train.cycle == 0 or train.cycle >= 2, "at least 2, or 0 for an epoch"),
+        "average_from": (0 <= train.average_from <= train.epochs, f"1 to {train.epochs}, an epoch, or 0 for none"),
+        "average_every": (train.average_every >= 0, "a number of steps, or 0 for the end of each epoch"),
+    }
+    for name, (good, fix) in ranges.items():
+        if not good:
+            raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give {fix}.")
+    if train.momentum and train.optimizer != "sgd":
+        problem = f"config.train.momentum: optimizer '{train.optimizer}' has no such setting"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out, or give optimizer sgd.")
+    if train.average_every and not train.average_from:
+        problem = "config.train.average_every: nothing is averaged"
+        raise UserError(f"E-CONF-005 {problem}. Fix: give config.train.average_from as well, or leave it out.")
+    if train.average_from and train.schedule == "plateau":  # which would put the average in the place of its samples
+        problem = "config.train.average_from does not go with schedule 'plateau'"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
+
+
+def _check_transfer(config) -> None:
+    wish, name = config.transfer, config.model.name
+    for field in ("skip", "freeze"):
+        transfer.pattern(wish[field], f"config.transfer.{field}")
+    if not wish.init_from and (wish.private or wish.skip):
+        raise UserError("E-CONF-005 config.transfer: there is no source run. Fix: give config.transfer.init_from, too.")
+    if name == "features":
+        if wish.init_from or wish.freeze or config.data.mix:
+            raise UserError("E-CONF-005 config.transfer: features have no weights to transfer. Fix: leave it out.")
+    elif config.model.heads < 1:
+        raise UserError(f"E-CONF-003 config.model.heads is {config.model.heads}. Fix: give at least 1.")
+    elif config.model.heads > 1 and not config.data.mix:
+        raise UserError(
+            "E-CONF-005 config.model.heads: a corpus alone has one domain. Fix: give config.data.mix, or leave it out."
+        )
 
 
 def settings(config) -> loop.Settings:
@@ -61,14 +113,25 @@ def settings(config) -> loop.Settings:
         patience=train.patience,
         select=train.select,
         checkpoint_minutes=train.checkpoint_minutes,
+        schedule=train.schedule,
+        decay=train.decay,
+        halve_from=train.halve_from,
+        cycle=train.cycle,
+        average_from=train.average_from,
+        average_every=train.average_every,
     )
 
 
-def program(config, prepared, splits=None) -> tuple[loop.Program, dict[str, batching.Batches]]:
-    """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all)."""
+def program(
+    config, prepared, splits=None, *, longest_path: int | None = None
+) -> tuple[loop.Program, dict[str, batching.Batches]]:
+    """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all).
+
+    longest_path: that of the corpus the model was trained on, where it is not this one.
+    """
     devices = Devices()
     frozen = devices.replicate(nli.frozen(prepared.vectors))
-    made = bare_program(config, frozen, prepared.longest_path, devices)
+    made = bare_program(config, frozen, prepared.longest_path if longest_path is None else longest_path, devices)
     made.data = devices.replicate(nli.resident(prepared))
     shared = made.model.shares_words
     return made, {name: _batches(config, prepared, name, devices.count, shared) for name in splits or prepared.splits}
@@ -103,8 +166,17 @@ def bare_program(config, frozen, longest_path, devices):
     )
     train = config.train
     optimizer = optim.build_optimizer(
-        learning_rate=train.learning_rate, weight_decay=train.weight_decay, clip=train.clip
+        learning_rate=train.learning_rate,
+        weight_decay=train.weight_decay,
+        clip=train.clip,
+        optimizer=train.optimizer,
+        momentum=train.momentum,
+        schedule=train.schedule,
+        floor=train.floor,
+        cycle=train.cycle,
     )
+    if config.transfer.freeze:
+        optimizer = optim.all_but(optimizer, transfer.pattern(config.transfer.freeze, "config.transfer.freeze"))
     return loop.Program(
         model=model,
         task=nli.NLITask(),

@@ -238,7 +238,7 @@ class RunDirectory:
 
     def _clear(self):
         """Removes what an earlier run left, and only names that a run writes."""
-        for name in ("result.json", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
+        for name in ("result.json", "report.html", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
             (self.folder / name).unlink(missing_ok=True)
         for name in ("checkpoints", "private", "tensorboard", "profile"):
             for path in sorted((self.folder / name).rglob("*"), reverse=True):

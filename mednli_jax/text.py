@@ -111,7 +111,11 @@ class Vocab:
 
         keep: a container; words not in it are left out (the words that have pretrained vectors). None keeps all.
         """
-        counts = Counter(token for tokens in token_sequences for token in tokens)
+        return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens), keep)
+
+    @classmethod
+    def of_counts(cls, counts, keep=None):
+        """The same from the number of times each token occurs."""
         words = [word for word in counts if word not in SPECIALS and (keep is None or word in keep)]
         words.sort(key=lambda word: (-counts[word], word))
         return cls(SPECIALS + tuple(words))

@@ -11,7 +11,7 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
-from mednli_jax.runs import RunDirectory, environment, next_free, write_json
+from mednli_jax.runs import RunDirectory, environment, next_free, write_atomic, write_json
 
 USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
 
@@ -72,7 +72,7 @@ class _Training:
     def __init__(self, config, folder, name, *, resume, profile):
         self.config, self.folder, self.name, self.resume = config, folder, name, resume
         self.profile, self.started = profile, time.monotonic()
-        self.signals = 0
+        self.signals, self.notes, self.source = 0, [], None
 
     def say(self, line):
         say(line)
@@ -85,6 +85,10 @@ class _Training:
         task = NLITask()
         RunDirectory.check(self.folder, resume=self.resume, force=force)
         prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
+        if self.config.transfer.init_from:  # and no bad source run does
+            from mednli_jax import trained
+
+            self.source = trained.source_run(self.config, prepared)
         directory = RunDirectory.create(self.folder, self.config.to_dict(), resume=self.resume, force=force)
         self.directory = directory
         if self.resume and directory.status() == "complete":
@@ -96,7 +100,7 @@ class _Training:
         directory.write_result("running", {})
         self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
         try:
-            return self._train(task, prepared)
+            return (self._boost if self.config.model.name == "features" else self._train)(task, prepared)
         except (Interrupted, KeyboardInterrupt):
             directory.write_result("interrupted", {"seconds": self._seconds()})
             self.say(f"interrupted. Go on with: {self._resume_command()}")
@@ -117,6 +121,7 @@ class _Training:
 
     def _train(self, task, prepared):
         import jax
+        import numpy as np
 
         from mednli_jax import experiment, trained
         from mednli_jax.training.checkpoint import Checkpoints
@@ -146,10 +151,15 @@ class _Training:
             f"{len(devices)} device{'s' * (len(devices) > 1)}, {_kind(program.devices.all[0])}; "
             f"batches of {' or '.join(map(str, batches['train'].sizes))}"
         )
+        taken = {}
+        if self.source:
+            taken = trained.start_from_source(trainer, self.source, self.config)
+            drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""
+            self.say(f"{taken['weights_taken']} weights from {taken['source']}{drawn}")
         if self.resume:
             found = trainer.resume()
-            batches = f"resumed in epoch {trainer.epoch} after {trainer.done} batches"
-            self.say(batches if found else "no checkpoint to resume from: starting at the beginning")
+            where = f"resumed in epoch {trainer.epoch} after {trainer.done} batches"
+            self.say(where if found else "no checkpoint to resume from: starting at the beginning")
         self.say("the first steps compile, which takes a while; later runs find most of it in the cache")
         self.directory.keep_metrics(trainer.epoch - 1)
         self._catch_signals()
@@ -161,7 +171,49 @@ class _Training:
                 "--config.train.learning_rate, or --config.train.clip=10."
             )
         self.notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
-        self._finish(task, prepared, program, trainer, best)
+        facts = {
+            **({"transfer": taken} if taken else {}),
+            "epochs": trainer.epoch - 1,
+            "best_epoch": np.asarray(best.epoch).tolist(),
+            "parameters": sum(int(x[0].size) for x in jax.tree.leaves(best.params)),
+            "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
+            "compile_seconds": round(program.compile_seconds, 2),
+            "width": list(trainer.batches["train"].width),
+        }
+        self._finish(task, prepared, facts, lambda split: trainer.predict(split, best.variables))
+        return cli.OK
+
+    def _boost(self, task, prepared):
+        """The feature-based system: trees in place of a network. Nothing of it is saved on the way."""
+        import numpy as np
+
+        from mednli_jax.baselines import boosting
+        from mednli_jax.progress import Bar
+        from mednli_jax.training.loop import Interrupted
+
+        write_json(self.directory.folder / "env.json", environment())
+        write_json(self.directory.folder / "data.json", prepared.manifest)
+        self._catch_signals()
+        model, seeds = self.config.model, tuple(self.config.seeds)
+        matrix, _ = boosting.load(self.config, prepared)
+        part = {name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()}
+        with Bar("boosting", model.trees * len(seeds), unit="trees") as bar:
+
+            def on_tree():
+                bar.advance(1)
+                if self.signals:
+                    raise Interrupted
+
+            done = boosting.fit_predict(
+                matrix, np.asarray(prepared.arrays["label"]), part["train"], seeds,
+                trees=model.trees, depth=model.depth, learning_rate=model.learning_rate, subsample=model.subsample,
+                on_tree=on_tree,
+            )  # fmt: skip
+        facts = {"parameters": 0, "importance": boosting.importance_table(done.importance)}
+        logits = np.log(np.maximum(done.probabilities, 1e-12))
+        self._finish(task, prepared, facts, lambda split: logits[:, part[split]])
+        for line in boosting.importance_lines(facts["importance"]):
+            self.say(line)
         return cli.OK
 
     def _catch_signals(self):
@@ -190,33 +242,29 @@ class _Training:
             f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
         )
 
-    def _finish(self, task, prepared, program, trainer, best):
-        import numpy as np
-
+    def _finish(self, task, prepared, facts, logits_of):
+        """Scores dev and test, writes the result and its page. logits_of(split) -> [S, N, C]."""
+        from mednli_jax.analysis import html
         from mednli_jax.tasks.nli import predictions
 
         result = {
-            "corpus": self.config.data.name + (f"/{self.config.data.genre}" if self.config.data.genre else ""),
+            "corpus": cli.corpus_name(self.config),
             "task": "nli",
             "model": self.config.model.name,
             "config": self.name,
             "seeds": list(self.config.seeds),
-            "epochs": trainer.epoch - 1,
-            "best_epoch": np.asarray(best.epoch).tolist(),
-            "parameters": sum(int(x[0].size) for x in _leaves(best.params)),
-            "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
-            "compile_seconds": round(program.compile_seconds, 2),
+            **facts,
             "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + self.notes,
-            "width": list(trainer.batches["train"].width),
             "prepared": prepared.folder.name,
         }
         for split in ("dev", "test"):
             rows, result[split] = prepared.splits.get(split), None
             if rows:
-                logits = trainer.predict(split, best.variables)
+                logits = logits_of(split)
                 result[split] = task.score(rows, logits)
                 self.directory.write_predictions(split, predictions(rows, logits))
         self.directory.write_result("complete", {**result, "seconds": self._seconds()})
+        write_atomic(self.directory.folder / "report.html", html.run_page(self.directory))
         for split in ("dev", "test"):
             if result[split]:
                 self.say(_summary(split, result[split]))
@@ -228,12 +276,6 @@ class _Training:
 def _kind(device):
     """`cpu`, or `gpu NVIDIA H200`: the kind only where it says more than the platform."""
     return device.platform if device.device_kind == device.platform else f"{device.platform} {device.device_kind}"
-
-
-def _leaves(tree):
-    import jax
-
-    return jax.tree.leaves(tree)
 
 
 def _summary(split, scores):

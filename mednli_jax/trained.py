@@ -1,6 +1,7 @@
 """A finished run, ready to score a split or new pairs, with what it kept for itself: neither corpus nor cache."""
 
 import hashlib
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,15 +15,18 @@ from mednli_jax.data.encode import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.runs import RunDirectory, read_json, write_atomic
+from mednli_jax.runs import RunDirectory, environment, read_json, write_atomic, write_json
 from mednli_jax.tasks import nli
-from mednli_jax.text import Vocab
+from mednli_jax.text import UNK, Vocab
+from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 
 COARSE = 16  # tokens: a few new pairs are padded to a multiple
-RESULT_FIELDS = ("best_epoch", "corpus", "model", "notes", "seeds", "width")
+RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
+NEURAL_FIELDS = ("best_epoch", "width")
 DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
+DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 MANY = 2048  # new pairs from which programs of their own pay
 
 
@@ -82,6 +86,13 @@ class TrainedRun:
     def __init__(self, directory: RunDirectory):
         self.directory = directory
         self.result = _finished(directory)
+        kept = "trees" if self.result["model"] == "features" else "weights"
+        if kept == "trees" or self.result.get("transfer", {}).get("mode") == DIRECT:
+            raise UserError(
+                f"E-RUN-020 {directory.folder}: a run of {'features' if kept == 'trees' else 'direct transfer'} keeps "
+                f"no {kept}. Fix: its scores are in result.json, `python -m mednli_jax.report` shows them."
+            )
+        _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS)
@@ -126,6 +137,44 @@ class TrainedRun:
         bodies, batches = experiment.program(self.config, prepared, [split])
         logits = bodies.logits(self.variables, batches[split])
         return self.task.score(prepared.splits[split], logits), logits
+
+    def on(self, data) -> "Elsewhere":
+        """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
+        section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
+        without a vector is the run's unknown word.
+
+        Raises: UserError where the two corpora do not share word vectors.
+        """
+        config = restored_config(self.config.to_dict())
+        config.data = data
+        prepared, _ = self.task.load(config)
+        self.check_words(prepared)
+        vectors = np.array(prepared.vectors)
+        vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
+        return Elsewhere(self, config, replace(prepared, vectors=vectors))
+
+    @property
+    def longest_path(self) -> int:
+        return self.manifest["knowledge"]["longest_path"]
+
+    def check_words(self, prepared) -> None:
+        """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
+        own, other = self.manifest, prepared.manifest
+        trained = self.config.model.train_vectors
+        same = {name: own["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        if same["vocabulary.json"] and (trained or same["vectors.npy"]):
+            return
+        if trained:
+            problem = "trained its word vectors, and the other corpus has other words"
+            fix = "train the source with --config.model.train_vectors=False"
+        elif same["vocabulary.json"] or _vectors_of(own) != _vectors_of(other):
+            problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
+        elif not self.config.vectors.path:
+            problem = "has random word vectors, which say nothing of words that it has not seen"
+            fix = "train the source with --config.vectors.path=FILE"
+        else:
+            return
+        raise UserError(f"E-RUN-019 {self.directory.folder}: {problem}. Fix: {fix}.")
 
     def predict(self, pairs) -> list[dict[str, float]]:
         """Class probabilities of (premise, hypothesis) string pairs, in their order: [{"entailment": .7, ...}, ...].
@@ -190,7 +239,7 @@ class TrainedRun:
     def _bodies(self):
         devices = Devices()
         frozen = devices.replicate(nli.frozen(self.vectors))
-        return experiment.bare_program(self.config, frozen, self.manifest["knowledge"]["longest_path"], devices)
+        return experiment.bare_program(self.config, frozen, self.longest_path, devices)
 
     def _batches(self, arrays):
         """Batches of new pairs and their arrays, in shapes so coarse that the next few pairs fit them as well."""
@@ -226,6 +275,94 @@ def _widened(arrays, sizes, rows):
 
 def _power_of_two(number, least=1):
     return max(least, 1 << max(number - 1, 0).bit_length())
+
+
+class Elsewhere:
+    """A finished run on a corpus it was not trained on. Made by `TrainedRun.on`."""
+
+    def __init__(self, run: TrainedRun, config, prepared):
+        self.run, self.config, self.prepared = run, config, prepared
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
+        if split not in self.prepared.splits:
+            known = ", ".join(self.prepared.splits)
+            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
+        bodies, batches = experiment.program(self.config, self.prepared, [split], longest_path=self.run.longest_path)
+        logits = bodies.logits(self.run.variables, batches[split])
+        return self.run.task.score(self.prepared.splits[split], logits), logits
+
+    def write(self, folder: Path, corpus: str) -> None:
+        """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""
+        directory = RunDirectory.create(folder, self.config.to_dict())
+        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "data.json", self.prepared.manifest)
+        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
+        splits = self.prepared.manifest["splits"].values()
+        result = {
+            **{name: self.run.result[name] for name in kept},
+            "task": "nli",
+            "corpus": corpus,
+            "transfer": {
+                "source": self.run.directory.folder.name,
+                "corpus": self.run.result["corpus"],
+                "mode": DIRECT,
+            },
+            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
+            "prepared": self.prepared.folder.name,
+        }
+        for split in ("dev", "test"):
+            result[split] = None
+            if split in self.prepared.splits:
+                result[split], logits = self.scores(split)
+                directory.write_predictions(split, nli.predictions(self.prepared.splits[split], logits))
+        directory.write_result("complete", result)
+
+
+def _vectors_of(manifest: dict) -> tuple:
+    """What makes a word's vector, whatever the corpus: the files' content, and how they were retrofitted."""
+    key = manifest["key"]
+    retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
+    return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)
+
+
+def source_run(config, prepared) -> TrainedRun:
+    """The run that config.transfer.init_from names, for a new run on this corpus.
+
+    Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
+    """
+    source = load_run(config.transfer.init_from)
+    source.check_words(prepared)
+    if source.config.model.train_vectors and not config.model.train_vectors:
+        raise UserError(
+            f"E-RUN-019 {source.directory.folder}: trained its word vectors, which this config would leave behind. "
+            "Fix: give --config.model.train_vectors=True, too."
+        )
+    transfer.seed_rows(source.config.seeds, config.seeds)
+    return source
+
+
+def start_from_source(trainer, source: TrainedRun, config) -> dict:
+    """Gives a new trainer the weights of its source run; returns what was taken from where.
+
+    Raises UserError where they do not fit (training.transfer.merge).
+    """
+    wish = config.transfer
+    trainer.learner, taken, kept = transfer.start(
+        trainer.learner,
+        source.variables,
+        rows=transfer.seed_rows(source.config.seeds, trainer.seeds),
+        skip=transfer.drawn_anew(config.model.name, skip=wish.skip, private=wish.private),
+    )
+    trainer.begin()
+    return {
+        "source": source.directory.folder.name,
+        "corpus": source.result["corpus"],
+        "seeds": list(source.config.seeds),
+        "best_epoch": source.result["best_epoch"],
+        "weights_taken": len(taken),
+        "weights_drawn": kept,
+    }
 
 
 def load_run(folder) -> TrainedRun:

@@ -1,13 +1,15 @@
-"""Distances against a breadth-first search written here, and links against pairs counted one by one."""
+"""Distances against a breadth-first search written here and against SciPy's; links against pairs counted one by one."""
 
 from collections import deque
 
 import numpy as np
 import pytest
+from scipy.sparse import csgraph, csr_array
 
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
-from mednli_jax.knowledge.distance import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge import bits, search
+from mednli_jax.knowledge.distance import Links, corpus_links, distinct_pairs, shortest_paths
 from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
@@ -15,9 +17,10 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
 
 
-def graph(edges, size):
+def graph(edges, size, **relations):
     ids = tuple(f"X{index}" for index in range(size))
-    return Ontology("graph", "1", ids, ids, (), is_a_matrix(edges, size), "0" * 64)
+    others = {name: is_a_matrix(other, size) for name, other in relations.items()}
+    return Ontology("graph", "1", ids, ids, (), is_a_matrix(edges, size), "0" * 64, relations=others)
 
 
 def walk(edges, size, start, ways):
@@ -61,23 +64,151 @@ def test_by_hand():
     assert undirected.tolist() == [2, 2, 1, 2, 2, 2, 0, -1, 3]
 
 
-@pytest.mark.parametrize("direction", ["either", "undirected"])
+def test_all_walks_every_relation_both_ways():
+    # 5 stands alone no longer: 5 is part of 4; 1 and 6 treat each other, 2 treats itself.
+    ontology = graph(EDGES, 7, part_of=((5, 4),), treats=((1, 6), (6, 1), (2, 2)))
+    pairs = np.array([[5, 4], [4, 5], [5, 2], [1, 6], [3, 4], [5, 6], [5, 5]])
+    assert shortest_paths(ontology, pairs, direction="all").tolist() == [1, 1, 2, 1, 2, 4, 0]
+    assert shortest_paths(ontology, pairs, direction="undirected").tolist() == [-1, -1, -1, 2, 2, -1, 0]
+    assert shortest_paths(ontology, pairs).tolist() == [-1, -1, -1, 2, -1, -1, 0]
+    assert shortest_paths(ontology, pairs, direction="all", max_length=2).tolist() == [1, 1, 2, 1, 2, -1, 0]
+
+
+def random_graph(rng, size, degree):
+    """(is-a edges, edges of another relation) of a graph without is-a cycles whose parents have any number."""
+    ends = np.sort(rng.integers(0, size, (int(size * degree), 2)), axis=1)
+    number = rng.permutation(size)
+    edges = [(int(number[child]), int(number[parent])) for parent, child in ends if parent != child]
+    return edges, [(int(one), int(other)) for one, other in rng.integers(0, size, (size // 5, 2))]
+
+
+@pytest.mark.parametrize("direction", ["either", "undirected", "all"])
 @pytest.mark.parametrize(("size", "degree"), [(1, 0), (30, 1.0), (200, 1.3), (700, 1.1)])
 def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
     rng = np.random.default_rng(size)
-    count = int(size * degree)
-    ends = np.sort(rng.integers(0, size, (count, 2)), axis=1)
-    shuffled = rng.permutation(size)  # parents are not always of lower index
-    edges = [(int(shuffled[child]), int(shuffled[parent])) for parent, child in ends if parent != child]
-    expected = reference(edges, size, direction)
+    edges, others = random_graph(rng, size, degree)
+    walked = edges + others if direction == "all" else edges
+    expected = reference(walked, size, "either" if direction == "either" else "undirected")
     pairs = all_pairs(size) if size <= 200 else rng.integers(0, size, (20000, 2))
-    found = shortest_paths(graph(edges, size), pairs, direction=direction)
+    ontology = graph(edges, size, other=others[::2], another=others[1::2])
+    found = shortest_paths(ontology, pairs, direction=direction)
     np.testing.assert_array_equal(found, expected[pairs[:, 0], pairs[:, 1]])
     if size > 1:
         assert found.max() > 2  # the graph is worth the test
         for limit in (1, 2, 3):
-            cut = shortest_paths(graph(edges, size), pairs, direction=direction, max_length=limit)
+            cut = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
             np.testing.assert_array_equal(cut, np.where(found <= limit, found, -1))
+
+
+@pytest.mark.parametrize("direction", ["either", "undirected", "all"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"_BLOCK": 1, "_FEW": 1, "_THREADS": 1},
+        {"_BLOCK": 7, "_FEW": 2, "_THREADS": 3},
+        {"_BLOCK": 64, "_FEW": 64},
+        {"_WORDS": 1, "_TABLE": 1},
+        {"_WORDS": 2, "_BITS": 1, "_TABLE": 5000},
+    ],
+)
+def test_sizes_of_blocks_words_tables_and_threads_change_nothing(monkeypatch, direction, sizes):
+    rng = np.random.default_rng(3)
+    edges, others = random_graph(rng, 500, 1.2)
+    edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]  # 0 has far more neighbours
+    ontology, pairs = graph(edges, 500, other=others), rng.integers(0, 500, (3000, 2))
+    expected = shortest_paths(ontology, pairs, direction=direction)
+    monkeypatch.setattr(bits, "_cores", lambda: 3)
+    for name, value in sizes.items():
+        monkeypatch.setattr(bits if hasattr(bits, name) else search, name, value)
+    np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
+
+
+def bundled_lengths(table, direction, sources):
+    """float [sources, C], as SciPy finds them; inf where there is no way."""
+    if direction == "undirected":
+        return csgraph.shortest_path(table, directed=False, unweighted=True, indices=sources)
+    ways = (csgraph.shortest_path(way, unweighted=True, indices=sources) for way in (table, csr_array(table.T)))
+    return np.minimum(*ways)
+
+
+@pytest.mark.parametrize("direction", ["either", "undirected"])
+def test_a_thousand_pairs_of_mesh_are_as_long_as_scipy_says(direction):
+    mesh = read_mesh(aliases=False)
+    rng = np.random.default_rng(11)
+    sources = rng.permutation(len(mesh))[:100]
+    table = mesh.parents.astype(float)
+    expected = bundled_lengths(table, direction, sources)
+    row, target = rng.integers(0, 100, 1000), rng.integers(0, len(mesh), 1000)
+    if direction == "either":  # at random hardly any two are related
+        kin = np.stack(np.nonzero(np.isfinite(expected)))
+        row[:500], target[:500] = kin[:, rng.permutation(kin.shape[1])[:500]]
+    found = shortest_paths(mesh, np.stack([sources[row], target], axis=1), direction=direction)
+    lengths = expected[row, target]
+    np.testing.assert_array_equal(found, np.where(np.isfinite(lengths), lengths, -1))
+    assert (found > 1).sum() > 300
+
+
+def test_pairs_may_come_in_any_order_turned_and_more_than_once():
+    rng = np.random.default_rng(4)
+    edges, _ = random_graph(rng, 80, 1.2)
+    ontology, pairs = graph(edges, 80), rng.integers(0, 80, (400, 2))
+    for direction in ("either", "undirected"):
+        found = shortest_paths(ontology, pairs, direction=direction)
+        order = rng.permutation(np.arange(800) % 400)
+        again = shortest_paths(ontology, pairs[order][:, ::-1], direction=direction)
+        np.testing.assert_array_equal(again, found[order])
+
+
+def test_distinct_pairs():
+    distinct, back = distinct_pairs(np.array([[5, 2], [0, 9], [2, 5], [7, 7], [0, 3]]))
+    assert distinct.tolist() == [[0, 3], [0, 9], [2, 5], [7, 7]]
+    assert back.tolist() == [2, 1, 2, 3, 0]
+    distinct, back = distinct_pairs(np.zeros((0, 2), int))
+    assert (distinct.shape, back.shape) == ((0, 2), (0,))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 20])
+def test_every_pair_has_a_source_and_few_concepts_are(monkeypatch, rounds):
+    monkeypatch.setattr(search, "_ROUNDS", rounds)
+    rng = np.random.default_rng(6)
+    low, high = np.unique(np.sort(rng.zipf(1.5, (3000, 2)) % 1000, axis=1), axis=0).T
+    low, high = low[low != high], high[low != high]
+    partners = np.bincount(np.append(low, high), minlength=1000)
+    taken = search._cover(partners, low, high)
+    assert (taken[low] | taken[high]).all()
+    if rounds == 20:
+        assert taken.sum() < 0.4 * (partners > 0).sum()
+        alone = [set(high[low == one]) | set(low[high == one]) for one in np.flatnonzero(taken)]
+        assert not any(taken[list(others)].all() for others in alone)  # none could be left out
+
+
+def test_pairs_of_parts_that_do_not_meet():
+    # Two chains, a pair of concepts, and one alone: 0-1-2-3-4, 5-6-7-8, 9-10, 11.
+    edges = [(1, 0), (2, 1), (3, 2), (4, 3), (6, 5), (7, 6), (8, 7), (10, 9)]
+    pairs = np.array([[0, 4], [5, 8], [4, 5], [9, 10], [10, 0], [11, 0], [11, 11], [8, 6]])
+    for direction in ("either", "undirected", "all"):
+        found = shortest_paths(graph(edges, 12), pairs, direction=direction)
+        assert found.tolist() == [4, 3, -1, 1, -1, -1, 0, 2]
+    apart = shortest_paths(graph(edges, 12), np.array([[4, 5], [11, 3]]), direction="undirected")
+    assert apart.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("direction", ["either", "undirected", "all"])
+def test_progress_is_told_of_finished_sources(monkeypatch, direction):
+    monkeypatch.setattr(search, "_WORDS", 1)
+    monkeypatch.setattr(search, "_TABLE", 5000)
+    rng = np.random.default_rng(8)
+    edges, _ = random_graph(rng, 300, 1.3)
+    told = []
+    pairs = rng.integers(0, 300, (2000, 2))
+    shortest_paths(graph(edges, 300), pairs, direction=direction, progress=lambda *numbers: told.append(numbers))
+    done, of = zip(*told, strict=True)
+    assert list(done) == sorted(done)
+    assert len(set(of)) == 1
+    assert done[-1] == of[0] > 100
+    assert len(set(done)) > 2
+    shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: told.append(n))
+    assert told[-1] == (of[0], of[0])  # finished, though not all found
 
 
 def test_either_way_is_symmetric_and_undirected_is_never_longer():
@@ -198,6 +329,20 @@ def test_direction_and_cut_off_reach_the_search():
     both = corpus_links(graph(EDGES, 7), premises, hypotheses, direction="undirected", **kept)
     assert listed(both) == [(0, 0, 0, 2), (0, 0, 1, 2)]
     assert listed(corpus_links(graph(EDGES, 7), premises, hypotheses, max_length=1, **kept)) == []
+
+
+def test_links_take_distances_from_elsewhere():
+    asked = []
+
+    def paths(ontology, pairs, **how):
+        asked.append((ontology, pairs.tolist(), how))
+        return np.full(len(pairs), 7, np.int16)
+
+    ontology = graph(EDGES, 7)
+    premises, hypotheses = [[Mention(0, 1, "X3"), Mention(1, 2, "Q")]], [[Mention(0, 1, "X4")]]
+    kept = {"max_links": 4, "max_tokens": 9, "direction": "all", "max_length": 9}
+    assert listed(corpus_links(ontology, premises, hypotheses, paths=paths, **kept)) == [(0, 0, 0, 7)]
+    assert asked == [(ontology, [[3, 4]], {"direction": "all", "max_length": 9})]
 
 
 def test_random_corpus_equals_counting_one_by_one():

@@ -1,15 +1,22 @@
 """Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mednli_jax.data import encode
+from mednli_jax import defaults
+from mednli_jax.data import encode, prepared
+from mednli_jax.data.concepts import Linking
 from mednli_jax.data.encode import SIDES, Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.data.prepared import Source, prepare
+from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.knowledge import mesh
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.spans import Recognised, Span
 from mednli_jax.text import PAD, UNK
 
 ENCODING = Encoding(
@@ -215,6 +222,204 @@ def test_too_many_links_keep_the_shortest_and_count_the_rest():
     arrays, facts = encode_links([example], LINKER, replace(ENCODING, max_links=2))
     assert links_of(arrays, 0) == [(0, 1, 1), (2, 0, 0)]
     assert facts["dropped_links"] == 3
+
+
+# ---- mentions of another program ----
+
+
+def recognised(spans, facts=None):
+    """Sentences of the example "u"; spans: {side: (start, end, concept)...}."""
+    return Recognised(
+        HEART, {("u", side): tuple(Span(*span) for span in found) for side, found in spans.items()}, facts
+    )
+
+
+def test_mentions_of_a_file_stand_in_place_of_the_linkers():
+    """The sentences name nothing that the linker knows; the file says what they mean."""
+    example = pair("qqq pump trouble", "wheezing heart")
+    assert encode_links([example], LINKER, ENCODING)[1]["links"] == 0
+    given = recognised({"premise": [(1, 3, "C2")], "hypothesis": [(1, 2, "C0")]}, {"file": "s.tsv"})
+    arrays, facts = encode_links([example], given, ENCODING)
+    assert links_of(arrays, 0) == [(1, 1, 2), (2, 1, 2)]
+    assert facts["mentions"] == {"file": "s.tsv", "of_unknown_concepts": 0, "unknown_concepts": 0}
+    assert "mentions" not in encode_links([example], LINKER, ENCODING)[1]
+
+
+def test_spans_belong_to_their_pair_and_not_to_its_words():
+    given = recognised({"premise": [(0, 1, "C1")], "hypothesis": [(0, 1, "C1")]}, {})
+    arrays, _ = encode_links([pair("Asthma", "asthma", uid="v"), pair("Asthma", "asthma")], given, ENCODING)
+    assert links_of(arrays, 0) == []
+    assert links_of(arrays, 1) == [(0, 0, 0)]
+
+
+def test_spans_survive_lowering_and_end_with_truncation():
+    example = pair("A B SYSTOLIC Failure", "Disease")
+    given = recognised({"premise": [(0, 1, "C1"), (2, 4, "C2")], "hypothesis": [(0, 1, "C0")]}, {})
+    for lowercase in (True, False):
+        arrays, _ = encode_links([example], given, replace(ENCODING, lowercase=lowercase))
+        assert links_of(arrays, 0) == [(0, 0, 1), (2, 0, 2), (3, 0, 2)]
+    arrays, _ = encode_links([example], given, replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(0, 0, 1)]  # a span that is cut is dropped, not shortened
+    arrays, _ = encode_links([example], given, replace(ENCODING, hypothesis_only=True))
+    assert links_of(arrays, 0) == []
+
+
+def test_a_concept_the_ontology_lacks_is_related_to_itself_and_counted():
+    given = recognised({"premise": [(0, 1, "X1"), (1, 2, "C1")], "hypothesis": [(0, 1, "X1"), (1, 2, "X2")]}, {})
+    arrays, facts = encode_links([pair("a b", "c d")], given, ENCODING)
+    assert links_of(arrays, 0) == [(0, 0, 0)]
+    assert facts["mentions"] == {"of_unknown_concepts": 3, "unknown_concepts": 2}
+
+
+CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"
+
+
+def corpus(folder):
+    """One's own corpus of three pairs, train p0 and p1, dev p2, and an ontology in which D2 is-a D1."""
+    for split, numbers in (("train", (0, 1)), ("dev", (2,))):
+        rows = [
+            {
+                "pairID": f"p{n}",
+                "gold_label": "neutral",
+                "sentence1": "Known pump trouble , ht .",
+                "sentence2": "A bird .",
+            }
+            for n in numbers
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
+    config = defaults.nli("esim", "file", "replace")
+    config.data.dir = str(folder)
+    config.knowledge.ontology = str(folder / "own.tsv")
+    return config
+
+
+def with_knowledge(config, **fields):
+    config = config.copy_and_resolve_references()
+    config.knowledge.update(fields)
+    return config
+
+
+def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    plain, _ = prepare(config)
+    assert plain.manifest["knowledge"]["links"] == 0
+    spans = tmp_path / "found.tsv"
+    spans.write_text("uid\tside\tstart_char\tend_char\tconcept\np0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\n")
+    config = with_knowledge(config, mentions=str(spans))
+    prepared, hit = prepare(config)
+    assert not hit
+    assert links_of(prepared.arrays, 0) == [(1, 1, 1), (2, 1, 1)]
+    assert links_of(prepared.arrays, 1) == []
+    facts = prepared.manifest["knowledge"]["mentions"]
+    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 2, 0)
+    assert prepare(config)[1]
+    spans.write_text(spans.read_text().replace("D1", "D2"))  # as long as before: its content counts
+    changed, hit = prepare(config)
+    assert not hit
+    assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
+
+
+def test_metamap_output_in_a_config(tmp_path):
+    config = corpus(tmp_path)
+    form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
+    lines = form.format("p2-p", "D2", "Trouble", "pump trouble", 6, 12) + form.format("p2-h", "D1", "B", "bird", 2, 4)
+    (tmp_path / "found.mmi").write_text(lines)
+    prepared, _ = prepare(with_knowledge(config, mentions=str(tmp_path / "found.mmi")))
+    assert [links_of(prepared.arrays, row) for row in range(3)] == [[], [], [(1, 1, 1), (2, 1, 1)]]
+    assert prepared.manifest["knowledge"]["mentions"]["first_position"] == 0
+
+
+def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
+    config = corpus(tmp_path)
+    rows = "".join(f"p{n}\tpremise\t1\t3\tD2\n" for n in range(3))
+    (tmp_path / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{rows}")
+    config = with_knowledge(config, mentions=str(tmp_path / "found.tsv"))
+    config.data.limit = 1
+    assert prepare(config)[0].manifest["knowledge"]["mentions"]["other_pairs"] == 1
+    config.data.limit = 2
+    assert "other_pairs" not in prepare(config)[0].manifest["knowledge"]["mentions"]
+    with open(tmp_path / "found.tsv", "a") as file:
+        file.write("p9\tpremise\t1\t3\tD2\n")
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
+    config.data.limit = None
+    with pytest.raises(UserError, match=r"E-LINK-014 found\.tsv:4") as error:
+        prepare(config)
+    assert "E-LINK-014 found.tsv:5" in str(error.value)
+
+
+def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    (tmp_path / "short.tsv").write_text("ht\tpump trouble\n")
+    (tmp_path / "stop.txt").write_text("pump trouble\n")
+
+    def linked(**fields):
+        linker = Source(with_knowledge(config, **fields)).linker
+        return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
+
+    assert linked() == ["D2"]  # birds are of no kind worth linking, HP is too short
+    assert linked(abbreviations=str(tmp_path / "short.tsv")) == ["D2", "D2"]
+    assert linked(min_length=2) == ["D2", "D2"]
+    assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
+    assert linked(types=("B",)) == ["D3"]
+    assert linked(stop=str(tmp_path / "stop.txt")) == []
+    keys = set()
+    for fields in (
+        {},
+        {"types": ("B",)},
+        {"min_length": 2},
+        {"abbreviations": "bundled"},
+        {"stop": str(tmp_path / "stop.txt")},
+    ):
+        prepared, hit = prepare(with_knowledge(config, **fields))
+        assert not hit
+        keys.add(prepared.folder)
+    assert len(keys) == 5
+
+
+def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
+    config = with_knowledge(corpus(tmp_path), types=("",))
+    splits = Source(config).splits()
+    whole, source = Source(config).recogniser(splits), Source(config)
+    monkeypatch.setattr(prepared, "MANY_NAMES", 1)
+    small = source.recogniser(splits)
+    examples = splits["train"].examples
+    assert encode_links(examples, small, ENCODING)[1] == encode_links(examples, whole, ENCODING)[1]
+    for sentence in (("pump", "trouble"), ("bird",)):
+        assert small.link(sentence) == whole.link(sentence) != []
+    assert small.link(("cardiac", "illness")) == []  # in none of the sentences
+    assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
+
+
+def test_the_configs_defaults_are_the_linkers():
+    source = Source(defaults.nli("esim", "demo", "replace"))
+    assert source.linking == Linking()
+    assert Linking(min_length=Linker(HEART).min_length) == Linking()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"mentions": "absent.tsv"}, "E-LINK-001 absent.tsv: "),
+        ({"mentions": "absent.xml"}, "E-CONF-004 config.knowledge.mentions: "),
+        ({"stop": "absent.txt"}, "E-LINK-001 absent.txt: "),
+        ({"abbreviations": "absent.tsv"}, "E-LINK-001 absent.tsv: "),
+        ({"min_length": 0}, "E-CONF-003 config.knowledge.min_length is 0. "),
+        ({"mentions": "s.tsv", "permute_seed": 1}, "E-CONF-005 config.knowledge.permute_seed "),
+        (
+            {"mentions": "s.tsv", "types": ("C",)},
+            "E-CONF-005 config.knowledge.types ",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(fields, code, tmp_path):
+    with pytest.raises(UserError) as error:
+        prepare(with_knowledge(corpus(tmp_path), **fields))
+    assert str(error.value).startswith(code)
+    assert "Fix: " in str(error.value)
+    without = with_knowledge(corpus(tmp_path), **fields)
+    without.model.knowledge = "none"  # nothing of it is read
+    prepare(without)
 
 
 # ---- progress ----

@@ -1,10 +1,15 @@
 """What the linker finds and what it must not find."""
 
+import gzip
+
+import numpy as np
 import pytest
 
-from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, normalise, singular
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
 from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.wordlists import read_abbreviations, read_stop_words
 
 
 def named(names, /, **fields):
@@ -164,6 +169,132 @@ def test_stop_lists_are_written_as_they_are_compared():
     assert {"other", "or", "us"} <= FUNCTION_WORDS
 
 
+# ---- abbreviations with expansions ----
+
+DISEASES = {
+    "A": ["Hypertension", "high blood pressure"],
+    "B": ["heart failure"],
+    "C": ["Michigan", "MI"],
+    "D": ["gout"],
+}
+
+
+def test_a_short_form_is_linked_as_its_expansion():
+    table = (("HTN", "hypertensions"), ("hbp", "High Blood-Pressure"), ("h/f", "heart failure"), ("xyz", "not a name"))
+    linker = Linker(named(DISEASES), abbreviations=table)
+    assert found(linker, "htn Hbp H/F xyz gout") == [("htn", "A"), ("Hbp", "A"), ("H/F", "B"), ("gout", "D")]
+    assert found(Linker(named(DISEASES)), "htn Hbp H/F") == []
+
+
+def test_a_table_of_ones_own_goes_before_the_ontologys_names():
+    myocardial = DISEASES | {"E": ["myocardial infarction"]}
+    table = (("MI", "myocardial infarction"),)
+    assert found(Linker(named(myocardial), min_length=2), "MI") == [("MI", "C")]
+    assert found(Linker(named(myocardial), min_length=2, abbreviations=table), "MI Michigan") == [
+        ("MI", "E"),
+        ("Michigan", "C"),
+    ]
+
+
+def test_of_several_expansions_the_first_that_is_linked_counts():
+    table = (("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure"))
+    assert found(Linker(named(DISEASES), abbreviations=table), "pt") == [("pt", "D")]
+    assert found(Linker(named(DISEASES), abbreviations=table, stop=("gout",)), "pt") == [("pt", "B")]
+
+
+def test_a_short_form_is_no_word_of_grammar_nor_a_number_nor_an_expansion_itself():
+    table = (("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"))
+    assert found(Linker(named(DISEASES), abbreviations=table), "or 12 gt ggt") == [("gt", "D")]
+
+
+def test_the_bundled_table_serves_any_ontology():
+    linker = Linker(named(DISEASES), abbreviations=read_abbreviations("bundled"))
+    assert found(linker, "htn and chf") == [("htn", "A")]  # its expansion of chf, congestive heart failure, is no name
+    with_congestive = named(DISEASES | {"B": ["heart failure", "congestive heart failure"]})
+    linker = Linker(with_congestive, abbreviations=read_abbreviations("bundled"))
+    assert found(linker, "htn and chf") == [("htn", "A"), ("chf", "B")]
+
+
+# ---- a linker for the words of a corpus ----
+
+
+def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
+    """Sentences of the names' own words, so that nearly every stretch is near to a name."""
+    rng = np.random.default_rng(0)
+    labels = [label for c, label in enumerate(mesh.ontology.labels) if mesh.ontology.types[c].startswith("C14")]
+    words = sorted({word for label in labels for word in label.replace(",", " ,").split()})
+    sentences = [rng.choice(words, 12).tolist() for _ in range(300)] + [label.split() for label in labels[::3]]
+    vocabulary = {word for sentence in sentences for word in sentence}
+    narrow = Linker(mesh.ontology, vocabulary=vocabulary)
+    assert len(narrow._names) < len(mesh._names) / 4
+    linked = [mesh.link(sentence) for sentence in sentences]
+    assert sum(map(len, linked)) > 300
+    assert [narrow.link(sentence) for sentence in sentences] == linked
+
+
+def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
+    ontology = named(DISEASES | {"E": ["beta blockers", "beta blocker toxicity"]})
+    linker = Linker(ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),))
+    assert found(linker, "beta blockers htn gout") == [("beta blockers", "E"), ("htn", "A")]
+    assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
+
+
+# ---- files of one's own ----
+
+
+def wordfile(folder, content, name="w.tsv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):
+    expected = (("htn", "hypertension"), ("CHF", "congestive heart failure"))
+    rows = "htn\thypertension\nCHF\t congestive heart failure \n\n"
+    assert read_abbreviations(wordfile(tmp_path, rows)) == expected
+    assert read_abbreviations(wordfile(tmp_path, f"short\texpansion\r\n{rows}")) == expected
+    more = "concept\texpansion\tabbreviation\n1\thypertension\thtn\n\tcongestive heart failure\tCHF\n"
+    assert read_abbreviations(wordfile(tmp_path, gzip.compress(more.encode()), "w.tsv.gz")) == expected
+
+
+def test_a_list_of_stop_words_is_folded(tmp_path):
+    words = read_stop_words(wordfile(tmp_path, "# of our own\nBeta-Blockers\n gamma \n\n"))
+    linker = Linker(named({"A": ["beta blocker"], "B": ["Gammas"], "C": ["delta"]}), stop=words)
+    assert found(linker, "beta-blockers gamma gammas delta") == [("delta", "C")]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "line"),
+    [
+        ("htn\thypertension\nquokka\n", "E-LINK-008", ":2"),
+        ("short\texpansion\nhtn\thypertension\tquokka\n", "E-LINK-008", ":2"),
+        ("htn\t\n", "E-LINK-009", ":1"),
+        ("long\texpansion\n", "E-LINK-007", ":1"),
+        ("\n", "E-LINK-010", ""),
+        ("short\texpansion\n", "E-LINK-010", ""),
+        (b"htn\tquokk\xe0\n", "E-LINK-004", ":1"),
+        (b"a\tb\nhtn\tquokka\0\n", "E-LINK-005", ":2"),
+        ("quokka" * (1 << 18), "E-LINK-006", ":1"),
+    ],
+)
+def test_a_bad_table_of_abbreviations_is_told_by_file_and_line(content, code, line, tmp_path):
+    with pytest.raises(UserError) as error:
+        read_abbreviations(wordfile(tmp_path, content))
+    assert str(error.value).startswith(f"{code} w.tsv{line}: ")
+    assert "Fix: " in str(error.value)
+    assert "quokka" not in str(error.value)
+
+
+def test_bad_lists_of_stop_words(tmp_path):
+    for content, code in (("# nothing\n", "E-LINK-010 w.tsv:"), (b"\xe9\n", "E-LINK-004 w.tsv:1:")):
+        with pytest.raises(UserError, match=code):
+            read_stop_words(wordfile(tmp_path, content))
+    with pytest.raises(UserError, match=r"E-LINK-001 absent.txt: .* Fix: "):
+        read_stop_words(tmp_path / "absent.txt")
+    with pytest.raises(UserError, match=r"E-LINK-003 w.txt.gz: .* Fix: "):
+        read_stop_words(wordfile(tmp_path, b"no gzip", "w.txt.gz"))
+
+
 def test_an_ontology_without_linkable_names():
     assert Linker(named({})).link(["anything"]) == []
     assert Linker(named({"A": ["12"], "B": ["the"]})).link(["12", "the"]) == []
@@ -175,6 +306,7 @@ def test_an_ontology_without_linkable_names():
         ("Diabetes Mellitus, Type 2", ("diabetes", "mellitus", ",", "type", "2")),
         ("Non-Small–Cell", ("non", "small", "cell")),
         ("n/v", ("n/v",)),
+        (" type 2 DM ", ("type", "2", "dm")),
         ("'s", ()),
         ("-", ()),
         ("patients'", ("patients",)),

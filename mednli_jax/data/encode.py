@@ -4,17 +4,21 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mednli_jax.data.lines import SLOW_SECONDS
+from mednli_jax.data.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
-from mednli_jax.knowledge.distance import corpus_links
+from mednli_jax.knowledge.distance import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.knowledge.retrofit import retrofit
+from mednli_jax.knowledge.spans import Recognised
+from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Bar
 from mednli_jax.text import UNK, Vocab
 
@@ -74,6 +78,8 @@ class Encoding:
     direction: str
     max_path: int
     max_links: int
+    retrofit_lexicon: Path | None = None
+    retrofit_rounds: int = 10
 
 
 def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
@@ -141,8 +147,10 @@ def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, wat
     return arrays
 
 
-def find_mentions(examples, side: str, linker: Linker, encoding: Encoding, found: dict, watch) -> list[list[Mention]]:
-    """The mentions of one side of each example that end within `max_length` tokens.
+def find_mentions(
+    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
+) -> list[list[Mention]]:
+    """The mentions of one side of each example that end within `max_length` tokens: the linker's, or those of a file.
 
     found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
     recur, and each distinct sentence is linked once.
@@ -151,6 +159,10 @@ def find_mentions(examples, side: str, linker: Linker, encoding: Encoding, found
         return [[] for _ in examples]
     mentions = []
     for example in watch(examples, f"concepts of {PLURAL[side]}"):
+        if isinstance(linker, Recognised):
+            given = linker.mentions(example.uid, side)
+            mentions.append([mention for mention in given if mention.end <= encoding.max_length])
+            continue
         sentence = all_tokens(example, side)
         if sentence not in found:
             # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
@@ -159,8 +171,13 @@ def find_mentions(examples, side: str, linker: Linker, encoding: Encoding, found
     return mentions
 
 
-def encode_links(examples, linker: Linker, encoding: Encoding, watch=unwatched) -> tuple[dict, dict]:
-    """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them."""
+def encode_links(
+    examples, linker: Linker | Recognised, encoding: Encoding, watch=unwatched, paths=shortest_paths
+) -> tuple[dict, dict]:
+    """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
+
+    paths: finds distances between concepts, see distance.corpus_links.
+    """
     ontology, found = linker.ontology, {}
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
     links = corpus_links(
@@ -171,6 +188,7 @@ def encode_links(examples, linker: Linker, encoding: Encoding, watch=unwatched) 
         max_tokens=encoding.max_length,
         direction=encoding.direction,
         max_length=encoding.max_path,
+        paths=paths,
     )
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
@@ -191,23 +209,46 @@ def encode_links(examples, linker: Linker, encoding: Encoding, watch=unwatched) 
         "links": int(filled.sum()),
         "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
     }
+    if isinstance(linker, Recognised):
+        facts |= {"mentions": linker.facts | _unknown_concepts(mentions, ontology)}
     return arrays, facts
 
 
-def encode_corpus(splits: dict[str, Split], linker: Linker | None, encoding: Encoding, begun: float | None = None):
+def _unknown_concepts(mentions: dict, ontology) -> dict[str, int]:
+    """How many mentions, and of how many concepts, have a concept that the ontology lacks."""
+    given = (m.concept for lists in mentions.values() for found in lists for m in found)
+    unknown = [concept for concept in given if concept not in ontology.index_of]
+    return {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
+
+
+def encode_corpus(
+    splits: dict[str, Split],
+    linker: Linker | Recognised | None,
+    encoding: Encoding,
+    begun: float | None = None,
+    retrofit_graph: Callable = lambda words: None,
+    paths: Callable = shortest_paths,
+):
     """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links. begun: see Watch."""
     examples = [example for split in splits.values() for example in split.examples]
     passes = 1 + len(SIDES) * (1 if linker is None else 2)
     with Watch(passes * len(examples), begun) as watch:
-        rows = watch(examples, "vocabulary")
-        seen = Vocab.build(tokens_of(example, side, encoding) for example in rows for side in SIDES)
+        counts = Counter(
+            token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
+        )
+        seen = Vocab.of_counts(counts)
         vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
         vocab, matrix = vectors.known()
+        graph = retrofit_graph(vocab.words)
+        if graph is not None:
+            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
         arrays = encode_sentences(examples, vocab, encoding, watch=watch)
         knowledge = {"ontology": "none", "longest_path": 0}
         if linker is not None:
-            links, knowledge = encode_links(examples, linker, encoding, watch)
+            links, knowledge = encode_links(examples, linker, encoding, watch, paths)
     arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    if any(MIXED_TAG in e.tags for e in examples):
+        arrays["domain"] = np.array([MIXED_TAG in e.tags for e in examples], np.int8)
     if linker is not None:
         arrays |= links
     first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
@@ -219,6 +260,8 @@ def encode_corpus(splits: dict[str, Split], linker: Linker | None, encoding: Enc
             "lowered": vectors.lowered,
             "source": vectors.source,
             "sha256": vectors.sha256,
+            "coverage": coverage(vectors, counts),
+            "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
         },
         "unknown_tokens": {side: int((arrays[side] == UNK).sum()) for side in SIDES},
         "truncated": {

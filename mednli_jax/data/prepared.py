@@ -8,20 +8,25 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax.data import demo, encode, nli
+from mednli_jax.data import demo, encode, mixing, nli
 from mednli_jax.data.cache import FORMAT, Cache
+from mednli_jax.data.concepts import Linking, corpus_paths, linking
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import source_files
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
+from mednli_jax.knowledge import retrofit
 from mednli_jax.knowledge.distance import DIRECTIONS
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.knowledge.spans import Recognised
 from mednli_jax.knowledge.vectors import vector_files
+from mednli_jax.knowledge.wordlists import check_file
 from mednli_jax.progress import say
 
 BUILDERS = ("direct", "tfds")
+MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 LARGE = 100_000_000  # bytes of sources that take long enough to say so
 
 
@@ -56,16 +61,19 @@ class Source:
         self._check_builder()
         knowledge = config.knowledge
         self.ontology_name = "" if config.model.knowledge == "none" else os.path.expanduser(knowledge.ontology)
+        self.linking = linking(knowledge, self._path) if self.ontology_name else Linking()
         self.encoding = encode.Encoding(
             lowercase=config.data.lowercase,
             max_length=config.data.max_length,
             hypothesis_only=config.data.hypothesis_only,
-            vectors_path=self._vectors_path(),
+            vectors_path=self._path(config.vectors.path),
             vectors_dim=config.vectors.dim,
             vectors_seed=config.vectors.seed,
             direction=knowledge.direction,
             max_path=knowledge.max_path,
             max_links=knowledge.max_links,
+            retrofit_lexicon=None if self._retrofit_name else self._path(config.vectors.retrofit),
+            retrofit_rounds=config.vectors.retrofit_rounds,
         )
         for name, value in (
             ("data.max_length", config.data.max_length),
@@ -82,13 +90,16 @@ class Source:
             raise UserError(
                 f"E-CONF-003 config.knowledge.max_path is {knowledge.max_path}. Fix: give a length, or 0 for no limit."
             )
-        if config.data.limit is not None and config.data.limit <= 0:
-            limit = config.data.limit
-            raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+        for name in ("limit", "sample"):
+            size = config.data[name]
+            if size is not None and size <= 0:
+                raise UserError(
+                    f"E-CONF-003 config.data.{name} is {size}. Fix: give at least 1, or leave it out for all."
+                )
 
-    def _vectors_path(self):
-        """The vectors' file; $MEDNLI_JAX_DATA in it stands for the data folder, however that was given."""
-        path, folder = self.config.vectors.path, data_folder(self.config)
+    def _path(self, path):
+        """A file of the config, or None; $MEDNLI_JAX_DATA in it stands for the data folder, however that was given."""
+        folder = data_folder(self.config)
         if not path:
             return None
         if folder is not None:
@@ -113,6 +124,8 @@ class Source:
             "limit": data.limit or 0,
             "genre": data.genre,
             "builder": data.builder,
+            "sample": data.sample or 0,
+            "mix": data.mix,
             **settings,
             "format": FORMAT,
             "code": self._code(cache),
@@ -120,7 +133,14 @@ class Source:
             "sources": cache.digests(self._source_files()),
         }
         if self.ontology_name:
-            key |= {"ontology": self.ontology_name, "permute_seed": -1 if self._permute is None else self._permute}
+            key |= {"ontology": self.ontology_name, "linking": self.linking.key()}
+        if self.ontology_name or self._retrofit_name:
+            key["permute_seed"] = -1 if self._permute is None else self._permute
+            key["ontology_options"] = {
+                name: list(v) if isinstance(v, tuple) else v for name, v in vars(self._ontology_options).items()
+            }
+        if self._retrofit_name:
+            key["retrofit"] = [self._retrofit_name, *self.config.vectors.retrofit_relations]
         return key
 
     @property
@@ -139,14 +159,26 @@ class Source:
         digests = cache.digests([path for path in files if path.is_file()])
         return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
 
+    def _corpus_files(self):
+        return source_files(self.name, self._folder) if self.name in nli.CORPORA else []
+
     def _source_files(self):
-        files = []
-        if self.name in nli.CORPORA:
-            files += source_files(self.name, self._folder)
+        files = list(self._corpus_files())
+        if self._mixed:
+            files += self._mixed._corpus_files()
         if self.encoding.vectors_path:
             files += vector_files(self.encoding.vectors_path)
-        if Path(self.ontology_name).is_file():
-            files.append(Path(self.ontology_name))
+        for name in {self.ontology_name, self._retrofit_name} - {""}:
+            # One that is not there is told by its reader.
+            files += filter(Path.is_file, ontology_files(name, data_folder(self.config)))
+        if lexicon := self.encoding.retrofit_lexicon:
+            if not lexicon.is_file():  # told before the vectors are read, which takes minutes
+                fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
+                raise DataError("E-LEX-001", "there is no such file", file=lexicon.name, fix=fix)
+            files.append(lexicon)
+        for path in self.linking.files():
+            check_file(path)
+            files.append(path)
         missing = [path for path in files if not path.is_file()]
         if missing:
             raise UserError(f"E-VEC-001 {missing[0]}: there is no such file. Fix: check --config.vectors.path.")
@@ -168,14 +200,104 @@ class Source:
         return folder
 
     @cached_property
+    def ontology(self) -> ontologies.Ontology | None:
+        """The config's ontology, permuted where it says so; None where nothing takes knowledge. Read once."""
+        name = self.ontology_name or self._retrofit_name
+        if not name:
+            return None
+        loaded = load_ontology(name, data_folder(self.config), self._ontology_options, cache_dir=cache_folder())
+        return loaded if self._permute is None else ontologies.permuted(loaded, self._permute)
+
+    @cached_property
     def linker(self) -> Linker | None:
-        """Finds the config's concepts (`.ontology` in it); None where the model takes no knowledge. Made once."""
+        """Finds the config's concepts (`.ontology` in it) in any sentence; None where the model takes no knowledge.
+
+        A config with a file of mentions has one too, for sentences that are not in the file. Made once.
+        """
         if not self.ontology_name:
             return None
-        loaded = load_ontology(self.ontology_name, data_folder(self.config))
-        return Linker(loaded if self._permute is None else ontologies.permuted(loaded, self._permute))
+        return Linker(self.ontology, **self.linking.settings())
+
+    @property
+    def paths(self):
+        """Finds the distances between a corpus's concepts, or finds them in the cache."""
+        return corpus_paths(cache_folder() / "paths")
+
+    def mentions(self, splits: dict[str, Split]) -> tuple[list, list]:
+        """The concepts found in the premises and in the hypotheses of all splits, one list per example."""
+        examples = [example for split in splits.values() for example in split.examples]
+        finder, found = self.recogniser(splits), {}
+        return tuple(
+            encode.find_mentions(examples, side, finder, self.encoding, found, encode.unwatched)
+            for side in encode.SIDES
+        )
+
+    @property
+    def _retrofit_name(self) -> str:
+        """The ontology that the vectors are retrofitted to, "" for none or a lexicon."""
+        vectors = self.config.vectors
+        return os.path.expanduser(self.config.knowledge.ontology) if vectors.retrofit == "ontology" else ""
+
+    @property
+    def _ontology_options(self) -> ontologies.OntologyOptions:
+        knowledge = self.config.knowledge
+        return ontologies.OntologyOptions(
+            sources=tuple(knowledge.sources),
+            languages=tuple(knowledge.languages),
+            relations=knowledge.relations,
+            cycles=knowledge.cycles,
+        )
+
+    def recogniser(self, splits: dict[str, Split]) -> Linker | Recognised | None:
+        """What finds the config's concepts in these splits: a file of mentions where the config names one, else the
+        linker; None where the model takes no knowledge.
+
+        A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
+        would, in a fraction of the memory.
+        Raises: DataError(s) for a file of mentions that does not fit the splits.
+        """
+        if not self.ontology_name:
+            return None
+        if self.linking.mentions is None:
+            if len(self.ontology.names) <= MANY_NAMES:
+                return self.linker
+            examples = (example for split in splits.values() for example in split.examples)
+            words = {
+                token for example in examples for side in encode.SIDES for token in encode.all_tokens(example, side)
+            }
+            return Linker(self.ontology, vocabulary=words, **self.linking.settings())
+        data = self.config.data
+        filtered = bool(data.limit or data.sample or data.genre)
+        return self.linking.recognised(self.ontology, splits, filtered)
+
+    @cached_property
+    def _mixed(self) -> "Source | None":
+        """The corpus whose training pairs are mixed in. Raises UserError for one that is unknown, or is this one."""
+        data = self.config.data
+        if not data.mix:
+            return None
+        name, _, genre = data.mix.partition("/")
+        if name not in (*demo.SIZES, *nli.CORPORA):
+            known = ", ".join((*demo.SIZES, *nli.CORPORA))
+            raise UserError(f"E-CONF-004 config.data.mix: unknown corpus '{name}'. Fix: give one of {known}.")
+        if (name, genre) == (self.name, data.genre):
+            raise UserError("E-CONF-005 config.data.mix is the corpus itself. Fix: give another, or leave it out.")
+        config = self.config.copy_and_resolve_references()
+        folder = None if self.name == "file" else data.dir  # which has one's own files alone
+        with config.unlocked():
+            config.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
+        return Source(config)
 
     def splits(self) -> dict[str, Split]:
+        """The corpus: as its reader gives it, or of its training pairs a sample, or with another's among them."""
+        splits = self._read()
+        if size := self.config.data.sample:
+            splits = {**splits, "train": mixing.sampled(splits["train"], size)}
+        if self._mixed:
+            splits = mixing.mixed(splits, self._mixed.splits()["train"], self.config.data.mix)
+        return splits
+
+    def _read(self) -> dict[str, Split]:
         """The corpus as its reader gives it, or its TFDS builder over that reader."""
         wishes = {"limit": self.config.data.limit, "genre": self.config.data.genre}
         if self.config.data.builder == "tfds":
@@ -185,12 +307,21 @@ class Source:
         if self.name not in demo.SIZES:
             return nli.load_nli(self.name, self._folder, **wishes)
         # The demo is made with MeSH: the linker takes longer than the corpus, so that one serves both.
-        bundled = self.ontology_name == "mesh" and self._permute is None
+        bundled = self.ontology_name == "mesh" and self._permute is None and self.linking == Linking()
         splits = demo.load_demo(self.name, linker=self.linker if bundled else None)
         if limit := self.config.data.limit:
             train = splits["train"]
             splits["train"] = replace(train, examples=train.examples[:limit])
         return splits
+
+    def _retrofit_graph(self, words):
+        """Which words are neighbours [V, V], or None where vectors stay as they are."""
+        if self._retrofit_name:
+            wanted = ("synonym", *self.config.vectors.retrofit_relations)
+            return retrofit.ontology_word_graph(self.ontology, words, relations=wanted)
+        if lexicon := self.encoding.retrofit_lexicon:
+            return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
+        return None
 
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
@@ -198,4 +329,9 @@ class Source:
         if size > LARGE:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
-        return (splits, *encode.encode_corpus(splits, self.linker, self.encoding, begun))
+        return (
+            splits,
+            *encode.encode_corpus(
+                splits, self.recogniser(splits), self.encoding, begun, self._retrofit_graph, self.paths
+            ),
+        )

@@ -1,41 +1,56 @@
-"""Distances in the is-a graph: between concepts, and from there between the tokens of a premise and a hypothesis."""
+"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
+from mednli_jax.knowledge.arrays import Relations
+from mednli_jax.knowledge.bits import ramps
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, spread
 
-DIRECTIONS = ("either", "undirected")
-UNREACHABLE = -1
-_MAX_WORDS = 8  # 512 sources at once: the working set of MeSH (edges x words x 8 bytes) stays in the cache
-_MAX_CELLS = 1 << 23  # edges x words, which bounds the memory of one search to 64 MiB on any graph
+DIRECTIONS = ("either", "undirected", "all")
 
 
 def shortest_paths(
-    ontology: Ontology, pairs: np.ndarray, *, direction: str = "either", max_length: int = 0
+    ontology: Ontology,
+    pairs: np.ndarray,
+    *,
+    direction: str = "either",
+    max_length: int = 0,
+    progress: Progress | None = None,
 ) -> np.ndarray:
-    """Numbers of is-a edges between concepts.
+    """Numbers of edges between concepts.
 
     Args:
       pairs: integers [M, 2] of concept indices.
-      direction: "either" counts the steps from a concept up to its ancestor, whichever of the two is the ancestor;
-        "undirected" walks is-a edges both ways, so that siblings are at distance 2.
+      direction: "either" counts the is-a steps from a concept up to its ancestor, whichever of the two is the ancestor;
+        "undirected" walks is-a edges both ways, so that siblings are at distance 2; "all" walks those and the edges of
+        every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
+      progress: is told now and then how many distinct concepts have been searched from, and of how many.
 
     Returns:
       int16 [M]; UNREACHABLE (-1) where there is no path of at most `max_length`, 0 for a concept and itself.
 
-    Every distinct source is searched once, many sources together (`_search`).
-
     Raises:
       UserError: unknown direction or negative `max_length`. ValueError: `pairs` of another shape or out of range.
     """
+    pairs = checked_pairs(ontology, pairs, direction, max_length)
+    distinct, back = distinct_pairs(pairs)
+    low, high = distinct.T
+    if direction == "either":
+        found = climb(ontology.parents, low, high, max_length, progress)
+    else:
+        found = spread(len(ontology), walked_edges(ontology, direction), low, high, max_length, progress)
+    return found[back]
+
+
+def checked_pairs(ontology: Ontology, pairs: np.ndarray, direction: str, max_length: int) -> np.ndarray:
+    """`pairs` as int64 [M, 2]. Raises what `shortest_paths` does."""
     if direction not in DIRECTIONS:
         known = ", ".join(DIRECTIONS)
         raise UserError(f"E-CONF-004 unknown direction '{direction}' of paths. Fix: give one of {known}.")
@@ -46,52 +61,26 @@ def shortest_paths(
         raise ValueError(f"pairs has shape {pairs.shape}, not [M, 2]")
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(ontology):
         raise ValueError(f"pairs has indices outside 0..{len(ontology) - 1}")
-    size = max(len(ontology), 1)
-    distinct, back = np.unique(pairs.min(axis=1) * size + pairs.max(axis=1), return_inverse=True)
-    low, high = np.divmod(distinct, size)
-    if direction == "undirected":
-        found = _search(csr_array(ontology.parents + ontology.children), low, high, max_length)
-    else:
-        # Upwards, a concept is reached from its children. Without cycles at most one of the two ways exists.
-        up = _search(ontology.children, np.append(low, high), np.append(high, low), max_length)
-        found = np.maximum(up[: len(low)], up[len(low) :])
-    return found[back]
+    return pairs
 
 
-def _search(reached_from: csr_array, source: np.ndarray, target: np.ndarray, max_length: int) -> np.ndarray:
-    """Breadth-first distances source[m] -> target[m], int16 [M]; 64 sources share one machine word per concept.
+def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
+    """The edges that a direction walks, integers [2, E] of concepts: is-a (child, parent) first."""
+    edges = [np.stack(ontology.parents.nonzero())]
+    if direction == "all":
+        edges += Relations.of(ontology.relations, len(ontology)).edges.values()
+    return edges
 
-    reached_from: [C, C] bool, row c holds the concepts from which one step leads to c.
-    One step ors the words of those concepts into the word of c, for all sources at once, instead of one queue for each
-    (Then et al. 2014, The more the merrier: efficient multi-source graph traversal).
-    """
-    distance = np.full(len(source), UNREACHABLE, np.int16)
-    sources, slot = np.unique(source, return_inverse=True)
-    words = int(np.clip(_MAX_CELLS // max(reached_from.nnz, 1), 1, _MAX_WORDS))
-    order = np.argsort(slot, kind="stable")
-    bounds = np.searchsorted(slot[order], np.arange(0, len(sources) + 64 * words, 64 * words))
-    rows = np.flatnonzero(np.diff(reached_from.indptr))  # reduceat cannot do empty rows
-    first = reached_from.indptr[rows]
-    for chunk, (begin, end) in enumerate(pairwise(bounds.tolist())):
-        open_pairs = order[begin:end]
-        offset = chunk * 64 * words
-        here = np.arange(len(sources[offset : offset + 64 * words]))
-        seen = np.zeros((reached_from.shape[0], words), np.uint64)
-        seen[sources[offset + here], here // 64] = np.uint64(1) << (here % 64).astype(np.uint64)
-        length = 0
-        while len(open_pairs):
-            bit = slot[open_pairs] - offset
-            arrived = (seen[target[open_pairs], bit // 64] >> (bit % 64).astype(np.uint64)) & np.uint64(1) == 1
-            distance[open_pairs[arrived]] = length
-            open_pairs = open_pairs[~arrived]
-            if not len(open_pairs) or not len(rows) or length == (max_length or np.iinfo(np.int16).max):
-                break
-            grown = seen[rows] | np.bitwise_or.reduceat(seen[reached_from.indices], first, axis=0)
-            if np.array_equal(grown, seen[rows]):
-                break
-            seen[rows] = grown
-            length += 1
-    return distance
+
+def distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(low, high) of the pairs without regard to order, sorted, each once, [D, 2]; and the place of each pair there."""
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    size = int(high.max(initial=0)) + 1
+    keys = low * size + high
+    if (keys[1:] > keys[:-1]).all():
+        return np.stack([low, high], axis=1), np.arange(len(pairs))
+    keys, back = np.unique(keys, return_inverse=True)
+    return np.stack(np.divmod(keys, size), axis=1), back
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +109,7 @@ def corpus_links(
     max_tokens: int,
     direction: str = "either",
     max_length: int = 0,
+    paths: Callable[..., np.ndarray] = shortest_paths,
 ) -> Links:
     """Link premise tokens with hypothesis tokens through the concepts that cover them.
 
@@ -127,6 +117,8 @@ def corpus_links(
     concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. Of more than
     `max_links` per pair the shortest are kept, ties by i, then j; this is also the order of the slots, so that fewer
     links are a prefix of more. A concept that the ontology does not have is related to itself alone, at distance 0.
+
+    paths: finds the distances; `shortest_paths`, or what stands for it (`paths.stored_paths` with its folder bound).
 
     Raises:
       ValueError: the two sides differ in number, or the limits are not in 1..32767.
@@ -143,7 +135,7 @@ def corpus_links(
     concepts = np.stack([premise[left, 3], hypothesis[right, 3]], axis=1)
     distance = np.where(concepts[:, 0] == concepts[:, 1], 0, UNREACHABLE).astype(np.int16)
     known = np.flatnonzero((concepts < len(ontology)).all(axis=1))
-    distance[known] = shortest_paths(ontology, concepts[known], direction=direction, max_length=max_length)
+    distance[known] = paths(ontology, concepts[known], direction=direction, max_length=max_length)
     related = np.flatnonzero(distance >= 0)
     left, right, distance = left[related], right[related], distance[related]
     longest = int(distance.max(initial=UNREACHABLE))
@@ -172,7 +164,7 @@ def _crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray
 
 def _ramps(lengths: np.ndarray) -> np.ndarray:
     """0..n-1 for each n, one after the other: [2, 3] -> [0, 1, 0, 1, 2]."""
-    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return ramps(np.zeros(len(lengths), np.int64), lengths)
 
 
 def _token_links(premise: np.ndarray, hypothesis: np.ndarray, distance: np.ndarray, max_tokens: int) -> np.ndarray:

@@ -1,8 +1,10 @@
 """Finding the concepts that a tokenised sentence names: longest match of an ontology's names, by Aho-Corasick."""
 
 import re
-from collections.abc import Collection, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import ahocorasick
 
@@ -41,6 +43,7 @@ _EVERYDAY = """
     aid alps amp arc dap det dish fad gdp hard imp maid mods mta prod said sid sits snare stem tan tens ump
 """
 
+MIN_LENGTH = 3  # characters of the shortest name that is linked
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 EVERYDAY_WORDS = frozenset(_EVERYDAY.split())
 
@@ -60,6 +63,8 @@ def normalise(text: str) -> tuple[str, ...]:
     text = text.casefold()
     if text.isalpha():
         return (text,)
+    if text.isascii() and text.replace(" ", "").isalnum():  # most names: nothing to fold
+        return tuple(text.split())
     text = _APOSTROPHES.sub("'", text)
     text = _HYPHENS.sub(" ", _POSSESSIVE.sub(" ", text))
     return tuple(_PUNCTUATION.sub(r" \1 ", text).split())
@@ -80,6 +85,11 @@ def singular(word: str) -> str:
     return word[:-1]
 
 
+def folded_words(tokens: Iterable[str]) -> set[str]:
+    """The words of tokens as names are looked up by: normalised, in the singular."""
+    return {singular(part) for token in tokens for part in normalise(token)}
+
+
 class Linker:
     """Finds the names of an ontology in tokens; immutable after construction and deterministic.
 
@@ -94,28 +104,34 @@ class Linker:
       types: prefixes of semantic types to link instead of the ontology's `link_types`; () links every concept.
       stop: lower-case singular names that are not linked, nor their plurals, unless they are abbreviations.
         A concept whose preferred name is among them is not linked by any name.
+      abbreviations: (short form, expansion). Where the expansion is a name that is linked, the short form, of any
+        length, becomes a name of the same concept and goes before what else has that name. Of several expansions of
+        a short form the first that is linked counts.
+      vocabulary: tokens of the sentences to come: names that hold any other word are left out, which makes the linker
+        of a large terminology small. None: all names.
     """
 
     def __init__(
         self,
         ontology: Ontology,
         *,
-        min_length: int = 3,
+        min_length: int = MIN_LENGTH,
         types: Sequence[str] | None = None,
         stop: Collection[str] = EVERYDAY_WORDS,
+        abbreviations: Iterable[tuple[str, str]] = (),
+        vocabulary: Iterable[str] | None = None,
     ):
         self.ontology, self.min_length, self.stop = ontology, min_length, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
-        self._concepts = self._collect()
-        self._automaton = ahocorasick.Automaton()
-        for key in self._concepts:
-            self._automaton.add_word(key, key)
-        if self._concepts:
-            self._automaton.make_automaton()
+        self._names = _Names()
+        abbreviations = tuple(abbreviations)
+        self._collect(None if vocabulary is None else folded_words(vocabulary), abbreviations)
+        self._abbreviate(abbreviations)
+        self._automaton = self._names.automaton()
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
         """The mentions of one sentence, in order, not overlapping; `concept` is the ontology's id."""
-        if not self._concepts:
+        if not len(self._names):
             return []
         pieces = [normalise(token) for token in tokens]
         text, starts, ends = [], {}, {}
@@ -129,46 +145,55 @@ class Linker:
             ends[at] = position + 1
             text.append(folded)
         # Keys carry a space at both ends, so the automaton finds whole pieces; starts and ends keep whole tokens.
-        hits = []
-        for last, key in self._automaton.iter(f" {' '.join(text)} "):
-            start, end = starts.get(last + 1 - len(key)), ends.get(last)
+        hits, lengths = [], self._names.lengths
+        for last, row in self._automaton.iter(f" {' '.join(text)} "):
+            start, end = starts.get(last + 1 - lengths[row]), ends.get(last)
             if start is not None and end is not None:
-                hits.append((start, -end, key))
+                hits.append((start, -end, row))
         mentions, free = [], 0
-        for start, end, key in sorted(hits):
+        for start, end, row in sorted(hits):
             if start >= free:
                 free = -end
-                mentions.append(Mention(start, free, self._choose(key, pieces[start:free])))
+                exact = " ".join(part for parts in pieces[start:free] for part in parts)
+                mentions.append(Mention(start, free, self.ontology.ids[self._names.concept(row, exact)]))
         return mentions
 
-    def _choose(self, key: str, pieces: list[tuple[str, ...]]) -> str:
-        by_name = self._concepts[key]
-        exact = " ".join(part for parts in pieces for part in parts)
-        concept = by_name[exact] if exact in by_name else next(iter(by_name.values()))
-        return self.ontology.ids[concept]
-
-    def _collect(self) -> dict[str, dict[str, int]]:
-        """Folded key (between spaces) -> {name as normalised: concept}, both levels in order of precedence."""
-        ontology, found = self.ontology, {}
-        preferred = [(label, concept) for concept, label in enumerate(ontology.labels)]
-        linked = [self._has_type(concept) and not self._is_stopped(label) for label, concept in preferred]
-        for name, concept in (*preferred, *ontology.names):
+    def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
+        """Fill `_names` in order of precedence: preferred names, then `Ontology.names`."""
+        ontology = self.ontology
+        linked = self._linked()
+        expansions = set() if vocabulary is None else {_keys(expansion)[0] for _, expansion in abbreviations}
+        preferred = ((label, concept) for concept, label in enumerate(ontology.labels))
+        for name, concept in chain(preferred, ontology.names):
             if not linked[concept]:
                 continue
-            parts = normalise(name)
-            exact = " ".join(parts)
-            if self._is_usable(name, exact):
-                key = f" {' '.join(map(singular, parts))} "
-                found.setdefault(key, {}).setdefault(exact, concept)
-        return found
+            folded, exact = _keys(name)
+            if not self._is_usable(name, exact):
+                continue
+            if vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" ")):
+                self._names.add(folded, exact, concept)
 
-    def _has_type(self, concept: int) -> bool:
-        if not self.types or not self.ontology.types:
-            return True
-        return any(kind.startswith(self.types) for kind in self.ontology.types[concept].split("|"))
+    def _linked(self) -> bytearray:
+        """1 for each concept that has a type to link and no stopped preferred name."""
+        ontology = self.ontology
+        linked = bytearray(not self._is_stopped(label) for label in ontology.labels)
+        if self.types and len(ontology.types):
+            for concept, kinds in enumerate(ontology.types):
+                if not any(kind.startswith(self.types) for kind in kinds.split("|")):
+                    linked[concept] = 0
+        return linked
+
+    def _abbreviate(self, abbreviations: Sequence[tuple[str, str]]) -> None:
+        found = {}
+        for short, expansion in abbreviations:
+            concept = self._names.find(*_keys(expansion))
+            if concept is not None and _is_word(_keys(short)[1]):
+                found.setdefault(_keys(short), concept)
+        for (folded, exact), concept in found.items():  # only now: an expansion is looked up among the ontology's names
+            self._names.prefer(folded, exact, concept)
 
     def _is_usable(self, name: str, exact: str) -> bool:
-        if exact in FUNCTION_WORDS or not any(character.isalpha() for character in exact):
+        if not _is_word(exact):
             return False
         if name in self.ontology.abbreviations:
             return True
@@ -178,3 +203,74 @@ class Linker:
         """Whether the name is in `stop`, as it is or in the singular."""
         folded = name.casefold()
         return folded in self.stop or singular(folded) in self.stop
+
+
+def _keys(name: str) -> tuple[str, str]:
+    """(key under which a name is looked up, the name letter for letter), both as pieces between single spaces."""
+    parts = normalise(name)
+    return " ".join(map(singular, parts)), " ".join(parts)
+
+
+def _is_word(exact: str) -> bool:
+    """Whether a name may be linked at all: it has a letter, and is no word of grammar."""
+    return exact not in FUNCTION_WORDS and any(map(str.isalpha, exact))
+
+
+class _Names:
+    """Names and their concepts, a row for each key; kept small, because terminologies have millions of names.
+
+    lengths [rows]: characters of the key with a space at both ends. `_concepts` [rows]: concept of the first name.
+    Almost every key belongs to one name. Of the others, `_forms` has {name letter for letter: concept}.
+    """
+
+    def __init__(self):
+        self.lengths, self._concepts, self._forms = array("i"), array("i"), {}
+        self._rows: dict[str, int] = {}  # key -> row, until the automaton takes it over
+        self._exact: dict[int, str] = {}  # row -> first name, where that is not the key itself
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def add(self, folded: str, exact: str, concept: int) -> None:
+        """A name of lower precedence than those before it."""
+        row = self._rows.get(folded)
+        if row is not None:
+            if row in self._forms or exact != self._exact.get(row, folded):
+                self._forms_of(row, folded).setdefault(exact, concept)
+            return
+        if exact != folded:
+            self._exact[len(self)] = exact
+        self._rows[folded] = len(self)
+        self._concepts.append(concept)
+        self.lengths.append(len(folded) + 2)
+
+    def prefer(self, folded: str, exact: str, concept: int) -> None:
+        """A name that goes before those of the same letters."""
+        self.add(folded, exact, concept)
+        self._forms_of(self._rows[folded], folded)[exact] = concept
+
+    def _forms_of(self, row, folded):
+        return self._forms.setdefault(row, {self._exact.get(row, folded): self._concepts[row]})
+
+    def find(self, folded: str, exact: str) -> int | None:
+        """The concept of a name, None where there is none; before `automaton` is made."""
+        row = self._rows.get(folded)
+        return None if row is None else self.concept(row, exact)
+
+    def concept(self, row: int, exact: str) -> int:
+        """The concept of the row that has the name letter for letter, else the row's first."""
+        forms = self._forms.get(row)
+        if forms is None:
+            return self._concepts[row]
+        return forms[exact] if exact in forms else next(iter(forms.values()))
+
+    def automaton(self) -> ahocorasick.Automaton:
+        """Finds keys between spaces and gives their rows; what was only needed to collect is let go."""
+        automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
+        while self._rows:
+            folded, row = self._rows.popitem()
+            automaton.add_word(f" {folded} ", row)
+        self._exact = {}
+        if len(self):
+            automaton.make_automaton()
+        return automaton

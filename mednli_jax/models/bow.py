@@ -18,6 +18,7 @@ class BOW(nn.Module):
     tokens attend to is summed, normalised and concatenated as the tokens are (the paper has no such row; it is its
     InferSent, section 4.2.2, with sums for maxima); "bias": the same with a learned weight per path length.
     weighting, knowledge_scale: see layers.KnowledgeEnergies.
+    heads: domains with layers of their own after the first of the three.
     """
 
     hidden_size: int = 300
@@ -28,6 +29,7 @@ class BOW(nn.Module):
     weighting: str = "auto"
     longest_path: int = 0
     knowledge_scale: float = 1.0
+    heads: int = 1
     axis_name: str | None = None
 
     @property
@@ -56,11 +58,18 @@ class BOW(nn.Module):
         ]
         x = jnp.concatenate(sides, axis=-1)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
-        for i in range(3):
-            x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{i}")(x))
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
-            x = norm(f"norm_{i}")(x, batch["mask"], train=train)
-        return layers.Linear(self.num_classes, name="logits")(x)
+
+        def block(x, name, mask_B):
+            x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{name}")(x))
+            x = layers.RowDropout(self.dropout, name=f"dropout_{name}")(x, batch.get("row_key"), train=train)
+            return norm(f"norm_{name}")(x, mask_B, train=train)
+
+        def head(number, mask_B):
+            own = block(block(shared, f"1{number}", mask_B), f"2{number}", mask_B)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+
+        shared = block(x, "0", batch["mask"])
+        return layers.by_domain(self.heads, batch, head)
 
     def _attend(self, batch, padded):
         """Sums [B, D] of what the tokens of either side attend to, from projected tokens [Q, P, D], [B, H, D]."""

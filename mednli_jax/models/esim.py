@@ -19,6 +19,7 @@ class ESIM(nn.Module):
     knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
     (layers.KnowledgeEnergies).
     masking "paper": softmax, average and max also run over padding, as published (pad all batches to one length then).
+    heads: domains with a tanh layer and logits of their own.
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
 
@@ -31,6 +32,7 @@ class ESIM(nn.Module):
     masking: str = "masked"
     longest_path: int = 0
     knowledge_scale: float = 1.0
+    heads: int = 1
 
     @property
     def shares_words(self) -> bool:
@@ -53,9 +55,13 @@ class ESIM(nn.Module):
         states_ND = layers.BiRNN(self.hidden_size, name="composition")(inputs_ND, paired)
         x = self._pool(batch, states_ND, paired, masked)
         x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
-        x = jnp.tanh(layers.Linear(self.hidden_size, name="layer")(x))
-        x = layers.RowDropout(self.dropout, name="drop_layer")(x, row_key, train=train)
-        return layers.Linear(self.num_classes, name="logits")(x)
+
+        def head(number, mask_B):
+            own = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer{number}")(x))
+            own = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(own, row_key, train=train)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+
+        return layers.by_domain(self.heads, batch, head)
 
     def _drop_tokens(self, x, packing, batch, name, *, train):
         """Dropout of packed tokens [N, D]: the mask belongs to the side, the row and the token's place."""

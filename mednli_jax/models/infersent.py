@@ -18,6 +18,7 @@ class InferSent(nn.Module):
     "bias": the same with a learned weight per path length. knowledge_scale: factor of A; 1 is the paper's.
     weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
     masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
+    heads: domains with a second tanh layer and logits of their own.
     pooling "max", "mean" or "last" (the states after the last token of each direction: the plain BiLSTM);
     matching "full" or "concat" ([p, h] alone).
     """
@@ -34,6 +35,7 @@ class InferSent(nn.Module):
     masking: str = "masked"
     longest_path: int = 0
     knowledge_scale: float = 1.0
+    heads: int = 1
 
     @property
     def shares_words(self) -> bool:
@@ -57,11 +59,18 @@ class InferSent(nn.Module):
         if self.matching == "full":
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(features, axis=-1)
-        for i in range(2):
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
-            x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
-        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.get("row_key"), train=train)
-        return layers.Linear(self.num_classes, name="logits")(x)
+
+        def layer(x, name):
+            x = layers.RowDropout(self.dropout, name=f"dropout_{name}")(x, batch.get("row_key"), train=train)
+            return jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{name}")(x))
+
+        def head(number, mask_B):
+            own = layer(shared, f"1{number}")
+            own = layers.RowDropout(self.dropout, name=f"dropout_2{number}")(own, batch.get("row_key"), train=train)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+
+        shared = layer(x, "0")
+        return layers.by_domain(self.heads, batch, head)
 
     def _pool_padded(self, batch, states):
         """(premise [B, D], hypothesis [B, D]) from padded states [Q, P, 2H], [B, H, 2H] and what is attended to."""

@@ -131,12 +131,13 @@ class MaskedBatchNorm(nn.Module):
         weight_B1 = mask_B.astype(x_BD.dtype)[:, None]
         sums = (weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0), (weight_B1 * x_BD**2).sum(axis=0))
         n, total, squares = sums if self.axis_name is None else lax.psum(sums, self.axis_name)
+        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # a batch without a row (of this domain) says nothing
         n = jnp.maximum(n, 1.0)
         mean = total / n
         variance = jnp.maximum(squares / n - mean**2, 0.0)
         unbiased = variance * n / jnp.maximum(n - 1.0, 1.0)
-        mean_D.value = self.momentum * mean_D.value + (1 - self.momentum) * mean
-        variance_D.value = self.momentum * variance_D.value + (1 - self.momentum) * unbiased
+        mean_D.value = (1 - taken) * mean_D.value + taken * mean
+        variance_D.value = (1 - taken) * variance_D.value + taken * unbiased
         return mean, variance
 
 
@@ -232,6 +233,22 @@ def token_products(premise_QPD, hypothesis_BHD):
     products = premise_QPD @ jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
     products = products.reshape(units, size, rows // units, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
+
+
+def by_domain(heads: int, batch: Batch, head):
+    """Logits [B, C] of each row from the head of its domain; domain 0, the target's, has the names without a number.
+
+    head(number, mask [B]) makes the logits of all rows; number: "" or "_1", "_2", ... to end the names of its layers
+    with; mask: 1 on the rows of its domain. Batches of one domain have no field `domain`.
+    """
+    if heads == 1:
+        return head("", batch["mask"])
+    domain_B = batch.get("domain", jnp.zeros_like(batch["mask"], jnp.int32))
+    logits = 0.0
+    for d in range(heads):
+        own_B = domain_B == d
+        logits += jnp.where(own_B[:, None], head(f"_{d}" if d else "", batch["mask"] * own_B), 0.0)
+    return logits
 
 
 def sentence_masks(batch: Batch):

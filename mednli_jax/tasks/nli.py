@@ -16,6 +16,7 @@ from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
+OPTIONAL_FIELDS = (*LINK_FIELDS, "domain")  # that a corpus may have for each pair
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class NLITask:
         return prepared_data.prepare(config)
 
     def to_batch(self, data, index, layout):
-        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label and mask [B].
+        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label, domain and
+        mask [B].
 
         The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are the layout's.
         """
@@ -42,7 +44,7 @@ class NLITask:
         for side, of_side, width in zip(encode.SIDES, (units, index), layout.width, strict=True):
             batch[side] = data[side][jnp.maximum(of_side, 0), :width]
             batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
-        for name in LINK_FIELDS:
+        for name in OPTIONAL_FIELDS:
             if name in data:
                 batch[name] = data[name][row]
         return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}

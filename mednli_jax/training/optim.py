@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from mednli_jax.errors import UserError
+
 OPTIMIZERS = ("adam", "amsgrad", "sgd")
 # "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
 # from a given one on; "cyclical": up and down within each cycle of steps.
@@ -135,3 +137,24 @@ def with_value(opt_state, name: str, value):
     """The state with another `rate_factor` or `cycle_steps`: one value, or one per seed [S]."""
     old = optax.tree.get(opt_state, name)
     return optax.tree.set(opt_state, **{name: jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)})
+
+
+def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:
+    """The optimiser for all weights but those whose name ("encoder/kernel") a regular expression finds: they stay.
+
+    Running batch statistics are no weights and move on. Raises UserError, at the start, where none or all are found.
+    """
+
+    def labels(params):
+        named = jax.tree_util.tree_map_with_path(
+            lambda path, _: bool(frozen.search(jax.tree_util.keystr(path, simple=True, separator="/"))), params
+        )
+        found = jax.tree.leaves(named)
+        if not any(found) or all(found):
+            which = "every weight" if all(found) else "no weight"
+            raise UserError(
+                f"E-CONF-008 config.transfer.freeze: the pattern finds {which}. Fix: `train --dry-run` lists the names."
+            )
+        return jax.tree.map(lambda hit: "stays" if hit else "moves", named)
+
+    return optax.multi_transform({"moves": optimizer, "stays": optax.set_to_zero()}, labels)

@@ -1,0 +1,37 @@
+"""Knowledge by model, with and without retrofitting: the table of the README, from runs of mednli_table6_7.sh.
+
+  python launch/knowledge_table.py runs/table6_7
+"""
+
+import json
+import sys
+from pathlib import Path
+
+SLICE = "unseen_relation"
+
+
+def cell(folder: Path) -> str:
+    """Test accuracy, and that of the slice where there is one, in %; how it stands where it is not complete."""
+    path = folder / "result.json"
+    result = json.loads(path.read_text()) if path.is_file() else {"status": "missing"}
+    if result["status"] != "complete":
+        return result["status"]
+    test = result["test"]
+    parts = [test, test["slices"][SLICE]] if SLICE in test.get("slices", {}) else [test]
+    return " / ".join(f"{100 * part['accuracy']['mean']:.1f}" for part in parts)
+
+
+def main(folder: str) -> None:
+    models = ("bow", "infersent", "esim")
+    print("| knowledge | " + " | ".join(models) + " |")
+    print("| --- |" + " --- |" * len(models))
+    for knowledge in ("none", "replace", "bias"):
+        for title, prefix in ((knowledge, knowledge), (f"{knowledge}, retrofitted", f"retrofit-{knowledge}")):
+            prefix = "retrofit" if prefix == "retrofit-none" else prefix
+            print(f"| {title} | " + " | ".join(cell(Path(folder) / f"{prefix}-{model}") for model in models) + " |")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])

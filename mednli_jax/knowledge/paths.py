@@ -1,0 +1,88 @@
+"""Distances of concept pairs kept on disk: found once for an ontology, a direction, a cut-off and a set of pairs.
+
+A file holds 32 bytes of digest, the 32 bytes of its key, and one little-endian int16 for each distinct pair, in the
+order of `distance.distinct_pairs`. The digest is that of all that follows: a damaged file is never used.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.distance import checked_pairs, distinct_pairs, shortest_paths, walked_edges
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.search import Progress
+from mednli_jax.progress import say
+from mednli_jax.runs import write_atomic
+
+FORMAT = 1
+_DIGEST = hashlib.sha256().digest_size
+
+
+def stored_paths(
+    ontology: Ontology,
+    pairs: np.ndarray,
+    *,
+    folder: Path,
+    direction: str = "either",
+    max_length: int = 0,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """`shortest_paths`, int16 [M], from a file in `folder` where these were found before; else found and kept there.
+
+    What is asked for is known by its content: the ontology's digest and the edges walked, the direction, the cut-off
+    and the distinct pairs, in whatever order they come. Files are written whole or not at all, and readable by their
+    owner alone, for an ontology may be licensed. A damaged one is told of and replaced.
+
+    Raises what `shortest_paths` does, and UserError E-RUN-005 where `folder` cannot be written.
+    """
+    pairs = checked_pairs(ontology, pairs, direction, max_length)
+    distinct, back = distinct_pairs(pairs)
+    if not len(distinct):
+        return np.zeros(0, np.int16)
+    key = _key(ontology, distinct, direction, max_length)
+    path = Path(folder).expanduser() / f"{key.hex()[:16]}.paths"
+    found = _read(path, key, len(distinct))
+    if found is None:
+        found = shortest_paths(ontology, distinct, direction=direction, max_length=max_length, progress=progress)
+        content = key + found.astype("<i2").tobytes()
+        _make(path.parent)
+        write_atomic(path, hashlib.sha256(content).digest() + content)
+    return found[back]
+
+
+def _key(ontology: Ontology, distinct: np.ndarray, direction: str, max_length: int) -> bytes:
+    """The digest of everything that shapes the distances."""
+    edges = walked_edges(ontology, direction)
+    settings = [FORMAT, ontology.sha256, len(ontology), direction, max_length, [part.shape[1] for part in edges]]
+    digest = hashlib.sha256(json.dumps(settings).encode())
+    for array in (*edges, distinct):
+        digest.update(np.ascontiguousarray(array, "<i4"))
+    return digest.digest()
+
+
+def _read(path: Path, key: bytes, count: int) -> np.ndarray | None:
+    """The distances of a file; None where there is none, or none that is whole."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        content = b""
+    rest = content[_DIGEST:]
+    whole = hashlib.sha256(rest).digest() == content[:_DIGEST] and rest[:_DIGEST] == key
+    if not whole or len(rest) != _DIGEST + 2 * count:
+        say(f"E-PATH-001 {path}: the stored distances are damaged. Fix: nothing, they are found again.")
+        return None
+    return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: choose a folder you can write."
+        ) from error

@@ -1,0 +1,301 @@
+"""Concepts that another program found in a corpus's sentences, in place of the linker's: their way from file to tokens.
+
+The plain file for them is a table with tabs (.tsv) whose header names, in any order,
+
+  uid side start end concept      and, if wanted,      score negated
+
+or the same fields as one JSON object a line (.jsonl); both also gzipped. `uid` is the pair's, `side` is premise or
+hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's own tokens from 0;
+`start_char` and `end_char` in their place count characters of the sentence as the corpus has it. `score` is a number,
+higher is better, 0 where it is empty; `negated` is 0 or 1. `metamap` reads MetaMap's own output in the same way.
+
+Faults (file and line are named, sentences are not), besides those of `wordlists`:
+  E-LINK-011 broken JSON          E-LINK-014 unknown pair                   E-LINK-017 span outside the sentence
+  E-LINK-012 not a whole number   E-LINK-015 unknown side                   E-LINK-018 score that is no number
+  E-LINK-013 field missing        E-LINK-016 span of no or negative length  E-LINK-019 negated neither 0 nor 1
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.examples import Mention
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.wordlists import empty, empty_field, table_rows, text_lines
+
+SENTENCE = {  # side -> its text and tokens
+    "premise": attrgetter("premise", "premise_tokens"),
+    "hypothesis": attrgetter("hypothesis", "hypothesis_tokens"),
+}
+TOKENS, CHARACTERS = ("start", "end"), ("start_char", "end_char")
+_NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+_NEGATED = {"": False, "0": False, "1": True, "false": False, "true": True}
+# Tokenisers write some characters of a sentence in another way; each side of this table has one character.
+_STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
+_SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
+_AHEAD = 12  # characters that a token may stand further on than where it is due
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A concept at tokens `start` to `end` (exclusive). score: higher is better; negated: as its finder says."""
+
+    start: int
+    end: int
+    concept: str
+    score: float = 0.0
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What another program found in a corpus, in place of a Linker.
+
+    ontology: the concepts' own; one it does not have is kept (and is related to itself alone).
+    spans: (uid, side) -> the sentence's spans in order; a sentence without any is absent.
+    facts: counts and the name of the file, as plain JSON values.
+    """
+
+    ontology: Ontology
+    spans: Mapping[tuple[str, str], tuple[Span, ...]]
+    facts: dict = field(default_factory=dict)
+
+    def mentions(self, uid: str, side: str) -> list[Mention]:
+        """The mentions of one sentence, in order."""
+        return [Mention(span.start, span.end, span.concept) for span in self.spans.get((uid, side), ())]
+
+
+class Placing:
+    """Spans on their way from a file to the tokens of a corpus: checked, placed and counted.
+
+    examples: the corpus's; their uids are distinct. partial: the corpus leaves out pairs of its files (a limit, a
+    genre, pairs without label), so that a uid it does not have is counted ("other_pairs") and no fault.
+    problems: the faults so far; the caller adds its own. counts: of what was left out, and why.
+    """
+
+    def __init__(self, path: Path, examples: Sequence, partial: bool):
+        self.path, self.partial = path, partial
+        self.problems, self.counts = Problems(), Counter()
+        self._examples = {example.uid: example for example in examples}
+        self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._spans: dict[tuple[str, str], list[Span]] = {}
+
+    def sentence(self, line: int, uid: str, side: str) -> tuple[str, tuple[str, ...]] | None:
+        """(text, tokens) of a sentence; None where there is none, which is then noted or counted."""
+        if side not in SENTENCE:
+            fix = f"write {' or '.join(SENTENCE)}"
+            self.fault(line, "E-LINK-015", "field 'side' is neither premise nor hypothesis", "side", fix)
+        elif uid in self._examples:
+            return SENTENCE[side](self._examples[uid])
+        elif self.partial:
+            self.counts["other_pairs"] += 1
+        else:
+            fix = "make the file from this corpus, with its own pairIDs; is it of another corpus, or of more splits?"
+            self.fault(line, "E-LINK-014", "field 'uid' names a pair that the corpus does not have", "uid", fix)
+        return None
+
+    def text(self, uid: str, side: str) -> str | None:
+        """The text of a sentence, None where there is none."""
+        example = self._examples.get(uid)
+        return None if example is None else SENTENCE[side](example)[0]
+
+    def add_tokens(self, line: int, uid: str, side: str, span: Span) -> None:
+        """A span in tokens."""
+        sentence = self.sentence(line, uid, side)
+        if sentence and self._fits(line, span.start, span.end, len(sentence[1]), "tokens"):
+            self.keep(uid, side, span)
+
+    def place(self, line: int, uid: str, side: str, start: int, end: int) -> tuple[int, int] | None:
+        """The tokens (first, last + 1) on which characters `start` to `end` of a sentence lie; None for none.
+
+        A token counts if any character of it does. Characters between tokens, or of tokens that cannot be found in
+        the text, are counted as "unplaced".
+        """
+        sentence = self.sentence(line, uid, side)
+        if sentence is None or not self._fits(line, start, end, len(sentence[0]), "characters"):
+            return None
+        if (uid, side) not in self._offsets:
+            self._offsets[uid, side] = token_offsets(*sentence)
+        offsets = self._offsets[uid, side]
+        touched = [token for token, (first, last) in enumerate(offsets) if first < end and start < last]
+        if touched:
+            return touched[0], touched[-1] + 1
+        self.counts["unplaced"] += 1
+        return None
+
+    def keep(self, uid: str, side: str, span: Span) -> None:
+        """Note a span that is known to lie on tokens of its sentence."""
+        self._spans.setdefault((uid, side), []).append(span)
+
+    def fault(self, line: int, code: str, problem: str, field: str, fix: str) -> None:
+        self.problems.add(DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix))
+
+    def score(self, line: int, value) -> float:
+        """A score; one that is no finite number is noted and becomes 0."""
+        try:
+            score = 0.0 if value is None or value == "" else float(value)
+        except (OverflowError, TypeError, ValueError):
+            score = math.nan
+        if math.isfinite(score) and not isinstance(value, bool):
+            return score
+        self.fault(line, "E-LINK-018", "field 'score' is no number", "score", "give a number, or leave it empty")
+        return 0.0
+
+    def chosen(self, choose: Callable[[list[Span]], list[Span]], skip_negated: bool) -> tuple[dict, dict]:
+        """({(uid, side): spans}, counts): what `choose` leaves of each sentence's spans. Raises the faults if any."""
+        self.problems.raise_if_any()
+        found, counts = {}, Counter(spans=0, mentions=0, negated=0)
+        for sentence, spans in self._spans.items():
+            best = choose(spans)
+            counts += Counter(
+                spans=len(spans), outscored=len(spans) - len(best), negated=sum(span.negated for span in best)
+            )
+            if best := [span for span in best if not (skip_negated and span.negated)]:
+                counts["mentions"] += len(best)
+                found[sentence] = tuple(sorted(best, key=attrgetter("start", "end")))
+        named = ("spans", "mentions", "negated", "outscored")
+        return found, {"file": self.path.name} | {name: counts[name] for name in named} | dict(self.counts)
+
+    def _fits(self, line, start, end, size, unit):
+        if 0 <= start < end <= size:
+            return True
+        if start < 0 or start >= end:
+            fix = "count from 0; the end is the first position after the span"
+            self.fault(line, "E-LINK-016", f"the span is {start} to {end}", "start", fix)
+        else:
+            problem = f"the span ends at {end}, the sentence has {size} {unit}"
+            fix = f"count {unit} of the sentence as the corpus has it"
+            self.fault(line, "E-LINK-017", problem, "end", fix)
+        return False
+
+
+def read_spans(
+    path: Path | str, examples: Sequence, *, partial: bool = False, skip_negated: bool = False
+) -> tuple[dict[tuple[str, str], tuple[Span, ...]], dict]:
+    """Read a plain spans file (see above) for the sentences of a corpus.
+
+    Where spans of a sentence overlap, the best score wins, then the longest, then the first in the file.
+
+    Args:
+      examples: the corpus, all splits. partial: see Placing.
+      skip_negated: leave out what the file calls negated; otherwise it is a mention like any other.
+
+    Returns:
+      ({(uid, side): spans}, facts), as Recognised takes them.
+
+    Raises:
+      DataError, or DataErrors with the first 20 faults: E-LINK-001 to 019.
+    """
+    path = Path(path)
+    placing, rows = Placing(path, examples, partial), 0
+    for rows, (line, row) in enumerate(_rows(path, placing.problems), start=1):  # noqa: B007
+        _take(placing, line, row)
+    if not rows and not placing.problems.total:
+        raise empty(path)
+    return placing.chosen(without_overlaps, skip_negated)
+
+
+def without_overlaps(spans: Sequence[Span]) -> list[Span]:
+    """Of spans that overlap, the one of the best score; then the longest, then the first given."""
+    chosen = []
+    for span in sorted(spans, key=lambda span: (-span.score, span.start - span.end)):
+        if all(span.end <= other.start or other.end <= span.start for other in chosen):
+            chosen.append(span)
+    return chosen
+
+
+def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """Where each token stands in the text it was made from: (first character, last + 1); (-1, -1) if it is not found.
+
+    Tokens are looked for in order and without regard to case; quotes and dashes may be written in another way, and
+    what a tokeniser changed (one token) does not move those after it.
+    """
+    text, offsets, at, missed = text.translate(_STRAIGHT), [], 0, 0
+    for token in tokens:
+        place = _find(text, token, at, missed)
+        offsets.append(place)
+        if place[0] < 0:
+            missed += len(token) + 1
+        else:
+            at, missed = place[1], 0
+    return offsets
+
+
+def _find(text, token, at, missed):
+    while at < len(text) and text[at].isspace():
+        at += 1
+    spelled = _SPELLED.get(token, token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT))
+    if text.startswith(spelled, at):
+        return at, at + len(spelled)
+    for form in dict.fromkeys((spelled, token)):
+        folded, size = form.casefold(), len(form)
+        for start in range(at, min(at + _AHEAD + missed, len(text) - size) + 1):
+            if text[start : start + size].casefold() == folded:
+                return start, start + size
+    return -1, -1
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
+    """(line number, fields) of a table or of JSON lines, by the name of the file."""
+    if ".jsonl" not in path.suffixes[-2:]:
+        yield from table_rows(path, problems, _due)
+        return
+    for number, text in text_lines(path, problems):
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            fix = "write one object a line"
+            problems.add(DataError("E-LINK-011", "not a JSON object", file=path.name, line=number, fix=fix))
+
+
+def _due(header: Sequence[str]) -> str:
+    """What a header should name; "" where it does."""
+    names = set(header) - set(_OPTIONAL)
+    if names in ({*_NEEDED, *TOKENS}, {*_NEEDED, *CHARACTERS}):
+        return ""
+    return "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+
+
+def _take(placing: Placing, line: int, row: Mapping) -> None:
+    """One row of the file: of JSON its values may be anything."""
+    positions = CHARACTERS if CHARACTERS[0] in row else TOKENS
+    missing = [name for name in (*_NEEDED, *positions) if name not in row]
+    if missing:
+        placing.fault(line, "E-LINK-013", f"field '{missing[0]}' is missing", missing[0], "add it to the row")
+        return
+    for name in _NEEDED:
+        if not isinstance(row[name], str) or not row[name]:
+            placing.problems.add(empty_field(placing.path, line, name))
+            return
+    numbers = [_whole(row[name]) for name in positions]
+    if None in numbers:
+        name = positions[numbers.index(None)]
+        placing.fault(line, "E-LINK-012", f"field '{name}' is no whole number", name, "count from 0")
+        return
+    negated = _NEGATED.get(str(row.get("negated", "")).casefold())
+    if negated is None:
+        placing.fault(line, "E-LINK-019", "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
+        return
+    rest = (row["concept"], placing.score(line, row.get("score", "")), negated)
+    uid, side, (start, end) = row["uid"], row["side"], numbers
+    if positions is TOKENS:
+        placing.add_tokens(line, uid, side, Span(start, end, *rest))
+    elif place := placing.place(line, uid, side, start, end):
+        placing.keep(uid, side, Span(*place, *rest))
+
+
+def _whole(value):
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9 else None

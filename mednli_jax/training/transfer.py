@@ -1,0 +1,108 @@
+"""Transfer: the weights of a finished run as the starting point of another (Romanov & Shivade 2018, section 4.1).
+
+The merge is strict: every weight of the new model is taken from the source, or its name matches `skip`, or the merge
+is refused with the names that do not fit. What is taken are the parameters of the source's best epoch.
+"""
+
+import re
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from flax import traverse_util
+
+from mednli_jax.errors import UserError
+
+COLLECTIONS = ("params", "batch_stats")
+NAMED = 8  # weights that an error names
+# Weights that belong to a domain alone where each has a head of its own (the published code's division): ESIM shares
+# all up to the pooled vector, InferSent its encoder and the first layer, BOW the first block.
+PRIVATE = {"bow": r"(layer|norm)_[12]|logits", "infersent": r"layer_1|logits", "esim": r"layer|logits"}
+
+
+def flat(variables) -> dict[str, np.ndarray]:
+    """{"params/encoder/kernel": array, ...} of nested collections."""
+    return {"/".join(path): leaf for path, leaf in traverse_util.flatten_dict(dict(variables)).items()}
+
+
+def nested(leaves: dict) -> dict:
+    return traverse_util.unflatten_dict({tuple(name.split("/")): leaf for name, leaf in leaves.items()})
+
+
+def pattern(text: str, field: str) -> re.Pattern:
+    """A regular expression over weights' names without their collection. Raises UserError naming the field."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UserError(f"E-CONF-007 {field} is no regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
+
+
+def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Pattern | None:
+    """The weights that are not taken from a source: those that `skip` finds, and with `private` the model's PRIVATE.
+
+    None where all are taken. Raises UserError where `skip` is no regular expression.
+    """
+    own = f"^({PRIVATE[model]})(_|/)" if private else ""
+    parts = [part for part in (skip and f"({skip})", own) if part]
+    return pattern("|".join(parts), "config.transfer.skip") if parts else None
+
+
+def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
+    """For each target seed the source's row: the same seed, or the only one there is. Raises UserError."""
+    if len(source) == 1:
+        return np.zeros(len(target), np.int64)
+    missing = [seed for seed in target if seed not in source]
+    if missing:
+        raise UserError(
+            f"E-RUN-018 the source run has no seed {', '.join(map(str, missing))}. Fix: train its seeds "
+            f"{', '.join(map(str, target))}, or give --config.seeds among {', '.join(map(str, source))}."
+        )
+    return np.array([list(source).index(seed) for seed in target])
+
+
+def merge(variables, source, *, rows, skip: re.Pattern | None = None):
+    """`variables` with the source's values.
+
+    Args:
+      variables: {"params", "batch_stats"} of the new model, leaves [S, ...].
+      source: the same of the source's best epoch, leaves [S', ...].
+      rows: [S] the row of the source for each seed.
+      skip: names (without the collection) that stay as they were drawn; None: every weight is taken.
+
+    Returns (merged variables, names taken, names left as drawn). Raises UserError listing the weights of the new model
+    that the source lacks or has in another shape; weights that only the source has are no fault, a head is replaced.
+    And where `skip` finds none of the weights, or all: it is mistaken then.
+    """
+    own, theirs = flat(variables), flat(source)
+    taken, kept, wrong = {}, [], []
+    for name, leaf in own.items():
+        if skip is not None and skip.search(name.partition("/")[2]):
+            kept.append(name)
+        elif name not in theirs:
+            wrong.append(f"{name} (not in the source)")
+        elif theirs[name].shape[1:] != leaf.shape[1:]:
+            wrong.append(f"{name} ({_shape(theirs[name])} in the source, {_shape(leaf)} here)")
+        else:
+            taken[name] = np.asarray(theirs[name])[rows].astype(leaf.dtype)
+    if wrong:
+        shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
+        raise UserError(
+            f"E-RUN-017 {len(wrong)} of {len(own)} weights do not fit the source run: {shown}. Fix: give the source's "
+            "config.model, or leave these out with --config.transfer.skip=PATTERN."
+        )
+    if skip is not None and not (kept and taken):
+        which = "every weight" if kept else "no weight"
+        raise UserError(
+            f"E-CONF-008 config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names."
+        )
+    return nested({**own, **taken}), sorted(taken), sorted(kept)
+
+
+def _shape(leaf):
+    return "x".join(map(str, leaf.shape[1:])) or "one number"
+
+
+def start(learner, source, *, rows, skip):
+    """The learner with the source's weights and its own fresh optimiser; and (taken, kept) as in `merge`."""
+    merged, taken, kept = merge(jax.tree.map(np.asarray, learner.variables), source, rows=rows, skip=skip)
+    return learner.replace(params=merged["params"], batch_stats=merged.get("batch_stats", {})), taken, kept
