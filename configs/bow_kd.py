@@ -1,4 +1,4 @@
-"""BOW with knowledge-directed attention: a row that Romanov & Shivade 2018 do not have (their section 4.2.2, with sums).
+"""BOW with knowledge-directed attention, a row Romanov & Shivade 2018 do not have (their section 4.2.2, with sums).
 
   python -m mednli_jax.train --config=configs/bow_kd.py         # demo
   python -m mednli_jax.train --config=configs/bow_kd.py:mednli --config.knowledge.ontology=mesh

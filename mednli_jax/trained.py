@@ -143,12 +143,18 @@ class TrainedRun:
         section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
         without a vector is the run's unknown word.
 
-        Raises: UserError where the two corpora do not share word vectors.
+        Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
         """
         config = restored_config(self.config.to_dict())
         config.data = data
         prepared, _ = self.task.load(config)
         self.check_words(prepared)
+        here, there = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if here != there:
+            raise UserError(
+                f"E-RUN-012 the ontology '{config.knowledge.ontology}' changed since the run was trained. "
+                "Fix: restore it, or train again."
+            )
         vectors = np.array(prepared.vectors)
         vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
         return Elsewhere(self, config, replace(prepared, vectors=vectors))

@@ -163,6 +163,8 @@ def test_distinct_pairs():
     distinct, back = distinct_pairs(np.array([[5, 2], [0, 9], [2, 5], [7, 7], [0, 3]]))
     assert distinct.tolist() == [[0, 3], [0, 9], [2, 5], [7, 7]]
     assert back.tolist() == [2, 1, 2, 3, 0]
+    distinct, back = distinct_pairs(np.array([[1, 2], [1, 2], [3, 4]]))
+    assert (distinct.tolist(), back.tolist()) == ([[1, 2], [3, 4]], [0, 0, 1])
     distinct, back = distinct_pairs(np.zeros((0, 2), int))
     assert (distinct.shape, back.shape) == ((0, 2), (0,))
 

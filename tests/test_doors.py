@@ -138,8 +138,9 @@ def test_of_one_seed_no_deviation_is_told():
     scores = {"accuracy": one, "examples": 6, "macro_f1": one, "loss": one, "calibration": {"ece": one}}
     scores |= {"confusion": [[1, 1, 0], [0, 1, 1], [1, 0, 1]], "per_class": dict.fromkeys(LABELS, row)}
     result = {"model": "bow", "corpus": "mednli", "seeds": [3], "notes": []}
-    lines = list(_table(scores, result, "test"))
-    assert lines[0].endswith("6 pairs, seed 3")
+    lines = list(_table(scores, result, "mednli", "test"))
+    assert lines[0] == "bow on mednli, test: 6 pairs, seed 3"
+    assert next(_table(scores, result, "snli", "dev")) == "bow, trained on mednli on snli, dev: 6 pairs, seed 3"
     assert lines[1].startswith("accuracy 0.5000 (95 % interval of one run 0.18")  # Wilson for 3 of 6: 0.188 to 0.812
     assert len(lines) == 7
 
@@ -244,7 +245,7 @@ def test_what_prediction_needs_is_made_once(home, monkeypatch):
     [
         ("config.json", "data.builder", ("data", "builder")),
         ("config.json", "model.name", ("model", "name")),
-        ("config.json", "train.epochs", ("train",)),
+        ("config.json", "train.batch_size", ("train",)),
         ("result.json", "best_epoch", ("best_epoch",)),
     ],
 )
@@ -395,9 +396,10 @@ def test_a_second_run_never_overwrites_the_first(home):
 @pytest.fixture
 def told(home, tmp_path, monkeypatch, capsys):
     """told(door, *flags) -> (exit code, stderr) of a door in this process, beside a copy of the finished run, copy/."""
+    import io
     import shutil
 
-    from mednli_jax import cli, evaluate, experiment, train
+    from mednli_jax import cli, evaluate, experiment, predict, report, train
 
     shutil.copytree(home / "run", tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
@@ -407,11 +409,13 @@ def told(home, tmp_path, monkeypatch, capsys):
     config = (f"--config={ROOT / 'configs' / 'infersent_kd.py'}:mednli", "--config.vectors.path=", *SMALL)
 
     def call(name, *flags):
-        module = {"train": train, "evaluate": evaluate}[name]
-        monkeypatch.setattr(sys, "argv", [name, *(config if name == "train" else ()), *flags])
+        module = {"train": train, "evaluate": evaluate, "predict": predict, "report": report}[name]
+        own = config if name == "train" and not any(flag.startswith("--config=") for flag in flags) else ()
+        monkeypatch.setattr(sys, "argv", [name, *own, *flags])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"asthma\tgout\n")))
         mask = os.umask(0o077)
         try:
-            return cli.run(module.main, module.USAGE, module.define), capsys.readouterr().err
+            return cli.run(module.main, module.USAGE, module.define, words=sys.maxsize), capsys.readouterr().err
         finally:
             os.umask(mask)
 
@@ -628,3 +632,112 @@ def test_published_masking_predicts_the_same_in_any_company(home, monkeypatch):
     alone = run.predict([pair])[0]
     for company in ([longest], [longest] * 300, [longest] * 2100):
         assert run.predict([pair, *company])[0] == pytest.approx(alone, abs=1e-6)
+
+
+# ---- features, retrofitted vectors ----
+
+
+def test_features_run_through_the_door_and_keep_nothing_to_score_with(told):
+    config = f"--config={ROOT / 'configs' / 'features.py'}:mednli"
+    model = ("--config.model.trees=4", "--config.model.depth=2", "--config.seeds=0,1")
+    vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
+    code, text = told("train", config, *model, *vectors, "--workdir=trees")
+    assert code == 0, text
+    result = json.loads(Path("trees/result.json").read_text())
+    assert (result["status"], result["model"], result["seeds"]) == ("complete", "features", [0, 1])
+    assert (result["dev"]["examples"], result["test"]["examples"]) == (18, 17)
+    assert result["test"]["accuracy"]["mean"] > 0.5  # the verb decides the label
+    importance = result["importance"]
+    assert len(importance["features"]) == 35
+    assert sum(row["mean"] for row in importance["features"]) == pytest.approx(1)
+    assert sum(importance["groups"].values()) == pytest.approx(1)
+    assert json.loads(Path("trees/data.json").read_text())["splits"]["train"]["rows"] == 48
+    rows = [json.loads(line) for line in Path("trees/private/predictions.test.jsonl").read_text().splitlines()]
+    right = [[row["label"] == said for said in row["predicted"]] for row in rows]
+    assert np.mean(right, axis=0).tolist() == pytest.approx(result["test"]["accuracy"]["per_seed"])
+    assert np.sum([row["probabilities"] for row in rows], axis=-1) == pytest.approx(1, abs=1e-5)
+    Path("trees/report.html").unlink()
+    assert told("report", "trees")[0] == 0
+    assert "features on mednli" in Path("trees/report.html").read_text()
+    code, text = told("report", "copy", "trees", "--compare")
+    assert code == 0, text
+    source = ("train", "--config.transfer.init_from=trees", "--workdir=other")
+    for call in (("evaluate", "--run=trees"), ("predict", "--run=trees"), source):
+        code, text = told(*call)
+        assert code == 2
+        assert text.splitlines()[-1].startswith("E-RUN-020 trees: a run of features keeps no trees. Fix: its scores")
+    assert not Path("other").exists()
+
+
+@pytest.mark.parametrize("wish", ["transfer.freeze=logits", "transfer.init_from=copy", "data.mix=snli"])
+def test_features_have_no_weights_to_transfer(told, wish):
+    code, text = told("train", f"--config={ROOT / 'configs' / 'features.py'}:mednli", f"--config.{wish}")
+    assert code == 2
+    assert text.startswith("E-CONF-005 config.transfer: features have no weights to transfer. Fix: ")
+
+
+@pytest.fixture
+def vectors_of(home, tmp_path):
+    """vectors_of(**fields) -> (prepared corpus, {word: vector}) for fields of config.vectors."""
+    from mednli_jax import defaults
+    from mednli_jax.data.prepared import prepare
+    from mednli_jax.text import Vocab
+
+    def call(permute=None, **fields):
+        config = defaults.nli("infersent", "mednli")
+        config.data.dir = str(home / "data")
+        config.vectors.update(path="", dim=8, **fields)
+        config.knowledge.update(ontology=str(tmp_path / "own.tsv"), permute_seed=permute)
+        prepared, _ = prepare(config)
+        words = Vocab.load(prepared.folder / "vocabulary.json").words
+        return prepared, dict(zip(words, np.array(prepared.vectors), strict=True))
+
+    return call
+
+
+RELATED = ("asthma", "gout", "stroke")
+
+
+def write_relations(folder):
+    """A lexicon and an ontology that say the same: asthma and gout are related, and gout and stroke."""
+    from mednli_jax.knowledge import mesh
+
+    (folder / "lex.txt").write_text("asthma gout\ngout asthma stroke\nstroke gout\nsepsis typhus\n")
+    rows = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tstroke\tC01.100.100\t\nD4\tsepsis\tC02\t\n"
+    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + rows)
+
+
+def test_retrofitting_moves_related_words_alone(vectors_of, tmp_path):
+    write_relations(tmp_path)
+    plain, before = vectors_of()
+    drawn = {word: vector / max(np.linalg.norm(vector), 1e-6) for word, vector in before.items()}
+    for name in (str(tmp_path / "lex.txt"), "ontology"):
+        prepared, after = vectors_of(retrofit=name)
+        assert list(after) == list(before)
+        moved = {word for word in after if not np.allclose(after[word], drawn[word], atol=1e-4)}
+        assert moved == set(RELATED)
+        for one, other in (("asthma", "gout"), ("gout", "stroke")):
+            assert np.linalg.norm(after[one] - after[other]) < 0.7 * np.linalg.norm(drawn[one] - drawn[other])
+        np.testing.assert_array_equal(after["<pad>"], 0)
+        assert prepared.folder != plain.folder
+        assert prepared.manifest["vocabulary"]["retrofitted"] == 3
+        assert "link_distance" not in prepared.arrays  # the model takes no knowledge, its vectors do
+
+
+def test_the_prepared_folder_follows_what_retrofits(vectors_of, tmp_path):
+    write_relations(tmp_path)
+    lexicon = str(tmp_path / "lex.txt")
+    wishes = [{"retrofit": lexicon}, {"retrofit": lexicon, "retrofit_rounds": 3}, {"retrofit": "ontology"}]
+    folders = [vectors_of(**wish)[0].folder for wish in wishes]
+    folders.append(vectors_of(retrofit="ontology", permute=1)[0].folder)
+    (tmp_path / "lex.txt").write_text("asthma stroke\n")
+    folders.append(vectors_of(retrofit=lexicon)[0].folder)
+    assert len(set(folders)) == 5
+    assert vectors_of(permute=1)[0].folder == vectors_of()[0].folder  # where nothing takes knowledge
+
+
+def test_a_missing_lexicon_is_one_line_and_leaves_no_run(told):
+    code, text = told("train", "--workdir=moved", "--config.vectors.retrofit=lexx.txt")
+    assert (code, text.count("\n")) == (2, 1)
+    assert text.startswith("E-LEX-001 lexx.txt: there is no such file. Fix: check --config.vectors.retrofit")
+    assert not Path("moved").exists()

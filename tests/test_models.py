@@ -30,11 +30,19 @@ MODELS = {
     "esim": ("esim", {}),
     "esim-replace": ("esim", {"knowledge": "replace"}),
     "esim-bias": ("esim", {"knowledge": "bias"}),
+    "bow-heads": ("bow", {"heads": 2}),
+    "esim-heads": ("esim", {"heads": 2}),
 }
 
 
+def domains(rows):
+    """int8 [rows]: every third row is of the second domain."""
+    return (np.arange(rows) % 3 == 1).astype(np.int8)
+
+
 def batch_of(rows, width=WIDTH, data=None):
-    data = {k: jnp.asarray(v) for k, v in (data or made_up.arrays()).items()}
+    data = data or made_up.arrays()
+    data = {k: jnp.asarray(v) for k, v in {"domain": domains(len(data["label"])), **data}.items()}
     rows = jnp.asarray(rows, jnp.int32)[:, None]
     return NLITask().to_batch(data, rows, Layout.full(len(rows), width))
 
@@ -204,7 +212,7 @@ def test_soft_alignment_by_hand():
 
 def shared_premises():
     """(arrays, units): 24 rows of 9 premises, each with up to three hypotheses; the rows of a unit stand apart."""
-    data = made_up.arrays(rows=24, seed=3)
+    data = made_up.arrays(rows=24, seed=3) | {"domain": domains(24)}
     units = np.full((9, 3), -1)
     units.reshape(-1)[[0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26]] = (
         np.random.default_rng(0).permutation(24)
@@ -255,7 +263,7 @@ def step_of(model, data, variables, layout, units, weights, steps=None):
     return result(None) if steps is None else [result(row_keys(1, step, jnp.asarray(rows))) for step in steps]
 
 
-SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-replace")
+SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-replace", "esim-heads")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS])
@@ -441,3 +449,96 @@ def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
 def test_bad_model_settings_are_named(name, fields, expected):
     with pytest.raises(UserError, match=expected):
         table.build(name, fields)
+
+
+# ---- domains with heads of their own ----
+
+# The layers of the second domain's head -> those of the first's, which a model without heads has.
+HEADS = {
+    "bow": {f"{layer}_{n}_1": f"{layer}_{n}" for layer in ("layer", "norm") for n in (1, 2)} | {"logits_1": "logits"},
+    "infersent": {"layer_1_1": "layer_1", "logits_1": "logits"},
+    "esim": {"layer_1": "layer", "logits_1": "logits"},
+}
+
+
+def one_head(name, variables, domain):
+    """The variables of a model without heads: the shared layers, and the head of this domain."""
+
+    def chosen(collection):
+        own = {first: collection[second] for second, first in HEADS[name].items() if second in collection}
+        rest = {layer: weights for layer, weights in collection.items() if layer not in HEADS[name]}
+        return rest | own if domain else rest
+
+    return {kind: of if kind == "frozen" else chosen(of) for kind, of in variables.items()}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_each_row_has_the_logits_of_a_model_with_its_domains_head_alone(name):
+    plain, model = build(name), build(name, heads=2)
+    variables, batch = variables_of(model), batch_of(np.arange(8))
+    got = logits_of(model, variables, batch)
+    other = logits_of(model, variables, {**batch, "domain": 1 - batch["domain"]})
+    assert abs(got - other).max(axis=1).min() > 1e-4  # the heads differ
+    for domain in (0, 1):
+        expected = logits_of(plain, one_head(name, variables, domain), batch)
+        rows = np.asarray(batch["domain"]) == domain
+        assert 0 < rows.sum() < 8
+        np.testing.assert_allclose(got[rows], expected[rows], atol=1e-6)
+    del batch["domain"]  # a corpus of one domain, as in prediction: the target's head
+    alone = logits_of(model, variables, batch)
+    np.testing.assert_allclose(alone, logits_of(plain, one_head(name, variables, 0), batch), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_rows_of_one_domain_do_not_train_the_others_head(name):
+    model = build(name, heads=2, dropout=0.0)
+    variables, batch = variables_of(model), batch_of(np.arange(8))
+
+    @jax.jit
+    @jax.grad
+    def gradient(params, rows_B):
+        got, _ = model.apply({**variables, "params": params}, batch, train=True, mutable=["batch_stats"])
+        return ((got * rows_B[:, None]) ** 2).sum()
+
+    firsts, seconds = set(HEADS[name].values()), set(HEADS[name])
+    for domain, own, other in ((0, firsts, seconds), (1, seconds, firsts)):
+        rows_B = (batch["domain"] == domain).astype(jnp.float32)
+        largest = {
+            layer: max(float(abs(leaf).max()) for leaf in jax.tree.leaves(weights))
+            for layer, weights in gradient(variables["params"], rows_B).items()
+        }
+        assert {layer for layer, size in largest.items() if size == 0} == other
+        assert own < set(largest)
+
+
+def changed_statistics(model, variables, batch):
+    """(running statistics after a training step, the inputs of the norms of the heads' first layers)."""
+    kept = {"capture_intermediates": lambda module, _: isinstance(module, layers.Linear), "mutable": True}
+    _, made = jax.jit(lambda v: model.apply(v, batch, train=True, **kept))(variables)
+    inputs = {name: np.maximum(sown["__call__"][0], 0) for name, sown in made["intermediates"].items()}
+    return jax.tree.map(np.asarray, made["batch_stats"]), inputs
+
+
+def test_the_norms_of_a_head_know_the_rows_of_their_domain_alone():
+    model = build("bow", heads=2, dropout=0.0)
+    variables, batch = variables_of(model), batch_of([0, 1, 2, 3, 4, 5, 6, -1])  # rows 1 and 4 are of the second
+    before = jax.tree.map(np.asarray, variables["batch_stats"])
+    after, inputs = changed_statistics(model, variables, batch)
+    for number, rows in (("", [0, 2, 3, 5, 6]), ("_1", [1, 4])):
+        for n in (1, 2):
+            norm, x = f"norm_{n}{number}", inputs[f"layer_{n}{number}"][rows]
+            for kind, value in (("mean", x.mean(axis=0)), ("variance", x.var(axis=0, ddof=1))):
+                expected = 0.9 * before[norm][kind] + 0.1 * value
+                np.testing.assert_allclose(after[norm][kind], expected, atol=1e-6)
+
+
+def test_a_batch_without_rows_of_a_domain_leaves_its_statistics():
+    model = build("bow", heads=2, dropout=0.0)
+    variables = variables_of(model)
+    before = jax.tree.map(np.asarray, variables["batch_stats"])
+    after, _ = changed_statistics(model, variables, batch_of([0, 2, 3, 5, -1, -1]))
+    for norm, statistics in before.items():
+        for kind, value in statistics.items():
+            moved = (after[norm][kind] != value).any()
+            assert moved == (norm not in HEADS["bow"]), norm
+            assert np.isfinite(after[norm][kind]).all()

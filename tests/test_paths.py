@@ -56,6 +56,7 @@ def test_order_and_repetition_of_pairs_do_not_matter(tmp_path, searches):
 
 def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
     edges, others = random_graph(np.random.default_rng(0), 60, 1.3)
+    spare = next(root for root in range(60) if all(root not in edge for edge in edges))
     asked = [
         (graph(edges, 60, other=others), some_pairs(), {}),
         (graph(edges, 60, other=others), some_pairs(), {"direction": "undirected"}),
@@ -64,6 +65,7 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
         (graph(edges, 60, other=others), some_pairs(), {"max_length": 2}),
         (graph(edges, 60, other=others), some_pairs(1), {}),
         (graph(edges[1:], 60, other=others), some_pairs(), {}),
+        (graph([*edges[1:], (spare, edges[0][1])], 60, other=others), some_pairs(), {}),
     ]
     for _ in range(2):
         for given, pairs, how in asked:
@@ -103,7 +105,7 @@ def test_a_damaged_file_is_told_of_and_replaced(tmp_path, searches, capsys, dama
 
 
 def test_the_file_of_other_pairs_is_not_taken(tmp_path, searches):
-    stored_paths(ontology(), some_pairs(1), folder=tmp_path)
+    stored_paths(ontology(), 59 - some_pairs(), folder=tmp_path)  # as many
     (other,) = tmp_path.iterdir()
     content = other.read_bytes()
     other.unlink()

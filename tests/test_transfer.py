@@ -1,8 +1,12 @@
 """Transfer: what is merged, drawn anew or kept still; and sequential and direct transfer through the doors."""
 
+import contextlib
+import gc
+import io
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import jax.numpy as jnp
 import made_up
 import numpy as np
 import pytest
+import test_mixing
 
 from mednli_jax import cli, evaluate, experiment, predict, report, train, trained
 from mednli_jax.data.batching import Layout
@@ -193,33 +198,36 @@ HERE, THERE = ("asthma", "gout", "stroke"), ("sepsis", "asthma", "anemia", "crou
 class Home:
     """Two corpora of one's own, here/ and there/, vectors of all their words in v.txt, and a run on here/, source/."""
 
-    def __init__(self, folder, capture):
-        self.folder, self.capture = folder, capture
+    def __init__(self, folder):
+        self.folder = folder
         words = write_corpus(folder / "here", HERE, SIZES) | write_corpus(folder / "there", THERE, SIZES)
         rng = np.random.default_rng(0)
         for name in ("v.txt", "w.txt"):
             rows = [f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}" for word in sorted(words)]
             (folder / name).write_text("\n".join(rows) + "\n")
 
-    def call(self, door, *flags, words=sys.maxsize):
+    def call(self, door, *flags):
         """(exit code, stdout, stderr) of a door, here in this process."""
-        before, mask = (sys.argv, Path.cwd()), os.umask(0o077)
-        sys.argv = [door.__name__, *flags]
-        os.chdir(self.folder)
+        out, err = io.StringIO(), io.StringIO()
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before, mask = (sys.argv, sys.stdin), os.umask(0o077)
+        sys.argv, sys.stdin = [door.__name__, *flags], io.TextIOWrapper(io.BytesIO(b"gout\tgout\n"))
         try:
-            code = cli.run(door.main, door.USAGE, door.define, words=words)
+            with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = cli.run(door.main, door.USAGE, door.define, words=sys.maxsize)
         finally:
-            sys.argv = before[0]
-            os.chdir(before[1])
+            sys.argv, sys.stdin = before
             os.umask(mask)
-        return code, *self.capture()
+            for number, handler in handlers.items():  # train's own hold its run, and with it the run's lock
+                signal.signal(number, handler)
+        return code, out.getvalue(), err.getvalue()
 
-    def train(self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent"):
+    def train(self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent", seeds="0,1"):
         config = (f"--config={ROOT / 'configs' / model}.py:file", f"--config.data.dir={corpus}")
         small = ("hidden_size=4", "dropout=0.0")
         steps = ("batch_size=12", "epochs=1", "max_buckets=1")
         return self.call(
-            train, *config, f"--config.vectors.path={vectors}", "--config.vectors.dim=6", "--config.seeds=0,1",
+            train, *config, f"--config.vectors.path={vectors}", "--config.vectors.dim=6", f"--config.seeds={seeds}",
             *(f"--config.model.{field}" for field in small), *(f"--config.train.{field}" for field in steps),
             f"--workdir={workdir}", *flags,
         )  # fmt: skip
@@ -233,24 +241,16 @@ class Home:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    from _pytest.capture import SysCapture
-
-    out, err = SysCapture(1), SysCapture(2)
     folder = tmp_path_factory.mktemp("transfer")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
         patch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
-        one = lambda: Devices(jax.local_devices()[:1])  # noqa: E731
-        patch.setattr(experiment, "Devices", one)
-        patch.setattr(trained, "Devices", one)
-        out.start()
-        err.start()
-        home = Home(folder, lambda: (out.snap(), err.snap()))
+        for module in (experiment, trained):
+            patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
+        home = Home(folder)
         code, _, said = home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")
         assert code == 0, said
         yield home
-        out.done()
-        err.done()
 
 
 @pytest.fixture(autouse=True)
@@ -317,6 +317,7 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(train._Training, "_on_epoch", stop)
         assert home.train("halves", *flags, corpus="there")[0] == cli.INTERRUPTED
+    gc.collect()  # the lock goes with the first half
     code, _, said = home.train("halves", *flags, "--resume", corpus="there")
     assert code == 0, said
     assert "resumed in epoch 2" in said
@@ -328,6 +329,32 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
         np.testing.assert_array_equal(halves[name], leaf)
         assert (leaf == source[name]).all() == name.startswith("params/encoder/"), name  # frozen, and nothing else
     assert home.json("whole", "result.json")["transfer"] == home.json("halves", "result.json")["transfer"]
+
+
+def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
+    """One's own files and SNLI's, which is looked for in the data folder; dev and test stay the target's."""
+    snli = home.folder / "data" / "snli"
+    snli.mkdir(parents=True)
+    for split, size in {"train": 90, "dev": 3, "test": 3}.items():
+        lines = "".join(json.dumps(row) + "\n" for row in test_mixing.rows("snli", split, size))
+        (snli / f"snli_1.0_{split}.jsonl").write_text(lines)
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
+    flags = ("--config.data.mix=snli", "--config.model.heads=2", INIT)
+    code, _, said = home.train("both", *flags, "--config.transfer.private=True")
+    assert code == 0, said
+    result = home.json("both", "result.json")
+    layers = ("layer_1", "layer_1_1", "logits", "logits_1")
+    assert result["transfer"]["weights_drawn"] == [f"params/{x}/{part}" for x in layers for part in ("bias", "kernel")]
+    assert result["corpus"] == "file+snli"
+    assert (result["dev"]["examples"], result["test"]["examples"]) == (SIZES["dev"], SIZES["test"])
+    assert "slices" not in result["dev"]
+    assert home.json("both", "data.json")["splits"]["train"]["rows"] == 2 * SIZES["train"]
+    code, out, said = home.call(evaluate, "--run=both", "--split=train", "--json")
+    assert code == 0, said
+    assert json.loads(out)["slices"]["domain:1"]["examples"] == SIZES["train"]
+    code, _, said = home.train("no-start", *flags)  # the second head has nothing to start from
+    assert code == 2
+    assert "params/logits_1/kernel (not in the source)" in said.splitlines()[-1]
 
 
 def elsewhere(*flags):
@@ -375,7 +402,7 @@ def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
 def test_a_direct_run_is_complete_and_report_reads_it(home):
     code, out, said = home.call(evaluate, *elsewhere("--workdir=direct"))
     assert code == 0, said
-    assert "infersent, trained on file on file, test: 9 pairs, seeds 0, 1" in out or "file, test: 9 pairs" in out
+    assert out.startswith("infersent on file, test: 9 pairs, seeds 0, 1")
     result, source = home.json("direct", "result.json"), home.json("source", "result.json")
     assert result["status"] == "complete"
     assert result["transfer"] == {"source": "source", "corpus": "file", "mode": "direct"}
@@ -384,7 +411,7 @@ def test_a_direct_run_is_complete_and_report_reads_it(home):
     assert home.json("direct", "config.json")["data"]["dir"] == "there"
     code, _, said = home.call(report, "direct")
     assert code == 0, said
-    assert (home.folder / "direct" / "report.html").read_text().startswith("<!doctype html>")
+    assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert home.train("there-alone", corpus="there")[0] == 0
     code, out, said = home.call(report, "there-alone", "direct", "--compare", "--json")
     assert code == 0, said
@@ -416,8 +443,10 @@ REFUSED = {
         {"vectors": ""},
         "E-RUN-019 random: has other word vectors than this config",
     ),
-    "a seed that is not there": ((INIT, "--config.seeds=0,4"), {}, "E-RUN-018 the source run has no seed 4"),
+    "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "E-RUN-018 the source run has no seed 4"),
     "no such run": (("--config.transfer.init_from=sourc",), {}, "E-RUN-001 sourc: not a run directory"),
+    "heads without another corpus": (("--config.model.heads=2",), {}, "E-CONF-005 config.model.heads"),
+    "no heads": (("--config.model.heads=0",), {}, "E-CONF-003 config.model.heads is 0"),
     "private without a source": (("--config.transfer.private=True",), {}, "E-CONF-005 config.transfer"),
     "no pattern": (("--config.transfer.freeze=(",), {}, "E-CONF-007 config.transfer.freeze"),
 }

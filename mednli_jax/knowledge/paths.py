@@ -44,7 +44,7 @@ def stored_paths(
         return np.zeros(0, np.int16)
     key = _key(ontology, distinct, direction, max_length)
     path = Path(folder).expanduser() / f"{key.hex()[:16]}.paths"
-    found = _read(path, key, len(distinct))
+    found = _read(path, key)
     if found is None:
         found = shortest_paths(ontology, distinct, direction=direction, max_length=max_length, progress=progress)
         content = key + found.astype("<i2").tobytes()
@@ -63,7 +63,7 @@ def _key(ontology: Ontology, distinct: np.ndarray, direction: str, max_length: i
     return digest.digest()
 
 
-def _read(path: Path, key: bytes, count: int) -> np.ndarray | None:
+def _read(path: Path, key: bytes) -> np.ndarray | None:
     """The distances of a file; None where there is none, or none that is whole."""
     try:
         content = path.read_bytes()
@@ -72,8 +72,7 @@ def _read(path: Path, key: bytes, count: int) -> np.ndarray | None:
     except OSError:
         content = b""
     rest = content[_DIGEST:]
-    whole = hashlib.sha256(rest).digest() == content[:_DIGEST] and rest[:_DIGEST] == key
-    if not whole or len(rest) != _DIGEST + 2 * count:
+    if hashlib.sha256(rest).digest() != content[:_DIGEST] or rest[:_DIGEST] != key:
         say(f"E-PATH-001 {path}: the stored distances are damaged. Fix: nothing, they are found again.")
         return None
     return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)
