@@ -1,6 +1,6 @@
 """Knowledge by model, with and without retrofitting: the table of the README, from runs of mednli_table6_7.sh.
 
-  python launch/knowledge_table.py runs/table6_7
+python launch/knowledge_table.py runs/table6_7
 """
 
 import json

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,35 +95,36 @@ def _blocks(rows, place, degree, neighbours) -> list[Block]:
 
 
 class Spread:
-    """Searches of a graph of C concepts, from at most 64 * `words` sources each: they share two memories of [C, words].
+    """Searches of a graph of C concepts, from at most 64 * `words` sources each: they share two memories.
 
-    bits [C, W]: which sources lie within so many steps of a concept; W shrinks as sources finish.
+    bits [C, W]: which sources lie within `length` steps of a concept; W shrinks as sources finish. The last word stands
+    for the landmarks, the 64 concepts that have most neighbours.
     """
 
     def __init__(self, graph: Graph, words: int):
         self.graph, self.size = graph, len(graph.degree)
-        self.memory = [np.zeros(self.size * words, np.uint64) for _ in range(2)]
-        self.clean = True
+        self.memory = [np.empty(self.size * (words + 1), np.uint64) for _ in range(2)]
+        self.landmarks = np.argsort(-graph.degree, kind="stable")[:64]
 
     def begin(self, sources: np.ndarray, slot: np.ndarray, target: np.ndarray) -> None:
         """sources: int64 [S]. slot, target: int64 [M], pair m leads from sources[slot[m]] to target[m].
 
         The two concepts of a pair are connected and not the same.
         """
-        self.sources, self.slot, self.target = len(sources), slot, target
-        words = -(-len(sources) // 64)
-        for memory in () if self.clean else self.memory:
-            memory[: self.size * words] = 0
-        self.clean = False
+        words = -(-len(sources) // 64) + 1
+        _share(lambda memory: memory[: self.size * words].fill(0), self.memory)
+        self.bits, self.spare = self.memory[0][: self.size * words].reshape(self.size, words), self.memory[1]
+        for column, concepts in ((0, sources), (words - 1, self.landmarks)):
+            place = np.arange(len(concepts))
+            self.bits[concepts, column + place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        self.reached = self.bits.any(axis=1)  # by any bit; until these are many
+        self.everywhere = False
+        self.sources, self.slot, self.open = len(sources), slot, np.arange(len(slot))
         self.word, bit = np.divmod(slot, 64)
         self.bit = bit.astype(np.uint64)
-        self.bits, self.spare = self.memory[0][: self.size * words].reshape(self.size, words), self.memory[1]
-        here = np.arange(len(sources))
-        self.bits[sources, here // 64] = np.uint64(1) << (here % 64).astype(np.uint64)
-        self.reached = np.zeros(self.size, bool)  # concepts that have any bit, until these are many
-        self.reached[sources] = True
-        self.everywhere = False
-        self.open = np.arange(len(slot))
+        self.ends, ends = np.unique(np.append(sources[slot], target), return_inverse=True)
+        self.start, self.target = ends[: len(slot)], ends[len(slot) :]
+        self.near = [np.zeros(len(self.ends), np.uint64)]  # landmarks within 0, 1, 2, ... steps of an end that is open
 
     @property
     def finished(self) -> int:
@@ -131,29 +132,79 @@ class Spread:
         return int((np.bincount(self.slot[self.open], minlength=self.sources) == 0).sum())
 
     def arrivals(self, longest: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(length, pairs that are so long) for length = 1, 2, ... until all have arrived or at `longest`."""
-        for length in range(1, longest + 1):
-            arrived = self._arrived()
-            come, self.open = self.open[arrived], self.open[~arrived]
-            yield length, come
-            if not len(self.open):
-                return
-            if length < longest:
-                self._step()
+        """(length, pairs that are so long), lengths rising, until all have arrived or up to `longest`.
 
-    def _arrived(self) -> np.ndarray:
-        """bool [open]: whether one step more leads to the target; taken from there, for the targets alone."""
-        target = self.target[self.open]
-        row = np.zeros(len(self.bits), np.int64)
-        row[target] = 1
-        targets = np.flatnonzero(row)
-        row[targets] = np.arange(len(targets))
-        grown = np.empty((len(targets), self.bits.shape[1]), np.uint64)
-        _grow(self.graph.some(targets, row[targets]), self.bits, grown)
-        return (grown[row[target], self.word[self.open]] >> self.bit[self.open]) & np.uint64(1) == 1
+        Whether a pair is of the next length shows at its target's neighbours, before the step is made for everyone.
+        """
+        length, walked, hopeful = 0, 0, False  # pairs are known up to `length`, bits up to `walked`
+        while len(self.open) and length < longest:
+            ahead = length - walked
+            ends = np.flatnonzero(np.bincount(np.append(self.start[self.open], self.target[self.open])))
+            grown = None
+            if ahead == 0:
+                grown = self._after_one(ends)
+            elif ahead == 1 and hopeful:
+                grown = self._after_two(ends)
+            if grown is None:
+                self._step()
+                walked += 1
+                continue
+            length, before = length + 1, len(self.open)
+            yield length, self._settle(self._arrived(ends, grown))
+            if length < longest:
+                yield length + 1, self._settle(self._met(length + 1))
+            hopeful = len(self.open) < before / 2
+
+    def _settle(self, settled: np.ndarray) -> np.ndarray:
+        """The pairs of bool [open], which are open no longer."""
+        pairs, self.open = self.open[settled], self.open[~settled]
+        return pairs
+
+    def _after_one(self, ends: np.ndarray) -> np.ndarray:
+        """uint64 [ends, W]: the bits of some ends after one step more."""
+        concepts = self.ends[ends]
+        grown = np.empty((len(ends), self.bits.shape[1]), np.uint64)
+        _grow(self.graph.some(concepts, np.arange(len(ends))), self.bits, grown)
+        return grown
+
+    def _after_two(self, ends: np.ndarray) -> np.ndarray | None:
+        """uint64 [ends, W]: the bits of some ends after two steps more; None where it would be hardly less than all."""
+        concepts = self.ends[ends]
+        around = self.graph.around(concepts)
+        place = np.zeros(self.size, np.int64)
+        place[around] = 1
+        between = np.flatnonzero(place)
+        if 2 * self.graph.degree[between].sum() > len(self.graph.neighbours):
+            return None
+        place[between] = np.arange(len(between))
+        middle = np.empty((len(between), self.bits.shape[1]), np.uint64)
+        useful = None if self.everywhere else self.reached
+        _grow(self.graph.some(between, place[between], useful), self.bits, middle)
+        degree = self.graph.degree[concepts]
+        around = place[around]
+        blocks = _blocks(around[np.cumsum(degree) - degree], np.arange(len(ends)), degree, around)
+        grown = np.empty((len(ends), self.bits.shape[1]), np.uint64)
+        _grow(blocks, middle, grown)
+        return grown
+
+    def _arrived(self, ends: np.ndarray, grown: np.ndarray) -> np.ndarray:
+        """bool [open]: whether the source's bit stands at the target in `grown` [ends, W]."""
+        row = np.zeros(len(self.ends), np.int64)
+        row[ends] = np.arange(len(ends))
+        self.near.append(grown[row, -1])
+        bits = grown[row[self.target[self.open]], self.word[self.open]]
+        return (bits >> self.bit[self.open]) & np.uint64(1) == 1
+
+    def _met(self, length: int) -> np.ndarray:
+        """bool [open]: whether a way of this length leads over a landmark, about half way; all are so long at least."""
+        start, target = self.start[self.open], self.target[self.open]
+        met = np.zeros(len(self.open), bool)
+        for steps in range(max(length // 2 - 1, 1), min(length // 2 + 2, length - 1) + 1):
+            met |= self.near[steps][start] & self.near[length - steps][target] != 0
+        return met
 
     def _step(self) -> None:
-        """From the bits within `length` steps to those within one more."""
+        """From the bits within some steps to those within one more."""
         blocks = None if self.everywhere else self._frontier()
         if blocks is None:
             self._drop_words()
@@ -176,31 +227,37 @@ class Spread:
     def _drop_words(self) -> None:
         """Leaves out the words whose sources have all finished, where these are a tenth or more."""
         words = self.bits.shape[1]
-        kept = np.flatnonzero(np.bincount(self.word[self.open], minlength=words))
+        used = np.bincount(self.word[self.open], minlength=words) > 0
+        used[-1] = True
+        kept = np.flatnonzero(used)
         if len(kept) > 0.9 * words:
             return
-        fewer = self.spare[: len(self.bits) * len(kept)].reshape(len(self.bits), len(kept))
+        fewer = self.spare[: self.size * len(kept)].reshape(self.size, len(kept))
         np.take(self.bits, kept, axis=1, out=fewer, mode="clip")
         self.bits, self.spare = fewer, self.bits.reshape(-1)
-        place = np.zeros(words, np.int64)
-        place[kept] = np.arange(len(kept))
-        self.word = place[self.word]
+        self.word = (np.cumsum(used) - 1)[self.word]
 
 
 def _grow(blocks: list[Block], bits: np.ndarray, out: np.ndarray) -> None:
-    """One step of all blocks, shared among threads: NumPy lets go of the interpreter's lock."""
+    """One step of all blocks."""
 
     def work(part: list[Block]) -> None:
-        space = np.empty((2, min(_BLOCK, max(len(block.rows) for block in part)), bits.shape[1]), np.uint64)
+        space = np.empty((2, max(len(block.rows) for block in part), bits.shape[1]), np.uint64)
         for block in part:
             block.grow(bits, out, *space)
 
     threads = min(_THREADS, _cores(), len(blocks))
-    if threads < 2:
-        work(blocks)
+    _share(work, [blocks[i::threads] for i in range(threads)])
+
+
+def _share(work: Callable, parts: list) -> None:
+    """Does each part in a thread of its own: NumPy lets go of the interpreter's lock."""
+    if len(parts) < 2:
+        for part in parts:
+            work(part)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, (blocks[i::threads] for i in range(threads))))
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(work, parts))
 
 
 def _cores() -> int:

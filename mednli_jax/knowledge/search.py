@@ -121,8 +121,9 @@ def spread(
     One step ors the bits of a concept's neighbours into its own, for all sources at once (Then et al. 2014, The more
     the merrier: efficient multi-source graph traversal). Besides: concepts that lie on no way between others are left
     out; the others stand in breadth-first order, so that neighbours lie near each other in memory; the last step of a
-    pair is done for its target alone; few concepts are sources, of which every pair has one; and they stand by how far
-    they will have to go, so that the long ways are left to few words of bits.
+    pair, or two, are done for its ends alone; few concepts are sources, of which every pair has one; and they stand by how far
+    they will have to go, so that the long ways are left to few words of bits; and a pair that no shorter way joins is
+    settled by a way over a concept with very many neighbours (a landmark), which most shortest ways lead over.
     """
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
     joined = np.flatnonzero(low != high)
