@@ -205,24 +205,29 @@ class Spread:
 
     def _step(self) -> None:
         """From the bits within some steps to those within one more."""
-        blocks = None if self.everywhere else self._frontier()
-        if blocks is None:
-            self._drop_words()
-            blocks = self.graph.whole
-        grown = self.spare[: self.bits.size].reshape(self.bits.shape)
-        _grow(blocks, self.bits, grown)
-        self.bits, self.spare = grown, self.bits.reshape(-1)
+        self._drop_words()
+        if self.full:
+            bits = self._room(self.bits.shape[1])
+            grow(self.graph.whole, self.bits, bits)
+            self._keep(bits)
+        else:
+            self._early_step()
 
-    def _frontier(self) -> list[Block] | None:
-        """The blocks of the concepts that bits can reach by this step; None once these are many."""
-        useful, ahead = self.reached, np.flatnonzero(self.reached)
-        self.reached = useful.copy()
-        self.reached[self.graph.around(ahead)] = True
-        self.everywhere = 4 * self.graph.degree[ahead].sum() > len(self.graph.neighbours)
-        if self.everywhere:
-            return None
-        ahead = np.flatnonzero(self.reached)
-        return self.graph.some(ahead, ahead, useful)
+    def _early_step(self) -> None:
+        """A step from the concepts that have a row; all have one afterwards where these have many neighbours."""
+        ahead, words = np.flatnonzero(self.known), self.bits.shape[1]
+        many = 4 * self.graph.degree[ahead].sum() > len(self.graph.neighbours)
+        reached = self.known | many
+        reached[self.graph.around(ahead)] = True
+        concepts = np.flatnonzero(reached)
+        degree, neighbours = self.graph.inside(concepts, self.known)
+        place = np.arange(len(concepts))
+        bits = self._room(words) if many else np.zeros((len(concepts) + 1, words), np.uint64)
+        grow(blocks_of(self.row[concepts], place, degree, self.row[neighbours]), self.bits, bits)
+        self._keep(bits)
+        self.known, self.full = reached, many
+        self.row = np.full(len(self.graph), len(concepts))
+        self.row[concepts] = place
 
     def _drop_words(self) -> None:
         """Leaves out the words whose sources have all finished, where these are a tenth or more."""
@@ -232,33 +237,22 @@ class Spread:
         kept = np.flatnonzero(used)
         if len(kept) > 0.9 * words:
             return
-        fewer = self.spare[: self.size * len(kept)].reshape(self.size, len(kept))
+        fewer = self._room(len(kept)) if self.full else np.empty((len(self.bits), len(kept)), np.uint64)
         np.take(self.bits, kept, axis=1, out=fewer, mode="clip")
-        self.bits, self.spare = fewer, self.bits.reshape(-1)
+        self._keep(fewer)
         self.word = (np.cumsum(used) - 1)[self.word]
 
+    def _room(self, words: int) -> np.ndarray:
+        """uint64 [C, words] of any content, from what was used before where that is enough: new memory is slow."""
+        size = len(self.graph) * words
+        memory = next((memory for memory in self.pool if len(memory) >= size), None)
+        if memory is None:
+            memory = np.empty(size, np.uint64)
+        self.pool = [other for other in self.pool if other is not memory]
+        return memory[:size].reshape(-1, words)
 
-def _grow(blocks: list[Block], bits: np.ndarray, out: np.ndarray) -> None:
-    """One step of all blocks."""
-
-    def work(part: list[Block]) -> None:
-        space = np.empty((2, max(len(block.rows) for block in part), bits.shape[1]), np.uint64)
-        for block in part:
-            block.grow(bits, out, *space)
-
-    threads = min(_THREADS, _cores(), len(blocks))
-    _share(work, [blocks[i::threads] for i in range(threads)])
-
-
-def _share(work: Callable, parts: list) -> None:
-    """Does each part in a thread of its own: NumPy lets go of the interpreter's lock."""
-    if len(parts) < 2:
-        for part in parts:
-            work(part)
-        return
-    with ThreadPoolExecutor(len(parts)) as pool:
-        list(pool.map(work, parts))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    def _keep(self, bits: np.ndarray | None) -> None:
+        """`bits` from now on; the memory of those before may be used again."""
+        if self.full:
+            self.pool.append(self.bits.base)
+        self.bits = bits

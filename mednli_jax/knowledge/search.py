@@ -119,11 +119,11 @@ def spread(
     size: C. edges: integers [2, E] of concepts, several such arrays. low, high: int64 [M]. max_length as in `climb`.
 
     One step ors the bits of a concept's neighbours into its own, for all sources at once (Then et al. 2014, The more
-    the merrier: efficient multi-source graph traversal). Besides: concepts that lie on no way between others are left
-    out; the others stand in breadth-first order, so that neighbours lie near each other in memory; the last step of a
-    pair, or two, are done for its ends alone; few concepts are sources, of which every pair has one; and they stand by how far
-    they will have to go, so that the long ways are left to few words of bits; and a pair that no shorter way joins is
-    settled by a way over a concept with very many neighbours (a landmark), which most shortest ways lead over.
+    the merrier: efficient multi-source graph traversal). Besides, concepts that lie on no way between others are left
+    out, and the others stand in breadth-first order, so that neighbours lie near each other in memory. Few concepts are
+    sources, of which every pair has one; they stand by how far they will have to go, so that the long ways are left to
+    few words of bits. The last steps of a pair are made around its ends alone; and a pair that no shorter way joins is
+    settled by one over a landmark, a concept with very many neighbours, as most shortest ways lead over some of them.
     """
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
     joined = np.flatnonzero(low != high)
@@ -144,7 +144,7 @@ def spread(
     sources, slot, target = _assigned(_remoteness(matrix, towards, np.flatnonzero(is_end)), low, high)
     sources, target = number[sources], number[target]
     words = int(np.clip(_BITS // (8 * len(concepts)), 1, min(_WORDS, -(-len(sources) // 64))))
-    search = Spread(Graph(*_induced(matrix, concepts)), words)
+    search = Spread(Graph(*_induced(matrix, concepts)))
     for done in range(0, len(sources), 64 * words):
         own = np.flatnonzero((done <= slot) & (slot < done + 64 * words))
         search.begin(sources[done : done + 64 * words], slot[own] - done, target[own])
