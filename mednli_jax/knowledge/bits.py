@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,9 +26,9 @@ def ramps(first: np.ndarray, length: np.ndarray) -> np.ndarray:
 class Block:
     """What to gather for up to _BLOCK concepts; those with most neighbours come first.
 
-    rows: int [n] the concepts; place: int [n] where their bits go.
-    nth: the first neighbour of all, the second of all that have two, ...; the n-th of too few are in `rest`.
-    rest: (position in `rows`, further neighbours).
+    rows: int [n] where the bits of the concepts are; place: int [n] where they go.
+    nth: rows of the first neighbour of all, of the second of all that have two, ...; the n-th of too few are in `rest`.
+    rest: (position in `rows`, rows of further neighbours).
     """
 
     rows: np.ndarray
@@ -37,7 +37,7 @@ class Block:
     rest: list[tuple[int, np.ndarray]]
 
     def grow(self, bits: np.ndarray, out: np.ndarray, grown: np.ndarray, gathered: np.ndarray) -> None:
-        """out[place] = bits of `rows` and of their neighbours; grown, gathered: uint64 [_BLOCK, W] to work in."""
+        """out[place] = bits of the concepts and of their neighbours; grown, gathered: uint64 [n or more, W] to use."""
         grown = grown[: len(self.rows)]
         np.take(bits, self.rows, axis=0, out=grown, mode="clip")
         for neighbours in self.nth:
@@ -52,35 +52,8 @@ class Block:
         out[self.place] = grown
 
 
-@dataclass(frozen=True)
-class Graph:
-    """Neighbours of concept c: neighbours[first[c] : first[c] + degree[c]]."""
-
-    first: np.ndarray
-    degree: np.ndarray
-    neighbours: np.ndarray
-
-    @cached_property
-    def whole(self) -> list[Block]:
-        """The blocks of all concepts."""
-        rows = np.arange(len(self.degree))
-        return _blocks(rows, rows, self.degree, self.neighbours)
-
-    def around(self, concepts: np.ndarray) -> np.ndarray:
-        return self.neighbours[ramps(self.first[concepts], self.degree[concepts])]
-
-    def some(self, concepts: np.ndarray, place: np.ndarray, useful: np.ndarray | None = None) -> list[Block]:
-        """The blocks of some concepts; of the neighbours only the useful ones (bool [C])."""
-        degree, neighbours = self.degree[concepts], self.around(concepts)
-        if useful is not None:
-            kept = useful[neighbours]
-            before = np.append(0, np.cumsum(kept))
-            end = np.cumsum(degree)
-            degree, neighbours = before[end] - before[end - degree], neighbours[kept]
-        return _blocks(concepts, place, degree, neighbours)
-
-
-def _blocks(rows, place, degree, neighbours) -> list[Block]:
+def blocks_of(rows, place, degree, neighbours) -> list[Block]:
+    """The blocks of n concepts: int [n] `rows`, `place` as in Block, numbers of neighbours, and the rows of these."""
     blocks, first = [], np.cumsum(degree) - degree
     for begin in range(0, len(rows), _BLOCK):
         order = begin + np.argsort(-degree[begin : begin + _BLOCK], kind="stable")
@@ -94,37 +67,93 @@ def _blocks(rows, place, degree, neighbours) -> list[Block]:
     return blocks
 
 
-class Spread:
-    """Searches of a graph of C concepts, from at most 64 * `words` sources each: they share two memories.
+def grow(blocks: list[Block], bits: np.ndarray, out: np.ndarray) -> None:
+    """One step of all blocks, shared among threads: NumPy lets go of the interpreter's lock."""
 
-    bits [C, W]: which sources lie within `length` steps of a concept; W shrinks as sources finish. The last word stands
-    for the landmarks, the 64 concepts that have most neighbours.
+    def work(part: list[Block]) -> None:
+        space = np.empty((2, max(len(block.rows) for block in part), bits.shape[1]), np.uint64)
+        for block in part:
+            block.grow(bits, out, *space)
+
+    threads = min(_THREADS, _cores(), len(blocks))
+    if threads < 2:
+        work(blocks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, (blocks[i::threads] for i in range(threads))))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Neighbours of concept c: neighbours[first[c] : first[c] + degree[c]]."""
+
+    first: np.ndarray
+    degree: np.ndarray
+    neighbours: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.degree)
+
+    @cached_property
+    def whole(self) -> list[Block]:
+        """The blocks of all concepts, whose bits are in the same order."""
+        rows = np.arange(len(self))
+        return blocks_of(rows, rows, self.degree, self.neighbours)
+
+    def around(self, concepts: np.ndarray) -> np.ndarray:
+        """The neighbours of some concepts (int, rising), one concept's after the other's."""
+        if len(concepts) == len(self):  # all, in order
+            return self.neighbours
+        return self.neighbours[ramps(self.first[concepts], self.degree[concepts])]
+
+    def inside(self, concepts: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(degree, neighbours) of some concepts, of the neighbours only the known ones (bool [C])."""
+        degree, neighbours = self.degree[concepts], self.around(concepts)
+        kept = known[neighbours]
+        before = np.append(0, np.cumsum(kept))
+        end = np.cumsum(degree)
+        return before[end] - before[end - degree], neighbours[kept]
+
+
+class Spread:
+    """Searches of a graph of C concepts, from some sources each, one search after the other.
+
+    bits [R, W]: which sources lie within `walked` steps of a concept, whose row is row[concept]. At first only the
+    concepts that bits have reached have a row, and all others share the last, which is empty; later (`full`) all have
+    one. W shrinks as sources finish. Another word stands for the landmarks, the 64 concepts that have most neighbours,
+    and reaches most concepts early: at first it is kept apart (`marks`), later it is the last.
     """
 
-    def __init__(self, graph: Graph, words: int):
-        self.graph, self.size = graph, len(graph.degree)
-        self.memory = [np.empty(self.size * (words + 1), np.uint64) for _ in range(2)]
-        self.landmarks = np.argsort(-graph.degree, kind="stable")[:64]
+    def __init__(self, graph: Graph):
+        most = np.argsort(-graph.degree, kind="stable")[:64]
+        marks = np.zeros((len(graph), 1), np.uint64)
+        marks[most, 0] = np.uint64(1) << np.arange(len(most), dtype=np.uint64)
+        self.graph, self.marks = graph, [marks]  # landmarks within 0, 1, 2, ... steps of each concept
+        self.bits, self.full, self.pool = None, False, []  # full: every concept has a row
 
     def begin(self, sources: np.ndarray, slot: np.ndarray, target: np.ndarray) -> None:
         """sources: int64 [S]. slot, target: int64 [M], pair m leads from sources[slot[m]] to target[m].
 
         The two concepts of a pair are connected and not the same.
         """
-        words = -(-len(sources) // 64) + 1
-        _share(lambda memory: memory[: self.size * words].fill(0), self.memory)
-        self.bits, self.spare = self.memory[0][: self.size * words].reshape(self.size, words), self.memory[1]
-        for column, concepts in ((0, sources), (words - 1, self.landmarks)):
-            place = np.arange(len(concepts))
-            self.bits[concepts, column + place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
-        self.reached = self.bits.any(axis=1)  # by any bit; until these are many
-        self.everywhere = False
+        self._keep(None)
+        self.full, self.walked = False, 0
+        self.known = np.zeros(len(self.graph), bool)  # concepts that have a row
+        self.known[sources] = True
+        self.row = np.where(self.known, np.cumsum(self.known) - 1, self.known.sum())
+        self.bits = np.zeros((len(sources) + 1, -(-len(sources) // 64)), np.uint64)
+        place = np.arange(len(sources))
+        self.bits[self.row[sources], place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
         self.sources, self.slot, self.open = len(sources), slot, np.arange(len(slot))
         self.word, bit = np.divmod(slot, 64)
         self.bit = bit.astype(np.uint64)
         self.ends, ends = np.unique(np.append(sources[slot], target), return_inverse=True)
         self.start, self.target = ends[: len(slot)], ends[len(slot) :]
-        self.near = [np.zeros(len(self.ends), np.uint64)]  # landmarks within 0, 1, 2, ... steps of an end that is open
+        self.near = [self.marks[0][self.ends, 0]]  # landmarks within 0, 1, 2, ... steps of an end that is open
 
     @property
     def finished(self) -> int:
@@ -134,23 +163,24 @@ class Spread:
     def arrivals(self, longest: int) -> Iterator[tuple[int, np.ndarray]]:
         """(length, pairs that are so long), lengths rising, until all have arrived or up to `longest`.
 
-        Whether a pair is of the next length shows at its target's neighbours, before the step is made for everyone.
+        Whether pairs are of the next length shows around their targets, before the step is made for everyone.
         """
-        length, walked, hopeful = 0, 0, False  # pairs are known up to `length`, bits up to `walked`
+        length, hopeful = 0, False  # what is known of pairs goes up to `length`, one or two steps ahead of the bits
         while len(self.open) and length < longest:
-            ahead = length - walked
             ends = np.flatnonzero(np.bincount(np.append(self.start[self.open], self.target[self.open])))
             grown = None
-            if ahead == 0:
-                grown = self._after_one(ends)
-            elif ahead == 1 and hopeful:
-                grown = self._after_two(ends)
+            if length == self.walked:
+                grown = self._after_one(self.ends[ends])
+            elif length == self.walked + 1 and hopeful:
+                grown = self._after_two(self.ends[ends])
             if grown is None:
                 self._step()
-                walked += 1
                 continue
             length, before = length + 1, len(self.open)
-            yield length, self._settle(self._arrived(ends, grown))
+            row = np.zeros(len(self.ends), np.int64)
+            row[ends] = np.arange(len(ends))
+            self.near.append(grown[row, -1] if self.full else self._marks(length)[self.ends, 0])
+            yield length, self._settle(self._arrived(grown, row))
             if length < longest:
                 yield length + 1, self._settle(self._met(length + 1))
             hopeful = len(self.open) < before / 2
@@ -160,40 +190,39 @@ class Spread:
         pairs, self.open = self.open[settled], self.open[~settled]
         return pairs
 
-    def _after_one(self, ends: np.ndarray) -> np.ndarray:
-        """uint64 [ends, W]: the bits of some ends after one step more."""
-        concepts = self.ends[ends]
-        grown = np.empty((len(ends), self.bits.shape[1]), np.uint64)
-        _grow(self.graph.some(concepts, np.arange(len(ends))), self.bits, grown)
+    def _after_one(self, concepts: np.ndarray) -> np.ndarray:
+        """uint64 [concepts, W]: their bits after one step more."""
+        grown = np.empty((len(concepts), self.bits.shape[1]), np.uint64)
+        degree, neighbours = self.graph.inside(concepts, self.known)
+        grow(blocks_of(self.row[concepts], np.arange(len(concepts)), degree, self.row[neighbours]), self.bits, grown)
         return grown
 
-    def _after_two(self, ends: np.ndarray) -> np.ndarray | None:
-        """uint64 [ends, W]: the bits of some ends after two steps more; None where it would be hardly less than all."""
-        concepts = self.ends[ends]
+    def _after_two(self, concepts: np.ndarray) -> np.ndarray | None:
+        """uint64 [concepts, W]: their bits after two steps more; None where that is hardly less work than a step."""
         around = self.graph.around(concepts)
-        place = np.zeros(self.size, np.int64)
+        place = np.zeros(len(self.graph), np.int64)
         place[around] = 1
         between = np.flatnonzero(place)
         if 2 * self.graph.degree[between].sum() > len(self.graph.neighbours):
             return None
         place[between] = np.arange(len(between))
-        middle = np.empty((len(between), self.bits.shape[1]), np.uint64)
-        useful = None if self.everywhere else self.reached
-        _grow(self.graph.some(between, place[between], useful), self.bits, middle)
-        degree = self.graph.degree[concepts]
-        around = place[around]
-        blocks = _blocks(around[np.cumsum(degree) - degree], np.arange(len(ends)), degree, around)
-        grown = np.empty((len(ends), self.bits.shape[1]), np.uint64)
-        _grow(blocks, middle, grown)
+        around, degree = place[around], self.graph.degree[concepts]
+        blocks = blocks_of(around[np.cumsum(degree) - degree], np.arange(len(concepts)), degree, around)
+        grown = np.empty((len(concepts), self.bits.shape[1]), np.uint64)
+        grow(blocks, self._after_one(between), grown)
         return grown
 
-    def _arrived(self, ends: np.ndarray, grown: np.ndarray) -> np.ndarray:
-        """bool [open]: whether the source's bit stands at the target in `grown` [ends, W]."""
-        row = np.zeros(len(self.ends), np.int64)
-        row[ends] = np.arange(len(ends))
-        self.near.append(grown[row, -1])
+    def _arrived(self, grown: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """bool [open]: whether the source's bit stands at the target, grown[row[target]]."""
         bits = grown[row[self.target[self.open]], self.word[self.open]]
         return (bits >> self.bit[self.open]) & np.uint64(1) == 1
+
+    def _marks(self, length: int) -> np.ndarray:
+        """uint64 [C, 1]: the landmarks within so many steps."""
+        while len(self.marks) <= length:
+            self.marks.append(np.empty_like(self.marks[0]))
+            grow(self.graph.whole, self.marks[-2], self.marks[-1])
+        return self.marks[length]
 
     def _met(self, length: int) -> np.ndarray:
         """bool [open]: whether a way of this length leads over a landmark, about half way; all are so long at least."""
@@ -206,6 +235,7 @@ class Spread:
     def _step(self) -> None:
         """From the bits within some steps to those within one more."""
         self._drop_words()
+        self.walked += 1
         if self.full:
             bits = self._room(self.bits.shape[1])
             grow(self.graph.whole, self.bits, bits)
@@ -218,12 +248,15 @@ class Spread:
         ahead, words = np.flatnonzero(self.known), self.bits.shape[1]
         many = 4 * self.graph.degree[ahead].sum() > len(self.graph.neighbours)
         reached = self.known | many
-        reached[self.graph.around(ahead)] = True
+        if not many:
+            reached[self.graph.around(ahead)] = True
         concepts = np.flatnonzero(reached)
         degree, neighbours = self.graph.inside(concepts, self.known)
         place = np.arange(len(concepts))
-        bits = self._room(words) if many else np.zeros((len(concepts) + 1, words), np.uint64)
-        grow(blocks_of(self.row[concepts], place, degree, self.row[neighbours]), self.bits, bits)
+        bits = self._room(words + 1) if many else np.zeros((len(concepts) + 1, words), np.uint64)
+        grow(blocks_of(self.row[concepts], place, degree, self.row[neighbours]), self.bits, bits[:, :words])
+        if many:
+            bits[:, -1:] = self._marks(self.walked)
         self._keep(bits)
         self.known, self.full = reached, many
         self.row = np.full(len(self.graph), len(concepts))
@@ -233,7 +266,7 @@ class Spread:
         """Leaves out the words whose sources have all finished, where these are a tenth or more."""
         words = self.bits.shape[1]
         used = np.bincount(self.word[self.open], minlength=words) > 0
-        used[-1] = True
+        used[-1] |= self.full  # the landmarks'
         kept = np.flatnonzero(used)
         if len(kept) > 0.9 * words:
             return
