@@ -109,18 +109,48 @@ def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
         {"_BLOCK": 64, "_FEW": 64},
         {"_WORDS": 1, "_TABLE": 1},
         {"_WORDS": 2, "_BITS": 1, "_TABLE": 5000},
+        {"_WORDS": 4},
     ],
 )
 def test_sizes_of_blocks_words_tables_and_threads_change_nothing(monkeypatch, direction, sizes):
     rng = np.random.default_rng(3)
-    edges, others = random_graph(rng, 500, 1.2)
+    edges, others = random_graph(rng, 1500, 1.2)
     edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]  # 0 has far more neighbours
-    ontology, pairs = graph(edges, 500, other=others), rng.integers(0, 500, (3000, 2))
+    ontology, pairs = graph(edges, 1500, other=others), rng.integers(0, 1500, (6000, 2))
     expected = shortest_paths(ontology, pairs, direction=direction)
     monkeypatch.setattr(bits, "_cores", lambda: 3)
     for name, value in sizes.items():
         monkeypatch.setattr(bits if hasattr(bits, name) else search, name, value)
     np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
+
+
+@pytest.mark.parametrize("met", [1, 5, 32])
+@pytest.mark.parametrize("count", [2, 60])
+def test_few_concepts_of_a_large_graph_with_favoured_ones(monkeypatch, met, count):
+    """Lengths from 1 to 15 and more, most of them over concepts with many neighbours, some not."""
+    monkeypatch.setattr(bits, "_MET", met)
+    rng = np.random.default_rng(met)
+    size = 6000
+    parent = [0, 0]
+    for child in range(2, size):  # beside another concept, or below it
+        other = int(rng.integers(1, child))
+        parent.append(parent[other] if rng.random() < 0.4 else other)
+    edges = [(child, parent[child]) for child in range(1, size)]
+    edges += [(child, int(rng.integers(0, child))) for child in range(5000, size, 40) if child != 5000]
+    tangle = [(int(one), int(one) + 7) for one in rng.integers(0, size - 7, 500)]
+    ontology = graph(sorted(set(edges)), size, near=tangle)
+    ends = rng.permutation(size)[:count]
+    pairs = ends[rng.integers(0, count, (400, 2))]
+    for direction, walked in (("undirected", edges), ("all", edges + tangle)):
+        table = csr_array((np.ones(len(walked)), tuple(zip(*walked, strict=True))), shape=(size, size))
+        expected = csgraph.shortest_path(table, directed=False, unweighted=True, indices=ends)
+        place = {int(end): row for row, end in enumerate(ends)}
+        lengths = np.array([expected[place[int(one)], int(other)] for one, other in pairs])
+        for limit in (0, 3, 6, 7):
+            found = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
+            np.testing.assert_array_equal(found, np.where((lengths <= limit) | (limit == 0), lengths, -1))
+    if count > 2:
+        assert lengths.max() > 10
 
 
 def bundled_lengths(table, direction, sources):
@@ -182,6 +212,17 @@ def test_every_pair_has_a_source_and_few_concepts_are(monkeypatch, rounds):
         assert taken.sum() < 0.4 * (partners > 0).sum()
         alone = [set(high[low == one]) | set(low[high == one]) for one in np.flatnonzero(taken)]
         assert not any(taken[list(others)].all() for others in alone)  # none could be left out
+
+
+def test_memory_is_used_again_where_it_is_enough():
+    spread = bits.Spread(bits.Graph(np.array([0, 1]), np.array([1, 1]), np.array([1, 0])))
+    small, large = np.empty(5, np.uint64), np.empty(8, np.uint64)
+    spread.pool = [small, large]
+    first, second = spread._room(3), spread._room(3)
+    assert first.base is large
+    assert second.base is not large
+    assert first.shape == second.shape == (2, 3)
+    assert spread._room(2).base is small
 
 
 def test_pairs_of_parts_that_do_not_meet():

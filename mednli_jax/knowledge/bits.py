@@ -14,6 +14,7 @@ import numpy as np
 _BLOCK = 8192  # concepts at once: their bits stay in the processor's cache
 _FEW = 16  # neighbours gathered for fewer concepts than these are not worth a call
 _THREADS = 4  # more would wait for memory
+_MET = 32  # longest way that is looked for over a landmark: what is kept for it grows with the length
 
 
 def ramps(first: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -179,9 +180,10 @@ class Spread:
             length, before = length + 1, len(self.open)
             row = np.zeros(len(self.ends), np.int64)
             row[ends] = np.arange(len(ends))
-            self.near.append(grown[row, -1] if self.full else self._marks(length)[self.ends, 0])
+            if length < _MET:
+                self.near.append(grown[row, -1] if self.full else self._marks(length)[self.ends, 0])
             yield length, self._settle(self._arrived(grown, row))
-            if length < longest:
+            if length < min(longest, _MET):
                 yield length + 1, self._settle(self._met(length + 1))
             hopeful = len(self.open) < before / 2
 
@@ -256,7 +258,7 @@ class Spread:
         bits = self._room(words + 1) if many else np.zeros((len(concepts) + 1, words), np.uint64)
         grow(blocks_of(self.row[concepts], place, degree, self.row[neighbours]), self.bits, bits[:, :words])
         if many:
-            bits[:, -1:] = self._marks(self.walked)
+            bits[:, -1:] = self._marks(self.walked) if self.walked < _MET else 0
         self._keep(bits)
         self.known, self.full = reached, many
         self.row = np.full(len(self.graph), len(concepts))
