@@ -619,6 +619,7 @@ def test_bad_pairs_are_named_by_line(stdin, expected):
     assert read_pairs(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n')) == [("a", "b"), ("c", "d")]
 
 
+@pytest.mark.slow
 def test_published_masking_predicts_the_same_in_any_company(home, monkeypatch):
     """It sees the padding: a pair is padded as in training, however many pairs come with it and however long."""
     from mednli_jax import evaluate

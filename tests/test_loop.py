@@ -663,7 +663,7 @@ def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
 # ---- devices ----
 
 
-@pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), (3, 7)])
+@pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), pytest.param(3, 7, marks=pytest.mark.slow)])
 def test_devices_train_as_one(bow, count, batch_size):
     """The model with statistics over the global batch, whose size need not divide; test_step has the other models."""
     settings = dataclasses.replace(SETTINGS, epochs=2)

@@ -263,7 +263,7 @@ def step_of(model, data, variables, layout, units, weights, steps=None):
     return result(None) if steps is None else [result(row_keys(1, step, jnp.asarray(rows))) for step in steps]
 
 
-SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-replace", "esim-heads")
+SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-replace", "esim-heads", "esim")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS])

@@ -200,8 +200,9 @@ def states_of(cell, packing, gates, recurrent, bias):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_directions_share_a_loop_and_nothing_else(cell, packing):
+def test_directions_share_a_loop_and_nothing_else(cell):
     """States and gradients of two directions in one call are those of each alone."""
+    packing = Packing(jnp.asarray(LENGTH), STAIRCASES["fitted"], steps=6)
     each = [tuple(map(jnp.asarray, inputs_of(cell, packing, seed))) for seed in range(2)]
     keep = packing.valid_N[:, None].astype(float)
 
