@@ -17,6 +17,7 @@ from mednli_jax.models import table
 from mednli_jax.tasks import nli
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
+from mednli_jax.training.program import Program
 
 PREDICT_ROWS = 256
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
@@ -124,7 +125,7 @@ def settings(config) -> loop.Settings:
 
 def program(
     config, prepared, splits=None, *, longest_path: int | None = None
-) -> tuple[loop.Program, dict[str, batching.Batches]]:
+) -> tuple[Program, dict[str, batching.Batches]]:
     """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all).
 
     longest_path: that of the corpus the model was trained on, where it is not this one.
@@ -177,7 +178,7 @@ def bare_program(config, frozen, longest_path, devices):
     )
     if config.transfer.freeze:
         optimizer = optim.all_but(optimizer, transfer.pattern(config.transfer.freeze, "config.transfer.freeze"))
-    return loop.Program(
+    return Program(
         model=model,
         task=nli.NLITask(),
         optimizer=optimizer,
@@ -248,6 +249,7 @@ def _memory(trainer):
         "best weights": best,
         "vectors": bodies.frozen,
         "corpus": bodies.data,
+        **({} if trainer.average is None else {"averaged weights": trainer.average}),
     }
     size = {name: sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6 for name, tree in held.items()}
     work = _workspace(bodies) / 1e6
@@ -255,7 +257,7 @@ def _memory(trainer):
         f"{name} {megabytes:.1f}" for name, megabytes in {**size, "work space of the largest step": work}.items()
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-    saved = sum(leaf.nbytes for leaf in jax.tree.leaves((learner, best))) / 1e6
+    saved = sum(leaf.nbytes for leaf in jax.tree.leaves((learner, best, trainer.average))) / 1e6
     yield (
         f"memory of this process: at most {peak:.0f} MB so far, measured: these steps, libraries, compiler, on a CPU "
         f"the device's arrays; not counted: a checkpoint ({saved:.0f} MB) while it is saved"

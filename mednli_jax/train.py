@@ -51,6 +51,8 @@ def main(values: cli.Flags) -> int:
         folder = Path(values.workdir).expanduser()
     else:
         folder = Path("runs") / name if values.resume else next_free(Path("runs") / name)
+    if values.dry_run and config.model.name == "features":
+        raise UserError("E-USE-017 --dry-run times training steps, and features have none. Fix: leave it out.")
     if values.dry_run:
         return _dry_run(config)
     return _Training(config, folder, name, resume=values.resume, profile=values.profile).run(force=values.force)

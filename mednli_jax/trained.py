@@ -130,15 +130,12 @@ class TrainedRun:
         Raises: UserError for an unknown split, or where the corpus is no longer what it was.
         """
         prepared, _ = self.task.load(self.config)
-        if split not in prepared.splits:
-            known = ", ".join(prepared.splits)
-            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
+        own = OnCorpus(self, self.config, prepared)
+        own.check_split(split)
         self.directory.check_data(prepared.manifest)
-        bodies, batches = experiment.program(self.config, prepared, [split])
-        logits = bodies.logits(self.variables, batches[split])
-        return self.task.score(prepared.splits[split], logits), logits
+        return own.scores(split)
 
-    def on(self, data) -> "Elsewhere":
+    def on(self, data) -> "OnCorpus":
         """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
         section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
         without a vector is the run's unknown word.
@@ -157,7 +154,7 @@ class TrainedRun:
             )
         vectors = np.array(prepared.vectors)
         vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
-        return Elsewhere(self, config, replace(prepared, vectors=vectors))
+        return OnCorpus(self, config, replace(prepared, vectors=vectors))
 
     @property
     def longest_path(self) -> int:
@@ -283,20 +280,29 @@ def _power_of_two(number, least=1):
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
-class Elsewhere:
-    """A finished run on a corpus it was not trained on. Made by `TrainedRun.on`."""
+class OnCorpus:
+    """A finished run on a prepared corpus, its own or another (`TrainedRun.on`). A split is scored once."""
 
     def __init__(self, run: TrainedRun, config, prepared):
         self.run, self.config, self.prepared = run, config, prepared
+        self._scored = {}
 
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
+    def check_split(self, split: str) -> None:
+        """Raises UserError for a split that the corpus does not have."""
         if split not in self.prepared.splits:
             known = ", ".join(self.prepared.splits)
             raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
-        bodies, batches = experiment.program(self.config, self.prepared, [split], longest_path=self.run.longest_path)
-        logits = bodies.logits(self.run.variables, batches[split])
-        return self.run.task.score(self.prepared.splits[split], logits), logits
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
+        self.check_split(split)
+        if split not in self._scored:
+            bodies, batches = experiment.program(
+                self.config, self.prepared, [split], longest_path=self.run.longest_path
+            )
+            logits = bodies.logits(self.run.variables, batches[split])
+            self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
+        return self._scored[split]
 
     def write(self, folder: Path, corpus: str) -> None:
         """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""

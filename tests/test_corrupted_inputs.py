@@ -928,6 +928,7 @@ OUT_OF_REACH = {
     "E-USE-014": "needs a finished run",
     "E-USE-009": "an argument of a class in Python",
     "E-USE-013": "flags of train; test_doors has the case",
+    "E-USE-017": "flags of train; test_doors has the case",
     "E-CONF-002": "the doors that train check it; test_doors has the case",
     "E-CONF-007": "the doors that train check it; test_transfer has the case",
     "E-CONF-008": "needs a model; test_transfer has the case",

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# Page faults of ten steps whose work space is 32 MB or more, after three that warm up.
+# Page faults of twenty steps after ten that warm up. Their pieces of work space have 36 MB each: what is larger than
+# 32 MB, glibc left to itself always gives back.
 FAULTS = """
 import resource, jax, jax.numpy as jnp
 from mednli_jax.training import devices
 {call}
-step = jax.jit(lambda x: (jnp.tanh(x @ x.T) @ (x @ x.T)).sum())
-x = jnp.ones((2048, 64), jnp.float32)
+step = jax.jit(lambda x: (jnp.tanh(x @ x.T) @ x).sum())
+x = jnp.ones((3072, 8), jnp.float32)
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for n in range(13):
-    if n == 3:
+for n in range(30):
+    if n == 10:
         before = faults()
     step(x).block_until_ready()
 print(faults() - before, devices.keep_memory())
@@ -43,7 +44,7 @@ def test_memory_is_kept_between_steps():
     without, _ = run("pass")
     assert keeps
     assert without > 10_000  # each step's pages are cleared anew
-    assert faults < without / 2
+    assert faults < without / 10
 
 
 def test_settings_of_the_users_stand():

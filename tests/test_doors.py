@@ -495,6 +495,12 @@ def test_a_run_in_training_is_not_called_damaged(told):
         assert "--force" not in text
 
 
+def test_features_have_no_steps_to_time(told):
+    code, text = told("train", f"--config={ROOT / 'configs' / 'features.py'}", "--workdir=dry", "--dry-run")
+    assert (code, text.partition(" ")[0]) == (2, "E-USE-017")
+    assert not Path("dry").exists()
+
+
 def test_resume_and_force_exclude_each_other(told):
     before = contents(Path("copy"))
     code, text = told(*RESUME, "--force")

@@ -353,16 +353,6 @@ def test_what_on_tree_raises_ends_the_fit():
         boosting.fit_predict(table, label, slice(0, 30), (0, 1), on_tree=stop)
 
 
-def test_standardised_by_training_rows():
-    table, _ = rule()
-    table[:, 5] = 7.3
-    scaled = boosting.standardise(table, slice(0, 180))
-    assert scaled.dtype == np.float32
-    np.testing.assert_allclose(scaled[:180].mean(axis=0), 0, atol=1e-5)
-    np.testing.assert_allclose(np.delete(scaled[:180].std(axis=0), 5), 1, atol=1e-5)
-    assert not scaled[:, 5].any()
-
-
 @pytest.fixture(scope="module")
 def own_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")

@@ -20,7 +20,8 @@ from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.loop import Interrupted, Program, Settings, Trainer
+from mednli_jax.training.loop import Interrupted, Settings, Trainer
+from mednli_jax.training.program import Program
 
 MODELS = {
     "bow": {"hidden_size": 8, "dropout": 0.5},

@@ -9,21 +9,17 @@ from scipy.sparse import csr_array
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge import retrofit as module
-from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.knowledge.retrofit import (
+from mednli_jax.knowledge.concept_vectors import (
     NO_CONCEPT,
-    colours,
-    concept_graph,
     concept_numbers,
     concept_vectors,
-    ontology_word_graph,
-    read_lexicon,
-    retrofit,
     retrofit_concepts,
     tokens_with_concepts,
-    word_graph,
 )
+from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.related import concept_graph, ontology_word_graph, read_lexicon, word_graph
+from mednli_jax.knowledge.retrofit import colours, retrofit
 from mednli_jax.text import PAD, SPECIALS, UNK
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.analysis.outcomes import Outcomes
+from mednli_jax.baselines.wording import NEGATIONS
 from mednli_jax.data.lines import no_such_file, text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import LABELS, Mention, NLIExample
@@ -31,11 +32,7 @@ _NUMBER_WORDS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice
 """
-_NEGATIONS = """
-    no not n't never neither nor none without negative denies denied deny denying absent absence lacks lack
-    cannot
-"""
-NUMBER_WORDS, NEGATIONS = frozenset(_NUMBER_WORDS.split()), frozenset(_NEGATIONS.split())
+NUMBER_WORDS = frozenset(_NUMBER_WORDS.split())
 
 
 def categories(

@@ -66,7 +66,7 @@ def _run_page(directory, result, data, more):
     kept = [section for section in (*sections, *more) if section.grids or section.charts]
     status, notes = result["status"], " ".join(result.get("notes", ()))
     warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
-    model = result.get("model") or directory.config.get("model", {}).get("name", "run")
+    model = result["model"] if "model" in result else directory.config["model"]["name"]
     title = f"{model} on {_corpus(directory, result)}"
     return render(title, kept, _facts(directory, result, data), " ".join(filter(None, (warning, notes))))
 
@@ -76,7 +76,7 @@ def _json(path):
 
 
 def _corpus(directory, result):
-    return result.get("corpus") or directory.config.get("data", {}).get("name", "?")
+    return result["corpus"] if "corpus" in result else directory.config["data"]["name"]
 
 
 def _facts(directory, result, data) -> list[tuple[str, str]]:
@@ -93,7 +93,7 @@ def _facts(directory, result, data) -> list[tuple[str, str]]:
         "files": read,
         "prepared": result.get("prepared", ""),
         "config": result.get("config", ""),
-        "seeds": ", ".join(map(str, result.get("seeds", directory.config.get("seeds", ())))),
+        "seeds": ", ".join(map(str, directory.config["seeds"])),
         "epochs": _epochs(result),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "word vectors": f"{words['source']}, {words['with_vector']:,} words" if words else "",

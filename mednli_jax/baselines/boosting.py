@@ -123,16 +123,6 @@ def importance_lines(table: dict) -> list[str]:
     return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
 
 
-def standardise(table: np.ndarray, train: slice | np.ndarray) -> np.ndarray:
-    """float32 [N, F] with mean 0 and deviation 1 over the training rows, for classifiers that are not trees.
-
-    A feature that does not vary in training becomes 0 throughout.
-    """
-    mean, sd = table[train].mean(axis=0), table[train].std(axis=0)
-    varies = sd > 1e-12 * np.maximum(np.abs(mean), 1)
-    return np.where(varies, (table - mean) / np.where(varies, sd, 1), 0).astype(np.float32)
-
-
 def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
     """The features [N, 35] of a config's prepared corpus, rows as in `prepared`; and whether they were on disk already.
 

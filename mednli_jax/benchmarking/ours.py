@@ -14,6 +14,7 @@ from mednli_jax.benchmarking import workload
 from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES, Prepared, Rows
 from mednli_jax.training import loop
+from mednli_jax.training.program import LOOKAHEAD
 
 AHEAD = 64  # steps under way at most; the loop too waits for the device now and then
 GEMM_SIZES = ((4096, 1024, 2400), (2048, 2048, 2048), (8192, 600, 1200))
@@ -102,7 +103,7 @@ class Ours:
         variables, pending = self.trainer.learner.variables, collections.deque()
         for layout, index in batches:
             pending.append(self.program.predict(layout, variables, index))
-            if len(pending) > loop.LOOKAHEAD:
+            if len(pending) > LOOKAHEAD:
                 np.asarray(pending.popleft())
         for part in pending:
             np.asarray(part)

@@ -16,7 +16,7 @@ from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
-from mednli_jax.knowledge import retrofit
+from mednli_jax.knowledge import related
 from mednli_jax.knowledge.distance import DIRECTIONS
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
@@ -318,9 +318,9 @@ class Source:
         """Which words are neighbours [V, V], or None where vectors stay as they are."""
         if self._retrofit_name:
             wanted = ("synonym", *self.config.vectors.retrofit_relations)
-            return retrofit.ontology_word_graph(self.ontology, words, relations=wanted)
+            return related.ontology_word_graph(self.ontology, words, relations=wanted)
         if lexicon := self.encoding.retrofit_lexicon:
-            return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
+            return related.word_graph(related.read_lexicon(lexicon), words)
         return None
 
     def build(self):

@@ -13,6 +13,7 @@ from mednli_jax.data import prepared as prepared_data
 from mednli_jax.data.clinical_sentences import sentences
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
+from mednli_jax.progress import say
 from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
@@ -90,6 +91,8 @@ class Encoder:
     def __init__(self, config, vocab: Vocab, ontology_sha256: str):
         source = prepared_data.Source(config)
         self.vocab, self.encoding, self.linker = vocab, source.encoding, source.linker
+        if source.linking.mentions:
+            say("the run's concepts were found by another program; those of new pairs are found by this package")
         if self.linker and self.linker.ontology.sha256 != ontology_sha256:
             name = self.linker.ontology.name
             raise UserError(

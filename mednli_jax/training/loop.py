@@ -4,11 +4,10 @@ It knows nothing of the task's text: rows are numbers, and what a batch means is
 Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
-import collections
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -20,11 +19,9 @@ from mednli_jax.progress import Bar
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
-from mednli_jax.training.devices import Devices
-from mednli_jax.training.step import predict_step, train_step
+from mednli_jax.training.program import Program
 
 CHUNK_SECONDS = 2.0
-LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
 
 
 class Interrupted(Exception):
@@ -45,78 +42,6 @@ class Settings:
     cycle: int = 0  # "cyclical": steps of a cycle; 0 = an epoch
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
     average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
-
-
-@dataclass
-class Program:
-    """Compiled bodies over one resident data set: training and prediction for each layout of a batch.
-
-    precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
-    """
-
-    model: object
-    task: object
-    optimizer: object
-    devices: Devices
-    frozen: dict
-    data: dict
-    precision: str | None = None
-    compile_seconds: float = 0.0
-    _compiled: dict = field(default_factory=dict)
-
-    def train(self, layout, learner, index):
-        """One step; index [S, Q, G]. Donates the learner."""
-        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
-        call = self._call(("train", layout, index.shape[0]), body, learner, index, reduced=True, donate=True)
-        return call(learner, self.frozen, self.data, self.devices.split(index))
-
-    def predict(self, layout, variables, index):
-        """Logits [S, B, C] on the device(s); index [Q, G]."""
-        body = predict_step(self.model, self.task, layout)
-        seeds = jax.tree.leaves(variables)[0].shape[0]
-        call = self._call(("predict", layout, seeds), body, variables, index, reduced=False)
-        return call(variables, self.frozen, self.data, self.devices.split(index))
-
-    def _call(self, key, body, state, index, **how):
-        key = (*key, *((name, array.shape) for name, array in self.data.items()))
-        if key not in self._compiled:
-            started = time.monotonic()
-            mapped = self.devices.map(body, **how)
-            with jax.default_matmul_precision(self.precision):
-                lowered = mapped.lower(state, self.frozen, self.data, self.devices.split(index))
-            self._compiled[key] = lowered.compile()
-            self.compile_seconds += time.monotonic() - started
-        return self._compiled[key]
-
-    @property
-    def compiled(self) -> list:
-        """The compiled bodies so far."""
-        return list(self._compiled.values())
-
-    def forget(self) -> None:
-        """Drops the compiled bodies."""
-        self._compiled.clear()
-
-    def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
-        result, pending = None, collections.deque()
-
-        def take():
-            nonlocal result
-            rows, part = pending.popleft()
-            part = self.devices.join(np.asarray(part))
-            if result is None:
-                result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
-            result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
-            tick()
-
-        for layout, index in batches.once():
-            pending.append((index.reshape(-1), self.predict(layout, variables, index)))
-            if len(pending) > LOOKAHEAD:
-                take()
-        while pending:
-            take()
-        return result
 
 
 class Trainer:

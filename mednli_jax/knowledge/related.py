@@ -1,0 +1,174 @@
+"""Which words, or concepts, are related: graphs for retrofitting, from lexicon files and from ontologies.
+
+Faults of lexicons (file and line are named, words are not):
+  E-LEX-001 file missing      E-LEX-004 blank line      E-LEX-007 no words in it
+  E-LEX-002 unreadable        E-LEX-005 not UTF-8       E-LEX-008 relates no two that have vectors
+  E-LEX-003 damaged gzip      E-LEX-006 line too long
+A repeated word is no fault: a line on stderr (E-LEX-009) says how many there were.
+"""
+
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.knowledge.linking import FUNCTION_WORDS
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.progress import say
+from mednli_jax.text import SPECIALS, binary_lines
+
+REPEATED = ("join", "last")
+
+
+def read_lexicon(path: Path, *, lowercase: bool = True, repeated: str = "join") -> dict[str, tuple[str, ...]]:
+    """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
+
+    A word alone on its line has no neighbours. Numbers and concept ids stay themselves.
+
+    Args:
+      lowercase: lower-case all words, as the published script does; concept ids in capitals want False.
+      repeated: where a word has several lines (in the published FrameNet lexicon, one for each frame), "join" their
+        neighbours or take those of the "last", as the published script does.
+
+    Raises: DataError, or DataErrors with the first 20 faults. UserError: unknown `repeated`.
+    """
+    check_choice("repeated", repeated, REPEATED)
+    path, problems, lexicon, again = Path(path), Problems(), {}, 0
+    try:
+        for number, line in binary_lines(path):
+            fault, words = _lexicon_words(path.name, number, line)
+            if fault:
+                problems.add(fault)
+                continue
+            word, *neighbours = [word.lower() for word in words] if lowercase else words
+            again += word in lexicon
+            before = lexicon.get(word, ()) if repeated == "join" else ()
+            lexicon[word] = tuple(dict.fromkeys([*before, *neighbours]))
+    except FileNotFoundError:
+        raise DataError("E-LEX-001", "there is no such file", file=path.name, fix="check the path") from None
+    except gzip.BadGzipFile as error:
+        raise DataError("E-LEX-003", f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
+    except OSError as error:
+        fix = "check the disk and the file's permissions"
+        raise DataError("E-LEX-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+    problems.raise_if_any()
+    if not lexicon:
+        raise DataError("E-LEX-007", "holds no words", file=path.name, fix="copy the file again")
+    if again:
+        what = "all its neighbours count" if repeated == "join" else "its last line counts"
+        say(f"E-LEX-009 {path.name}: {again} lines repeat a word; {what}.")
+    return lexicon
+
+
+def _lexicon_words(file: str, number: int, line: bytes | None) -> tuple[DataError | None, list[str]]:
+    if line is None:
+        return DataError("E-LEX-006", "the line is too long", file=file, line=number, fix="copy the file again"), []
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    # Bytes are split at ASCII spaces only: a no-break space is part of a word, as in the published script.
+    try:
+        words = [word.decode() for word in line.split()]
+    except UnicodeDecodeError:
+        return DataError("E-LEX-005", "the line is not UTF-8", file=file, line=number, fix="save it as UTF-8"), []
+    if not words:
+        return DataError("E-LEX-004", "the line is blank", file=file, line=number, fix="remove the line"), []
+    return None, words
+
+
+def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
+    """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word j under word i.
+
+    A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
+    vector and do not count. `words` are to be those with a vector of their own (`Vectors.known`); "<pad>" and "<unk>"
+    have no neighbours. Raises: UserError E-LEX-008 where no word has a neighbour, so that nothing would move.
+    """
+    index = word_index(words)
+    rows, columns = [], []
+    for word, row in index.items():
+        near = lexicon.get(word)
+        found = [index[other] for other in (lexicon.get(word.lower(), ()) if near is None else near) if other in index]
+        rows += [row] * len(found)
+        columns += found
+    return moving(bool_graph(rows, columns, (len(words), len(words))), "the lexicon")
+
+
+def ontology_word_graph(
+    ontology: Ontology, words: Sequence[str], *, relations: Sequence[str] = ("is_a", "synonym")
+) -> csr_array:
+    """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
+
+    relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
+      related. An antonym draws like any other relation: it is better left out.
+
+    Case does not count, and a word of grammar ("or", the operating room) is nobody's name. `words`: see `word_graph`.
+
+    Raises: UserError E-CONF-004 for an unknown relation, E-LEX-008 where nothing would move.
+    """
+    rows: dict[str, list[int]] = {}
+    for word, row in word_index(words).items():
+        if word.casefold() not in FUNCTION_WORDS and any(map(str.isalpha, word)):
+            rows.setdefault(word.casefold(), []).append(row)
+    named = [(row, concept) for name, concept in all_names(ontology) for row in rows.get(name.casefold(), ())]
+    names = bool_graph(*np.array(named, np.int64).reshape(-1, 2).T, (len(words), len(ontology)))
+    graph = csr_array((len(words), len(words)), dtype=bool)
+    for relation in dict.fromkeys(relations):
+        if relation == "synonym":
+            graph = graph + names @ names.T
+        else:
+            graph = graph + names @ _related(ontology, relation, ("synonym", "is_a")) @ names.T
+    return moving(csr_array(graph), f"ontology '{ontology.name}'")
+
+
+def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> csr_array:
+    """The graph [C, C] bool of concepts that stand in one of the relations, in either direction.
+
+    relations: "is_a" or keys of `Ontology.relations`. Raises: UserError E-CONF-004 for an unknown relation.
+    """
+    graph = csr_array((len(ontology), len(ontology)), dtype=bool)
+    for relation in dict.fromkeys(relations):
+        graph = graph + _related(ontology, relation, ("is_a",))
+    return csr_array(graph)
+
+
+def _related(ontology: Ontology, relation: str, known: Sequence[str]) -> csr_array:
+    """[C, C] bool, both directions of one relation; `known`: names of relations that are no keys of the ontology."""
+    check_choice("relation", relation, (*known, *ontology.relations))
+    one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
+    return csr_array(one + one.T)
+
+
+def word_index(words: Sequence[str]) -> dict[str, int]:
+    """word -> its row, without "<pad>" and "<unk>"."""
+    return {word: row for row, word in enumerate(words) if word not in SPECIALS}
+
+
+def all_names(ontology: Ontology) -> Iterator[tuple[str, int]]:
+    """Every name of every concept, preferred names first; some stand twice."""
+    return chain(((label, concept) for concept, label in enumerate(ontology.labels)), ontology.names)
+
+
+def bool_graph(rows, columns, shape: tuple[int, int]) -> csr_array:
+    """The bool graph with these edges."""
+    return csr_array((np.ones(len(rows), bool), (np.asarray(rows, np.int64), np.asarray(columns, np.int64))), shape)
+
+
+def moving(graph: csr_array, source: str) -> csr_array:
+    """The graph without its diagonal. Raises: UserError E-LEX-008 where nothing is left."""
+    edges = graph.tocoo()
+    kept = edges.row != edges.col
+    if not kept.any():
+        raise UserError(
+            f"E-LEX-008 {source} relates no two of those that have vectors, so that retrofitting would move nothing. "
+            "Fix: check that both are of the same language and case, or leave retrofitting out."
+        )
+    return bool_graph(edges.row[kept], edges.col[kept], graph.shape)
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Raises UserError E-CONF-004 for a value that is not known."""
+    if value not in known:
+        raise UserError(f"E-CONF-004 {name} is '{value}'. Fix: give one of {', '.join(known)}.")

@@ -1,0 +1,89 @@
+"""Training and prediction over resident data, compiled once for each layout of a batch.
+
+Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows of a split, C classes.
+"""
+
+import collections
+import time
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from mednli_jax.data import batching
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.step import predict_step, train_step
+
+LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
+
+
+@dataclass
+class Program:
+    """Compiled bodies over one resident data set: training and prediction for each layout of a batch.
+
+    precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
+    """
+
+    model: object
+    task: object
+    optimizer: object
+    devices: Devices
+    frozen: dict
+    data: dict
+    precision: str | None = None
+    compile_seconds: float = 0.0
+    _compiled: dict = field(default_factory=dict)
+
+    def train(self, layout, learner, index):
+        """One step; index [S, Q, G]. Donates the learner."""
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        call = self._call(("train", layout, index.shape[0]), body, learner, index, reduced=True, donate=True)
+        return call(learner, self.frozen, self.data, self.devices.split(index))
+
+    def predict(self, layout, variables, index):
+        """Logits [S, B, C] on the device(s); index [Q, G]."""
+        body = predict_step(self.model, self.task, layout)
+        seeds = jax.tree.leaves(variables)[0].shape[0]
+        call = self._call(("predict", layout, seeds), body, variables, index, reduced=False)
+        return call(variables, self.frozen, self.data, self.devices.split(index))
+
+    def _call(self, key, body, state, index, **how):
+        key = (*key, *((name, array.shape) for name, array in self.data.items()))
+        if key not in self._compiled:
+            started = time.monotonic()
+            mapped = self.devices.map(body, **how)
+            with jax.default_matmul_precision(self.precision):
+                lowered = mapped.lower(state, self.frozen, self.data, self.devices.split(index))
+            self._compiled[key] = lowered.compile()
+            self.compile_seconds += time.monotonic() - started
+        return self._compiled[key]
+
+    @property
+    def compiled(self) -> list:
+        """The compiled bodies so far."""
+        return list(self._compiled.values())
+
+    def forget(self) -> None:
+        """Drops the compiled bodies."""
+        self._compiled.clear()
+
+    def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
+        result, pending = None, collections.deque()
+
+        def take():
+            nonlocal result
+            rows, part = pending.popleft()
+            part = self.devices.join(np.asarray(part))
+            if result is None:
+                result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
+            result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
+            tick()
+
+        for layout, index in batches.once():
+            pending.append((index.reshape(-1), self.predict(layout, variables, index)))
+            if len(pending) > LOOKAHEAD:
+                take()
+        while pending:
+            take()
+        return result
