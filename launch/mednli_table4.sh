@@ -6,7 +6,8 @@
 #   bash launch/mednli_table4.sh runs/table4 mednli "snli multinli/slate"
 #
 # Source and target need the same word vectors: pretrained ones, --config.vectors.path=FILE --config.vectors.dim=N.
-# $SOURCE_FLAGS are flags for the source runs alone, e.g. --config.data.limit=20000. What is done is skipped.
+# $SOURCE_FLAGS are flags for the source runs alone, e.g. --config.data.limit=20000; $MODES are those trained (default:
+# sequential multi mixed; direct needs no training). What is done is skipped.
 set -euo pipefail
 folder=${1:-runs/table4} corpus=${2:-demo} sources=${3:-snli}
 shift $(($# < 3 ? $# : 3))
@@ -23,9 +24,15 @@ for model in bow infersent esim; do
     if ! complete "$name-direct-$model"; then
       python -m mednli_jax.evaluate --run="$folder/$from" "${target[0]}" --workdir="$folder/$name-direct-$model"
     fi
-    run "$name-sequential-$model" "${target[@]}" --config.transfer.init_from="$folder/$from"
-    run "$name-multi-$model" "${target[@]}" --config.transfer.init_from="$folder/$from" --config.transfer.private=True
-    run "$name-mixed-$model" "${target[@]}" --config.data.mix="$source" --config.model.heads=2
+    for mode in ${MODES:-sequential multi mixed}; do
+      case $mode in
+        sequential) flags=(--config.transfer.init_from="$folder/$from") ;;
+        multi) flags=(--config.transfer.init_from="$folder/$from" --config.transfer.private=True) ;;
+        mixed) flags=(--config.data.mix="$source" --config.model.heads=2) ;;
+        *) echo "$0: MODES: $mode is none of sequential multi mixed" >&2; exit 2 ;;
+      esac
+      run "$name-$mode-$model" "${target[@]}" "${flags[@]}"
+    done
   done
 done
 python -m mednli_jax.report --table=4 --runs="$folder"

@@ -111,7 +111,8 @@ def _embeddings():
     ]
     title = "gain by word embeddings, over GloVe CC"
     others = rf"(?P<row>.+)-(?P<model>{'|'.join(MODELS)})"
-    return Table(5, title, tuple(cells), "bash launch/mednli_table5.sh {folder}", others, "glove")
+    fill = "bash launch/mednli_table5.sh {folder} CORPUS glove=FILE NAME=FILE ..."
+    return Table(5, title, tuple(cells), fill, others, "glove")
 
 
 def _retrofitting():

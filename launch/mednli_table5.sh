@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Table 5 of Romanov & Shivade 2018: word embeddings, each against GloVe, for BOW, InferSent and ESIM.
+#
+#   bash launch/mednli_table5.sh FOLDER CORPUS NAME=FILE ... [-- further flags of train for all runs]
+#   bash launch/mednli_table5.sh runs/table5 demo glove=glove.6B.100d.txt -- --config.vectors.dim=100
+#   bash launch/mednli_table5.sh runs/table5 mednli glove=glove.840B.300d.txt fasttext-cc=crawl-300d-2M.vec \
+#       wiki-mimic=wiki-mimic.bin
+#
+# Each NAME is a row; `glove` is what the others are subtracted from, and NAME= without a file are random vectors. The
+# paper's rows: fasttext-wiki fasttext-cc fasttext-bioasq fasttext-mimic glove-bioasq glove-bioasq-mimic wiki-mimic.
+# launch/pretrain_vectors.py trains vectors, also from others. On the demo corpus two rows are trained here, from its
+# training sentences: `demo`, and `glove-demo`, which starts from GloVe. Three seeds. What is done is skipped.
+set -euo pipefail
+if [ $# -lt 3 ]; then
+  sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
+  exit 2
+fi
+folder=$1 corpus=$2
+shift 2
+names=() files=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  [[ $1 == *=* ]] || { echo "$0: $1 is no NAME=FILE" >&2; exit 2; }
+  names+=("${1%%=*}") files+=("${1#*=}")
+  shift
+done
+[ $# -gt 0 ] && shift
+. "$(dirname "$0")/runs.sh"
+
+dim=300
+for flag in "$@"; do
+  case $flag in --config.vectors.dim=*) dim=${flag#*=} ;; esac
+done
+train_vectors() { # name, then flags
+  local out="$folder/vectors/$1.bin"
+  shift
+  mkdir -p "$folder/vectors"
+  python launch/pretrain_vectors.py --corpora="$corpus" --dim="$dim" --min_count=2 --out="$out" "$@"
+}
+
+if [[ $corpus == demo* ]]; then
+  train_vectors demo
+  names+=(demo) files+=("$folder/vectors/demo.bin")
+  for i in "${!names[@]}"; do
+    if [ "${names[$i]}" = glove ]; then
+      train_vectors glove-demo --initial="${files[$i]}"
+      names+=(glove-demo) files+=("$folder/vectors/glove-demo.bin")
+    fi
+  done
+fi
+
+for i in "${!names[@]}"; do
+  for model in bow infersent esim; do
+    flags=(--config="configs/$model.py:$corpus" --config.seeds=0,1,2 "$@")
+    [ -n "${files[$i]}" ] && flags+=(--config.vectors.path="${files[$i]}")
+    run "${names[$i]}-$model" "${flags[@]}"
+  done
+done
+python -m mednli_jax.report --table=5 --runs="$folder"
