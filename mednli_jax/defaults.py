@@ -41,6 +41,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         lowercase=True,
         max_length=50,
         hypothesis_only=False,
+        features=False,  # the 35 features of the feature-based system beside the sentences, for any classifier
         sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
         mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
@@ -79,6 +80,10 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         config.model = _section(
             name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
         )
+    elif model == "fasttext":
+        config.model = _section(
+            name=model, knowledge=knowledge, masking="masked", dim=100, buckets=1 << 17, train_vectors=True
+        )
     else:
         config.model.update(weighting="auto", knowledge_scale=1.0, heads=1)
     config.transfer = _section(
@@ -95,7 +100,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         clip=0.0,
         optimizer="adam",  # or "amsgrad", "sgd"
         momentum=0.0,  # of sgd
-        schedule="constant",  # or "plateau", "halving", "cyclical"
+        schedule="constant",  # or "plateau", "halving", "cyclical", "linear"
         decay=0.5,  # of the rate: plateau: at each epoch without a new best; halving: at each from halve_from on
         halve_from=3,
         floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
@@ -103,13 +108,16 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = none
         average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
         patience=5,
-        select="loss",
+        select="loss",  # of the dev split: the best epoch is kept; or "accuracy", or "last": the last one is
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
         precision="default",  # or "bfloat16": matrix products of 16-bit inputs, for accelerators
         checkpoint_minutes=5.0,
+        checkpoint_epochs=1,  # further checkpoints: after each of so many epochs, and the last
     )
     CORPORA[corpus](config)
+    if model == "fasttext":
+        _fasttext(config)
     return config
 
 
@@ -136,6 +144,18 @@ def _snli(config):
 def _file(config):
     """One's own files in --config.data.dir, of any size: nothing is known of them, vectors are random unless given."""
     config.train.batch_size = 64
+
+
+def _fasttext(config):
+    """The library's own defaults whatever the corpus, as in Herlihy & Rudinger 2021: 5 epochs, a rate of .1, no dev.
+
+    It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of their 16 steps.
+    """
+    config.seeds = (0,)
+    config.vectors.update(path="", dim=1)  # not used: the words' rows are trained from scratch
+    config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)
+    config.train.update(optimizer="sgd", schedule="linear", select="last", max_buckets=1)
+    config.train.checkpoint_epochs = 5  # one takes as long as an epoch of 10,000 texts
 
 
 CORPORA = {

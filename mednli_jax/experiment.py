@@ -14,6 +14,7 @@ from mednli_jax.data.encode import SIDES
 from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.models import table
+from mednli_jax.models.rows import trains_rows
 from mednli_jax.tasks import nli
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
@@ -32,7 +33,7 @@ def check(config) -> None:
     if not seeds or not whole or len(set(seeds)) != len(seeds):
         raise UserError("E-CONF-002 config.seeds: expected distinct numbers from 0 up. Fix: --config.seeds=0,1,2.")
     train = config.train
-    for name in ("epochs", "batch_size", "patience"):
+    for name in ("epochs", "batch_size", "patience", "checkpoint_epochs"):
         if train[name] < 1:
             raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give at least 1.")
     for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes"):
@@ -41,8 +42,8 @@ def check(config) -> None:
     if not 1 <= train.max_buckets <= batching.MAX_BUCKETS:
         most = batching.MAX_BUCKETS
         raise UserError(f"E-CONF-003 config.train.max_buckets is {train.max_buckets}. Fix: give 1 to {most}.")
-    if train.select not in ("loss", "accuracy"):
-        raise UserError(f"E-CONF-004 config.train.select is '{train.select}'. Fix: give loss or accuracy.")
+    if train.select not in ("loss", "accuracy", "last"):
+        raise UserError(f"E-CONF-004 config.train.select is '{train.select}'. Fix: give loss, accuracy or last.")
     if train.precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise UserError(f"E-CONF-004 config.train.precision is '{train.precision}'. Fix: give one of {known}.")
@@ -50,15 +51,40 @@ def check(config) -> None:
         raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
     _check_protocol(train)
     _check_transfer(config)
+    if config.data.features and config.model.name in ("features", "fasttext"):
+        problem = f"config.data.features: model '{config.model.name}' has no place for them"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
     if config.model.name == "features":
         if config.model.trees < 1:
             raise UserError(f"E-CONF-003 config.model.trees is {config.model.trees}. Fix: give at least 1.")
         return
-    if config.model.hidden_size < 1:
-        raise UserError(f"E-CONF-003 config.model.hidden_size is {config.model.hidden_size}. Fix: give at least 1.")
-    table.build(config.model.name, config.model.to_dict())
-    if not 0 <= config.model.dropout < 1:
+    for name in ("hidden_size", "dim", "buckets"):
+        if name in config.model and config.model[name] < 1:
+            raise UserError(f"E-CONF-003 config.model.{name} is {config.model[name]}. Fix: give at least 1.")
+    model = table.build(config.model.name, config.model.to_dict())
+    if "dropout" in config.model and not 0 <= config.model.dropout < 1:
         raise UserError(f"E-CONF-003 config.model.dropout is {config.model.dropout}. Fix: give 0 or more, under 1.")
+    if trains_rows(model):
+        _check_rows(config)
+
+
+def _check_rows(config) -> None:
+    """Refuses what needs every row of a table where training touches those of a batch alone, and other inputs."""
+    train, model = config.train, config.model
+    needed = {
+        "train.optimizer": (train.optimizer == "sgd", "sgd"),
+        "train.momentum": (train.momentum == 0, "0"),
+        "train.weight_decay": (train.weight_decay == 0, "0"),
+        "train.clip": (train.clip == 0, "0"),
+        "model.train_vectors": (model.train_vectors, "True"),
+        "vectors.path": (not config.vectors.path, "''"),
+        "vectors.retrofit": (not config.vectors.retrofit, "''"),
+        "data.features": (not config.data.features, "False"),
+    }
+    for name, (good, value) in needed.items():
+        if not good:
+            problem = f"config.{name}: model '{model.name}' trains rows of its own by plain SGD, and nothing else"
+            raise UserError(f"E-CONF-005 {problem}. Fix: give {value}.")
 
 
 def _check_protocol(train) -> None:
@@ -88,6 +114,9 @@ def _check_protocol(train) -> None:
     if train.average_from and train.schedule == "plateau":  # which would put the average in the place of its samples
         problem = "config.train.average_from does not go with schedule 'plateau'"
         raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
+    if train.select == "last" and train.schedule == "plateau":  # every epoch is the best then
+        problem = "config.train.select 'last' does not go with schedule 'plateau'"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
 
 
 def _check_transfer(config) -> None:
@@ -99,6 +128,10 @@ def _check_transfer(config) -> None:
     if name == "features":
         if wish.init_from or wish.freeze or config.data.mix:
             raise UserError("E-CONF-005 config.transfer: features have no weights to transfer. Fix: leave it out.")
+    elif "heads" not in config.model:
+        if wish.private:
+            problem = f"config.transfer.private: model '{name}' has no layers of its own for each domain"
+            raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
     elif config.model.heads < 1:
         raise UserError(f"E-CONF-003 config.model.heads is {config.model.heads}. Fix: give at least 1.")
     elif config.model.heads > 1 and not config.data.mix:
@@ -114,6 +147,7 @@ def settings(config) -> loop.Settings:
         patience=train.patience,
         select=train.select,
         checkpoint_minutes=train.checkpoint_minutes,
+        checkpoint_epochs=train.checkpoint_epochs,
         schedule=train.schedule,
         decay=train.decay,
         halve_from=train.halve_from,

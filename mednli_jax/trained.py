@@ -10,7 +10,7 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
-from mednli_jax.data import batching
+from mednli_jax.data import batching, partitions
 from mednli_jax.data.encode import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
@@ -129,11 +129,21 @@ class TrainedRun:
 
         Raises: UserError for an unknown split, or where the corpus is no longer what it was.
         """
+        return self.own().scores(split)
+
+    def own(self) -> "OnCorpus":
+        """The run on the corpus it was trained on. Raises: UserError where that is no longer what it was."""
         prepared, _ = self.task.load(self.config)
-        own = OnCorpus(self, self.config, prepared)
-        own.check_split(split)
         self.directory.check_data(prepared.manifest)
-        return own.scores(split)
+        return OnCorpus(self, self.config, prepared)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as `own`."""
+        own, found = self.own(), {}
+        for split, rows in own.prepared.splits.items():
+            logits_NSC = np.swapaxes(own.scores(split)[1], 0, 1)
+            found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
+        return found
 
     def on(self, data) -> "OnCorpus":
         """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
@@ -143,7 +153,8 @@ class TrainedRun:
         Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
         """
         config = restored_config(self.config.to_dict())
-        config.data = data
+        config.data = data.copy_and_resolve_references()
+        config.data.features = self.config.data.features  # which the models take or do not; scaled as on that corpus
         prepared, _ = self.task.load(config)
         self.check_words(prepared)
         here, there = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
@@ -303,6 +314,20 @@ class OnCorpus:
             logits = bodies.logits(self.run.variables, batches[split])
             self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
         return self._scored[split]
+
+    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
+        """Scores of a split's pairs that are in a partition, as `scores` has them, and `majority`, the share of their
+        most frequent label; of no pair, {"examples": 0}. Raises: DataError E-PART-006 for ids of no pair."""
+        found = partitions.uids_of(partition, self.prepared, self.config.data)
+        _, logits = self.scores(split)
+        rows = self.prepared.splits[split]
+        inside = np.array([uid in found for uid in rows.uids])
+        if not inside.any():
+            return {"examples": 0}
+        tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
+        scores = self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+        labels = np.bincount(rows.label[inside], minlength=len(LABELS))
+        return {**scores, "majority": float(labels.max() / labels.sum())}
 
     def write(self, folder: Path, corpus: str) -> None:
         """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""

@@ -134,6 +134,18 @@ def test_the_loop_can_set_the_length_of_a_cycle():
         np.testing.assert_allclose(rates, np.repeat(np.array(expected)[:, None], 2, axis=1), rtol=1e-6)
 
 
+def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
+    """At step k of n it is 1 - k/n of the first rate (fastText's `lr * (1 - progress)`); past the end there is none."""
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="linear")
+    params, update = {"w": jnp.zeros((2, 1))}, jax.jit(jax.vmap(made.update))
+    state, rates = optim.with_value(jax.vmap(made.init)(params), "line_steps", [4, 2]), []
+    for _ in range(5):
+        updates, state = update({"w": jnp.ones((2, 1))}, state, params)
+        rates.append(-updates["w"][:, 0] / RATE)
+    np.testing.assert_allclose(rates, [[1, 1], [0.75, 0.5], [0.5, 0], [0.25, 0], [0, 0]], atol=1e-7)
+    assert update._cache_size() == 1
+
+
 # ---- from a config ----
 
 
@@ -177,7 +189,7 @@ def test_nothing_is_on_unless_asked_for():
 
 BAD = {
     "optimizer": ({"optimizer": "adamw"}, "E-CONF-004", "give one of adam, amsgrad, sgd"),
-    "schedule": ({"schedule": "cosine"}, "E-CONF-004", "give one of constant, plateau, halving, cyclical"),
+    "schedule": ({"schedule": "cosine"}, "E-CONF-004", "give one of constant, plateau, halving, cyclical, linear"),
     "momentum": ({"optimizer": "sgd", "momentum": 1.0}, "E-CONF-003", "under 1"),
     "momentum of adam": ({"momentum": 0.9}, "E-CONF-005", "optimizer sgd"),
     "decay of 0": ({"decay": 0.0}, "E-CONF-003", "over 0"),
@@ -192,6 +204,8 @@ BAD = {
     "average_every below 0": ({"average_from": 1, "average_every": -1}, "E-CONF-003", "number of steps"),
     "average_every of nothing": ({"average_every": 5}, "E-CONF-005", "average_from"),
     "average_from with plateau": ({"average_from": 1, "schedule": "plateau"}, "E-CONF-005", "leave one"),
+    "select": ({"select": "best"}, "E-CONF-004", "give loss, accuracy or last"),
+    "select with plateau": ({"select": "last", "schedule": "plateau"}, "E-CONF-005", "leave one"),
 }
 
 

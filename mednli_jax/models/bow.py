@@ -56,7 +56,7 @@ class BOW(nn.Module):
         sides = [
             norm(f"norm_{name}", affine=False)(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()
         ]
-        x = jnp.concatenate(sides, axis=-1)
+        x = layers.with_features(jnp.concatenate(sides, axis=-1), batch)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
 
         def block(x, name, mask_B):

@@ -53,7 +53,7 @@ class ESIM(nn.Module):
         inputs_ND = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train=train)
         states_ND = layers.BiRNN(self.hidden_size, name="composition")(inputs_ND, paired)
-        x = self._pool(batch, states_ND, paired, masked)
+        x = layers.with_features(self._pool(batch, states_ND, paired, masked), batch)
         x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
 
         def head(number, mask_B):

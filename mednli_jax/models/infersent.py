@@ -58,7 +58,7 @@ class InferSent(nn.Module):
         features = [premise_BD, hypothesis_BD]
         if self.matching == "full":
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
-        x = jnp.concatenate(features, axis=-1)
+        x = layers.with_features(jnp.concatenate(features, axis=-1), batch)
 
         def layer(x, name):
             x = layers.RowDropout(self.dropout, name=f"dropout_{name}")(x, batch.get("row_key"), train=train)

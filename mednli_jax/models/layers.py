@@ -251,6 +251,11 @@ def by_domain(heads: int, batch: Batch, head):
     return logits
 
 
+def with_features(x_BD, batch: Batch):
+    """A pair's representation with the corpus's features of the pair [B, F] beside it, where it has some."""
+    return jnp.concatenate([x_BD, batch["features"]], axis=-1) if "features" in batch else x_BD
+
+
 def sentence_masks(batch: Batch):
     """(premise mask [B, P], hypothesis mask [B, H]) of the pairs."""
     premise_B, hypothesis_B = pair_lengths(batch)

@@ -5,9 +5,10 @@ import dataclasses
 from mednli_jax.errors import UserError
 from mednli_jax.models.bow import BOW
 from mednli_jax.models.esim import ESIM
+from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.infersent import InferSent
 
-MODELS = {"bow": BOW, "infersent": InferSent, "esim": ESIM}
+MODELS = {"bow": BOW, "infersent": InferSent, "esim": ESIM, "fasttext": FastText}
 CHOICES = {
     "knowledge": ("none", "replace", "bias"),
     "weighting": ("auto", "paper", "exp", "learned"),

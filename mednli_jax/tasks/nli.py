@@ -1,6 +1,6 @@
 """Natural language inference: a config becomes a prepared corpus, rows become batches, logits become scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from mednli_jax.progress import say
 from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
-OPTIONAL_FIELDS = (*LINK_FIELDS, "domain")  # that a corpus may have for each pair
+OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,12 @@ class NLITask:
 
         Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
         """
-        return prepared_data.prepare(config)
+        prepared, hit = prepared_data.prepare(config)
+        return (_with_features(config, prepared) if config.data.features else prepared), hit
 
     def to_batch(self, data, index, layout):
-        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label, domain and
-        mask [B].
+        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features [B, F],
+        label, domain and mask [B].
 
         The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are the layout's.
         """
@@ -85,10 +86,16 @@ class NLITask:
 class Encoder:
     """New examples as arrays in a trained run's vocabulary; the ontology is read and its linker made once.
 
-    Raises: UserError where the config's ontology is not the one the run was trained with.
+    Raises: UserError where the config's ontology is not the one the run was trained with, or its models take features,
+    which belong to a corpus.
     """
 
     def __init__(self, config, vocab: Vocab, ontology_sha256: str):
+        if config.data.features:
+            raise UserError(
+                "E-RUN-021 the run's models take features, which are made of a whole corpus. Fix: use a run without "
+                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
+            )
         source = prepared_data.Source(config)
         self.vocab, self.encoding, self.linker = vocab, source.encoding, source.linker
         if source.linking.mentions:
@@ -112,6 +119,19 @@ class Encoder:
             links, _ = encode.encode_links(examples, self.linker, self.encoding)
             arrays |= links
         return arrays, unknown
+
+
+def _with_features(config, prepared: encode.Prepared) -> encode.Prepared:
+    """The corpus with the 35 features of the feature-based system as `features` [N, F] float32, standardised by the
+    training rows; a feature that is the same on all of them is 0."""
+    from mednli_jax.baselines import boosting  # scikit-learn takes a second to import
+
+    table, _ = boosting.load(config, prepared)
+    rows = prepared.splits["train"]
+    train = table[rows.first : rows.first + len(rows)]
+    mean, sd = train.mean(axis=0), train.std(axis=0)
+    scaled = np.where(sd > 0, (table - mean) / np.where(sd > 0, sd, 1.0), 0.0)
+    return replace(prepared, arrays={**prepared.arrays, "features": scaled.astype(np.float32)})
 
 
 def _scores(label, predicted):

@@ -34,7 +34,7 @@ class Settings:
 
     epochs: int
     patience: int
-    select: str  # "loss" or "accuracy" of the dev split
+    select: str  # the best epoch by "loss" or "accuracy" of the dev split, or the "last"
     checkpoint_minutes: float
     schedule: str = "constant"  # one of optim.SCHEDULES, the one that the optimiser was built with
     decay: float = 1.0  # "plateau", "halving": of the rate, each time
@@ -42,6 +42,7 @@ class Settings:
     cycle: int = 0  # "cyclical": steps of a cycle; 0 = an epoch
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
     average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
+    checkpoint_epochs: int = 1  # epochs between two checkpoints that the clock does not ask for
 
 
 class Trainer:
@@ -94,10 +95,7 @@ class Trainer:
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
-        if self.settings.schedule == "cyclical" and not self.settings.cycle:
-            steps = len(self.batches["train"].epoch(1, self.seeds[:1]))
-            learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "cycle_steps", steps))
-        learner = self._at_rate_of_epoch(learner)
+        learner = self._at_rate_of_epoch(self._told_steps(learner))
         average = states.init_average(learner) if self.settings.average_from else None
         return program.devices.replicate((learner, states.init_best(learner), average))
 
@@ -249,7 +247,8 @@ class Trainer:
         logits = self.predict("dev", weights.variables)
         scores = task.score(rows, logits)
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
-        value = loss if self.settings.select == "loss" else 1 - accuracy
+        last = np.full(len(places), -self.epoch)
+        value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
         # A diverged seed never becomes the best, nor does a finished one that trains on only because others do: a
         # seed's result must not depend on the seeds beside it.
         allowed = np.isfinite(loss) & np.isin(places, self._slots())
@@ -275,13 +274,24 @@ class Trainer:
         self.learner = self._at_rate_of_epoch(self.learner)
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
-        self.save()
+        over = self.epoch > self.settings.epochs or not len(self._slots())
+        if over or (self.epoch - 1) % self.settings.checkpoint_epochs == 0:
+            self.save()
 
     # -- protocols ------------------------------------------------------------------------------------------------
 
     def _evaluated(self):
         """The average once it has samples, the learner's own weights until then."""
         return self.learner if self.average is None or not np.all(self.average.count) else self.average
+
+    def _told_steps(self, learner):
+        """The learners whose optimiser knows how many steps an epoch has, or the run, where its rate depends on it."""
+        name = {"cyclical": "cycle_steps", "linear": "line_steps"}.get(self.settings.schedule)
+        if name is None or (name == "cycle_steps" and self.settings.cycle):
+            return learner
+        epoch = sum(batches for *_, batches in self.batches["train"].buckets)  # all have as many
+        steps = epoch if name == "cycle_steps" else epoch * self.settings.epochs
+        return learner.replace(opt_state=optim.with_value(learner.opt_state, name, steps))
 
     def _at_rate_of_epoch(self, learner):
         """The learners with the rate of the epoch under way, where the epoch alone decides it."""

@@ -14,8 +14,8 @@ from mednli_jax.errors import UserError
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd")
 # "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
-# from a given one on; "cyclical": up and down within each cycle of steps.
-SCHEDULES = ("constant", "plateau", "halving", "cyclical")
+# from a given one on; "cyclical": up and down within each cycle of steps; "linear": down to 0 at the run's end.
+SCHEDULES = ("constant", "plateau", "halving", "cyclical", "linear")
 
 
 class FactorState(NamedTuple):
@@ -29,6 +29,13 @@ class CycleState(NamedTuple):
 
     cycle_steps: jax.Array  # int32, length of a cycle; set by the loop where it is an epoch
     cycle_place: jax.Array  # int32, steps into the cycle
+
+
+class LineState(NamedTuple):
+    """Of "linear"."""
+
+    line_steps: jax.Array  # int32, steps of the run; set by the loop
+    line_place: jax.Array  # int32, steps into it
 
 
 def build_optimizer(
@@ -67,6 +74,7 @@ def build_optimizer(
         "plateau": scale_by_factor,
         "halving": scale_by_factor,
         "cyclical": lambda rate: scale_by_cycle(rate, floor=floor, cycle=cycle),
+        "linear": scale_by_line,
     }[schedule](learning_rate)
     return optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam: checkpoints name its arrays so
 
@@ -124,6 +132,22 @@ def scale_by_cycle(learning_rate: float, *, floor: float, cycle: int = 0) -> opt
     return optax.GradientTransformation(start, update)
 
 
+def scale_by_line(learning_rate: float) -> optax.GradientTransformation:
+    """The learning rate times the share of the run's steps that are still to come, as in fastText's supervised mode."""
+
+    def start(params):
+        del params
+        return LineState(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+    def update(updates, state, params=None):
+        del params
+        done = state.line_place.astype(jnp.float32) / jnp.maximum(state.line_steps, 1)
+        updates = _descend(updates, learning_rate * jnp.maximum(1 - done, 0.0))
+        return updates, state._replace(line_place=state.line_place + 1)
+
+    return optax.GradientTransformation(start, update)
+
+
 def _descend(updates, rate):
     return jax.tree.map(lambda update: (-rate).astype(update.dtype) * update, updates)
 
@@ -134,7 +158,7 @@ def rate_factor(opt_state) -> jax.Array | None:
 
 
 def with_value(opt_state, name: str, value):
-    """The state with another `rate_factor` or `cycle_steps`: one value, or one per seed [S]."""
+    """The state with another `rate_factor`, `cycle_steps` or `line_steps`: one value, or one per seed [S]."""
     old = optax.tree.get(opt_state, name)
     return optax.tree.set(opt_state, **{name: jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)})
 

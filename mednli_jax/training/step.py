@@ -5,9 +5,9 @@ Dimension letters: S seeds, Q units of this device's share of the batch, G rows 
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 
+from mednli_jax.models import rows
 from mednli_jax.training.state import Learner
 
 
@@ -43,21 +43,25 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         batch = task.to_batch(data, index_QG, layout)
         batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
         count = over_devices(batch["mask"].sum())
+        variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
+        index = rows.read(model, variables, batch)
 
         def loss_of(params):
-            variables = {"params": params, "batch_stats": learner.batch_stats, "frozen": frozen}
-            logits_BC, changed = model.apply(variables, batch, train=True, mutable=["batch_stats"])
+            given = {**variables, "params": params, rows.INDEX: index}
+            logits_BC, changed = model.apply(given, batch, train=True, mutable=["batch_stats"])
             loss = jnp.sum(batch["mask"] * task.loss(logits_BC, batch))
             correct = jnp.sum(batch["mask"] * task.correct(logits_BC, batch))
             return loss / lax.stop_gradient(jnp.maximum(count, 1.0)), (loss, correct, changed)
 
-        (_, (loss, correct, changed)), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.params)
-        gradients = over_devices(gradients)
+        (_, (loss, correct, changed)), gradients = jax.value_and_grad(loss_of, has_aux=True)(
+            rows.taken(learner.params, index)
+        )
+        gradients, index = rows.over_devices(gradients, index, axis_name)
         updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params)
         learner = Learner(
             seed=learner.seed,
             step=learner.step + 1,
-            params=optax.apply_updates(learner.params, updates),
+            params=rows.added(learner.params, updates, index),
             batch_stats=changed.get("batch_stats", learner.batch_stats),
             opt_state=opt_state,
         )

@@ -1,0 +1,80 @@
+"""The fastText library on the texts that configs/hypothesis_only.py and premise_hypothesis_fasttext.py train on.
+
+  python launch/fasttext_reference.py --corpus=demo
+  python launch/fasttext_reference.py --corpus=snli --input=pair --buckets=131072
+
+Herlihy & Rudinger 2021, sections 3 and 6: lower-cased, words and bigrams, everything else as the library has it (rate
+.1, 100 numbers a word, 5 epochs, 2 million buckets: 800 MB). One thread, so that a seed repeats itself. Prints the
+accuracy of each split, in %, beside that of the most frequent class. Needs `pip install 'mednli_jax[embeddings]'`.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mednli_jax import defaults
+from mednli_jax.baselines.majority import majority
+from mednli_jax.data.encode import SIDES, tokens_of
+from mednli_jax.data.prepared import Source
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Split
+
+
+def corpus(variant: str, folder: str | None, sides: str) -> tuple[dict[str, Split], dict[str, list[str]]]:
+    """The splits, and a line of fastText's format for each labelled pair of them: its label and its tokens."""
+    config = defaults.nli("fasttext", variant)
+    config.data.hypothesis_only = sides == "hypothesis"
+    if folder:
+        config.data.dir = folder
+    source = Source(config)
+
+    def line(example):
+        tokens = (token for side in SIDES for token in tokens_of(example, side, source.encoding))
+        return " ".join([f"__label__{example.label}", *tokens])
+
+    splits = source.splits()
+    return splits, {name: [line(e) for e in split.examples if e.label] for name, split in splits.items()}
+
+
+def accuracies(lines: dict[str, list[str]], *, buckets: int, seed: int) -> tuple[dict[str, float], float]:
+    """The library's accuracy (0-1) on every split after training on `train`; and the seconds its training took."""
+    import fasttext
+
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {name: Path(scratch) / name for name in lines}
+        for name, path in files.items():
+            path.write_text("".join(line + "\n" for line in lines[name]), encoding="utf-8")
+        started = time.monotonic()
+        model = fasttext.train_supervised(
+            input=str(files["train"]), wordNgrams=2, bucket=buckets, seed=seed, thread=1, verbose=0
+        )
+        seconds = time.monotonic() - started
+        return {name: model.test(str(path))[1] for name, path in files.items()}, seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", choices=defaults.VARIANTS, default="demo")
+    parser.add_argument("--dir", help="data folder, else $MEDNLI_JAX_DATA")
+    parser.add_argument("--input", choices=("hypothesis", "pair"), default="hypothesis")
+    parser.add_argument("--buckets", type=int, default=2_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    wish = parser.parse_args()
+    try:
+        splits, lines = corpus(wish.corpus, wish.dir, wish.input)
+        found, seconds = accuracies(lines, buckets=wish.buckets, seed=wish.seed)
+    except UserError as error:
+        sys.exit(str(error))
+    except ImportError:
+        sys.exit("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.")
+    label = {name: [example.label for example in split.examples] for name, split in splits.items()}
+    print(f"{len(lines['train'])} texts, trained in {seconds:.1f} s")
+    print(f"{'':<10}{'pairs':>8}{'majority':>10}{'fastText':>10}")
+    for name, accuracy in found.items():
+        print(f"{name:<10}{len(lines[name]):>8}{majority(label['train'], label[name]):>10.1%}{accuracy:>10.1%}")
+
+
+if __name__ == "__main__":
+    main()

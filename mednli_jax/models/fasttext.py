@@ -1,0 +1,81 @@
+"""fastText's supervised mode: words and pairs of neighbours, averaged, and one linear layer (Joulin et al. 2017).
+
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, T tokens of either, N slots of packed
+sentences, V vocabulary, D feature.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from mednli_jax.models import layers
+from mednli_jax.models.rows import Table
+
+END = 0  # the number of padding; fastText's "</s>", which ends every text, takes its row
+MULTIPLIER = 116049371  # fastText's
+
+
+def spread(number):
+    """uint32 of small numbers, with all bits in use: the last steps of MurmurHash3 (Appleby 2011, fmix32).
+
+    It stands for fastText's hash of the word's letters: word numbers themselves would crowd into few buckets.
+    """
+    number = number.astype(jnp.uint32)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        number = (number ^ (number >> shift)) * jnp.uint32(factor)
+    return number ^ (number >> 16)
+
+
+def bigram(first, second, buckets: int):
+    """The bucket of each pair of word numbers, in this order; fastText's formula in 32 bits."""
+    number = spread(first) * jnp.uint32(MULTIPLIER) + spread(second)
+    return (number % jnp.uint32(buckets)).astype(jnp.int32)
+
+
+def following(tokens_BT, length_B, last_B):
+    """[B, T] the token after each; after the last of the length that of `last`."""
+    next_BT = jnp.pad(tokens_BT[:, 1:], ((0, 0), (0, 1)))
+    return jnp.where(jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1, last_B[:, None], next_BT)
+
+
+class FastText(nn.Module):
+    """Mean of the rows of a text's words and bigrams -> Linear without bias -> logits [B, classes].
+
+    The text is the premise, the hypothesis and an end, one after the other (Herlihy & Rudinger 2021, section 6), with
+    bigrams across the borders; with empty premises it is the hypothesis alone (section 3). Rows are drawn small, the
+    linear layer starts at 0, as in the library. Training is plain SGD on the rows that a batch reads (models.rows).
+    A token without a word number shares the row of all such tokens; the library leaves its word out, not its bigrams.
+
+    dim: D. buckets: rows that all bigrams share by their hash; the library's 2 million are 800 MB, nearly all idle.
+    train_vectors: nothing else is possible, the rows are the word vectors.
+    """
+
+    dim: int = 100
+    buckets: int = 1 << 17
+    num_classes: int = 3
+    train_vectors: bool = True
+
+    shares_words = False  # equal words are not projected at all
+    trains_rows = True
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        del train
+        # Of frozen vectors there is only to know how many words have a number.
+        words = self.variables["frozen"]["embedding"]["vectors"].shape[0]
+        packing = layers.paired_sentences(batch)
+        premise_BP, hypothesis_BH = layers.per_pair(batch["premise"], batch), batch["hypothesis"]
+        premise_B, hypothesis_B = layers.pair_lengths(batch)
+        first_B = jnp.where(hypothesis_B > 0, hypothesis_BH[:, 0], END)
+        bigrams = (
+            bigram(premise_BP, following(premise_BP, premise_B, first_B), self.buckets),
+            bigram(hypothesis_BH, following(hypothesis_BH, hypothesis_B, jnp.full_like(first_B, END)), self.buckets),
+        )
+        word_N, bigram_N = packing.tokens(premise_BP, hypothesis_BH), packing.tokens(*bigrams)
+        index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
+        rows = Table(words + self.buckets, self.dim, name="embedding")(index)
+        of_words_ND, of_bigrams_ND, end_1D = jnp.split(rows, [packing.size, 2 * packing.size])
+        of_premises_BD, of_hypotheses_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
+        # A word each, the end, and between any two neighbours a bigram.
+        count_B = 2 * (premise_B + hypothesis_B) + 1
+        mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
+        return mean_BD @ self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
