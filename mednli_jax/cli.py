@@ -14,6 +14,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_dict, config_flags
 
+from mednli_jax import defaults
 from mednli_jax.errors import UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
@@ -39,11 +40,16 @@ def define_config(values: Flags) -> None:
     config_flags.DEFINE_config_file("config", None, "a config file", flag_values=values, lock_config=True)
 
 
-def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], None], *, words: int = 0) -> int:
+def define_corpus(values: Flags) -> None:
+    flags.DEFINE_string("corpus", None, "a corpus, or files of one's own, in place of --config", flag_values=values)
+
+
+def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
     """Parses the flags of sys.argv, runs a door with them and returns its exit code.
 
     usage: what `--help` prints. define: declares the door's flags; they are the door's own, so that doors can be
-    imported side by side. words: how many bare words (a command) main takes after the flags at most.
+    imported side by side. A door with --corpus returns the config file whose variants that flag names.
+    words: how many bare words (a command) main takes after the flags at most.
     Whatever a door writes is for its user alone: files 0600, folders 0700.
     """
     os.umask(0o077)
@@ -60,8 +66,8 @@ def _run(main, usage, define, words, argv):
         return OK
     try:
         values = flags.FlagValues()
-        define(values)
-        rest = _parse(values, argv)
+        own = define(values)
+        rest = _parse(values, argv, own)
         if len(rest) > words:
             unexpected = rest[words]
             raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
@@ -80,10 +86,12 @@ def _run(main, usage, define, words, argv):
         return INTERRUPTED
 
 
-def _parse(values, argv) -> list[str]:
-    """Sets the flags and returns the bare words."""
-    argv = [argv[0], *map(_underscored, argv[1:])]
-    files = [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == "config"]
+def _parse(values, argv, own) -> list[str]:
+    """Sets the flags and returns the bare words. own: the config file of --corpus, or None."""
+    argv = typed = [argv[0], *map(_underscored, argv[1:])]
+    if own:
+        argv = _with_config(typed, own)
+    files = _given(argv, "config")
     if not files and any(argument.startswith("--config.") for argument in argv[1:]):
         raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
     for argument in files:
@@ -91,7 +99,10 @@ def _parse(values, argv) -> list[str]:
     # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
     sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
     try:
-        return values(sys.argv)[1:]
+        rest = values(sys.argv)[1:]
+        if argv is not typed:
+            sys.argv = typed  # what a report calls its command can be typed again
+        return rest
     except UserError:
         raise
     except Exception as error:  # a config file is code, and may come to anything
@@ -100,6 +111,33 @@ def _parse(values, argv) -> list[str]:
         if not isinstance(error, (flags.Error, AttributeError, KeyError, TypeError, ValueError)):
             raise
         raise _flag_fault(argv, files, error) from None
+
+
+def _given(argv, name) -> list[str]:
+    """The arguments --NAME=VALUE."""
+    return [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == name]
+
+
+def _with_config(argv, own) -> list[str]:
+    """The arguments with what --corpus stands for: a variant of the config file, and where one's own files are."""
+    corpora = _given(argv, "corpus")
+    if not corpora:
+        return argv
+    if _given(argv, "config"):
+        raise UserError("E-USE-019 --corpus and --config both name a corpus. Fix: leave one of them out.")
+    value, more = corpora[-1].partition("=")[2], []
+    path = Path(value).expanduser()
+    if value not in defaults.VARIANTS:
+        if not value or not path.exists():
+            near = difflib.get_close_matches(value, defaults.VARIANTS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            known = ", ".join(defaults.VARIANTS)
+            raise UserError(
+                f"E-USE-020 --corpus: no corpus or file '{value}'.{hint} Fix: give a path or one of {known}."
+            )
+        more = [f"--config.data.dir={path if path.is_dir() else path.parent}"]
+        value = "file"
+    return [argv[0], f"--config={own}:{value}", *more, *argv[1:]]
 
 
 def _config_file_fault(files, error) -> UserError | None:

@@ -1,4 +1,7 @@
-"""`python -m mednli_jax.evaluate`: scores of a finished run. From Python: `load_run(dir).predict([(p, h), ...])`."""
+"""`python -m mednli_jax.evaluate`: scores of a finished run, or of any system's answers.
+
+From Python: `load_run(dir).predict([(p, h), ...])`.
+"""
 
 import json
 import sys
@@ -10,16 +13,24 @@ from mednli_jax import cli
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 
-USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed.
+USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed, or any system's answers.
 
   python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
   python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
   python -m mednli_jax.evaluate --run=runs/esim-snli --config=configs/esim.py:mednli
+  python -m mednli_jax.evaluate --run=runs/esim-mednli --partition=easy.txt,difficult.npy
+  python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
 
   --run=DIR       the run directory
   --config=FILE[:VARIANT]   another corpus: of this config the data section counts (direct transfer)
   --workdir=DIR   with --config: keep scores and predictions there, as a run that `report` reads
   --split=NAME    train, dev or test (default: test)
+  --partition=FILE[,FILE]   also the split's pairs that a file names, one id a line or an .npy of strings
+  --predictions=FILE        answers to cloze queries, lines {"uid": ..., "answer": ...} or one object {uid: text}; with
+  --corpus=NAME|FOLDER      demo_cloze, clicr, or a folder in its layout (queries without an answer count as wrong),
+  --vectors=FILE            word vectors for the embedding score
+  --skills=FILE             skills that queries need, uid TAB skill, for scores by skill
+  --scores=FILE             also write what each query scores, as JSON lines
   --json          all scores as one JSON object"""
 
 
@@ -27,7 +38,13 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("run", None, "run directory", flag_values=values)
     cli.define_config(values)
     flags.DEFINE_string("split", "test", "split to score", flag_values=values)
+    flags.DEFINE_list("partition", [], "files of ids", flag_values=values)
     flags.DEFINE_string("workdir", None, "run directory to write", flag_values=values)
+    flags.DEFINE_string("predictions", None, "file of answers", flag_values=values)
+    flags.DEFINE_string("corpus", None, "cloze corpus", flag_values=values)
+    flags.DEFINE_string("vectors", None, "word vectors", flag_values=values)
+    flags.DEFINE_string("skills", None, "skills of cloze queries", flag_values=values)
+    flags.DEFINE_string("scores", None, "file of scores to write", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
 
 
@@ -39,37 +56,91 @@ def load_run(folder):
 
 
 def main(values: cli.Flags) -> None:
+    if values.predictions is not None:
+        score_answers(values)
+        return
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UserError("E-USE-016 --workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
+    from mednli_jax.data.partitions import read_partitions
+
+    parts = read_partitions(values.partition)
     from mednli_jax import experiment, trained
 
     experiment.use_compile_cache()
     run = trained.load_run(folder)
     if elsewhere is None:
-        corpus, (scores, _) = run.result["corpus"], run.scores(values.split)
+        corpus, there = run.result["corpus"], run.own()
     else:
         corpus, there = cli.corpus_name(elsewhere), run.on(elsewhere.data)
         if values.workdir:
             there.write(Path(values.workdir).expanduser(), corpus)
-        scores, _ = there.scores(values.split)
-    if values.json:
-        print(
-            json.dumps(
-                {
-                    "run": str(folder),
-                    "corpus": corpus,
-                    "trained_on": run.result["corpus"],
-                    "split": values.split,
-                    "seeds": run.result["seeds"],
-                    **scores,
-                },
-                indent=2,
-            )
-        )
+    scores, _ = there.scores(values.split)
+    found = {part.name: _with_interval(there.partition_scores(values.split, part)) for part in parts}
+    if not values.json:
+        print("\n".join([*_table(scores, run.result, corpus, values.split), *_partition_table(scores, found)]))
         return
-    print("\n".join(_table(scores, run.result, corpus, values.split)))
+    about = {"run": str(folder), "corpus": corpus, "trained_on": run.result["corpus"], "split": values.split}
+    told = {**about, "seeds": run.result["seeds"], **_with_interval(scores)}
+    print(json.dumps({**told, "partitions": found} if parts else told, indent=2))
+
+
+def score_answers(values: cli.Flags) -> None:
+    """Scores of answers to cloze queries, whoever gave them."""
+    if values.run is not None:
+        raise UserError("E-CLZ-071 --run and --predictions both ask for scores. Fix: leave one of them out.")
+    name = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
+    from mednli_jax import answers
+    from mednli_jax.analysis import cloze_tables
+    from mednli_jax.analysis.cloze_skills import read_skills
+    from mednli_jax.baselines.entity import known_vectors
+    from mednli_jax.runs import write_atomic
+
+    examples = cloze_tables.split_of(cloze_tables.corpus(name), values.split).examples
+    said = cloze_tables.read_answers(Path(values.predictions).expanduser(), examples)
+    skills = read_skills(Path(values.skills).expanduser()) if values.skills else None
+    vocab = vectors = None
+    if values.vectors:
+        texts = [*said.values(), *(text for example in examples for text in answers.texts(example))]
+        vocab, vectors = known_vectors(values.vectors, (), texts)
+    each = answers.query_scores(examples, said, vocab, vectors)
+    scores = answers.figures(examples, each, skills)
+    if values.scores:
+        lines = (json.dumps(row) + "\n" for row in answers.rows(each))
+        write_atomic(Path(values.scores).expanduser(), "".join(lines))
+    if values.json:
+        about = {"predictions": values.predictions, "corpus": name, "split": values.split}
+        print(json.dumps({**about, **scores}, indent=2))
+    else:
+        print("\n".join(cloze_tables.lines(f"{values.predictions} on {name}, {values.split}", scores)))
+
+
+def _with_interval(scores):
+    """The scores and the 95 % interval of one run's accuracy."""
+    if not scores["examples"]:
+        return scores
+    from mednli_jax.metrics import wilson_interval
+
+    low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+    return {**scores, "interval": {"low": low, "high": high, "level": 0.95}}
+
+
+def _partition_table(scores, found):
+    """A line for each partition, beside the whole split."""
+    if not found:
+        return
+    width = max(map(len, ("partition", *found))) + 2
+    heading = f"{'partition':{width}} {'pairs':>7} {'majority':>8} {'accuracy':>8} {'less all':>8}"
+    yield f"{heading}  95 % interval of one run"
+    for name, part in found.items():
+        if not part["examples"]:
+            yield f"{name:{width}} {0:>7}"
+            continue
+        accuracy, low, high = part["accuracy"]["mean"], part["interval"]["low"], part["interval"]["high"]
+        difference = accuracy - scores["accuracy"]["mean"]
+        figures = f"{part['examples']:>7,} {part['majority']:>8.4f} {accuracy:>8.4f} {difference:>+8.4f}"
+        yield f"{name:{width}} {figures}  {low:.4f}-{high:.4f}"
 
 
 def _table(scores, result, corpus, split):

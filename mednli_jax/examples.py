@@ -39,6 +39,70 @@ class NLIExample:
     tags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One accepted answer to a cloze query.
+
+    text: as in the file. concept: an ontology id (a UMLS CUI, a MeSH id), or "". semantic_type: "problem",
+    "treatment", "test", or "". origin: "dataset" (the words of the query's own sentence; one a query) or "UMLS" (a
+    synonym).
+    """
+
+    text: str
+    concept: str = ""
+    semantic_type: str = ""
+    origin: str = "dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A marked phrase: tokens `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One report, shared by all its queries (the same object).
+
+    uid: stable identifier (the file's "source").
+    title, tokens: marks removed, case kept; tokens are those of all sentences.
+    entities: in order, not overlapping, each within one sentence. sentences: end (exclusive) of each in `tokens`.
+    specialty: the branch of medicine, where the corpus names it. title_entities: as `entities`, but in `title`.
+    """
+
+    uid: str
+    title: tuple[str, ...]
+    tokens: tuple[str, ...]
+    entities: tuple[Entity, ...]
+    sentences: tuple[int, ...]
+    specialty: str = ""
+    title_entities: tuple[Entity, ...] = ()
+
+
+# The token that stands where the query's phrase was taken out.
+PLACEHOLDER = "@placeholder"
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeExample:
+    """One gap-filling query about a passage.
+
+    query: tokens, marks removed; query[blank] is PLACEHOLDER. query_entities: as a passage's.
+    answers: the dataset's own first, then its synonyms.
+    tags: named slices the query belongs to ("seen", "unseen"); scored separately.
+    """
+
+    uid: str
+    passage: Passage
+    query: tuple[str, ...]
+    query_entities: tuple[Entity, ...]
+    blank: int
+    answers: tuple[Answer, ...]
+    tags: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Split:
     """The examples of one split and where they came from.
@@ -48,7 +112,7 @@ class Split:
     """
 
     name: str
-    examples: tuple[NLIExample, ...]
+    examples: tuple[NLIExample, ...] | tuple[ClozeExample, ...]
     facts: dict = field(default_factory=dict)
 
     def __len__(self) -> int:

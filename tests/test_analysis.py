@@ -124,3 +124,12 @@ def test_pictures_are_the_same_each_time(maps):
     assert first.startswith(b"\x89PNG")
     assert first == figures.heat_maps(matrix, ["a", "b", "c"], ["d", "e", "f"])
     assert first != figures.heat_maps({name: m[::-1] for name, m in matrix.items()}, ["a", "b", "c"], ["d", "e", "f"])
+
+
+def test_ranked_bars_take_any_word():
+    """Words are not read as formulas, and a class without any does no harm."""
+    panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
+    first = figures.ranked(panels, title="t", x="PMI")
+    assert first.startswith(b"\x89PNG")
+    assert first == figures.ranked(panels, title="t", x="PMI")
+    assert first != figures.ranked({**panels, "neutral": [("c", 0.1)]}, title="t", x="PMI")

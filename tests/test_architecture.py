@@ -13,7 +13,7 @@ DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor
 # Lowest first; modules of one floor may import each other. A name stands for a module or for a folder.
 FLOORS = (
     ("examples", "errors", "__init__"),
-    ("text", "metrics", "runs", "progress"),
+    ("text", "metrics", "answers", "runs", "progress"),
     ("knowledge",),
     ("data",),
     ("baselines",),
@@ -30,6 +30,7 @@ TEXT_WORLD = {
     "errors",
     "text",
     "metrics",
+    "answers",
     "runs",
     "progress",
     "knowledge",

@@ -12,10 +12,10 @@ import pytest
 import tensorflow_datasets as tfds
 
 from mednli_jax import defaults
-from mednli_jax.data import builders, nli
+from mednli_jax.data import builders, clicr, nli
 from mednli_jax.data.prepared import prepare
 from mednli_jax.errors import DataError, UserError
-from mednli_jax.examples import LABELS
+from mednli_jax.examples import LABELS, Entity
 
 SECRET = "Zzyzx"
 ROOT = Path(__file__).parent.parent
@@ -75,6 +75,56 @@ def test_mediqa_snli_and_multinli_too(data, tmp_path):
     for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
         assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
     assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
+
+
+def write_clicr(folder, cases=5):
+    for split, file in clicr.FILES.items():
+        data = []
+        for n in range(cases):
+            answers = [
+                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
+                {"text": SECRET, "cui": "", "sem_type": None, "origin": "UMLS"},
+            ]
+            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
+            qas = [
+                {"id": f"{split}{n}.{q}", "query": text, "answers": answers[: 1 + q]} for q, text in enumerate(texts)
+            ]
+            context = f"naïve BEG__gout №__END\n'' BEG__x {n}__END ." if n != 4 else "no mark"
+            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": qas, "specialty": "s" * n}
+            data.append({"source": f"{split}{n}", "document": document})
+        path = folder / "clicr" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"version": "1.0", "data": data}))
+    return folder
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
+    data = write_clicr(tmp_path / "data")
+    direct = clicr.load(data, limit=limit)
+    for _ in range(2):  # built, then found
+        splits = load("clicr", data, tmp_path, limit=limit)
+        assert splits == direct
+        assert list(splits) == list(direct)
+    assert [len(split) for split in splits.values()] == [limit or 4, 4, 4]
+    one, other = splits["dev"].examples[1:3]
+    assert one.passage is other.passage
+    assert one.passage.entities == (Entity(1, 3), Entity(4, 6))
+    assert type(one.passage.tokens[0]) is str
+    with pytest.raises(UserError, match="E-CONF-005"):
+        load("clicr", data, tmp_path, genre="slate")
+
+
+def test_a_changed_clicr_is_built_anew_and_a_damaged_one_again(tmp_path, capfd):
+    data = write_clicr(tmp_path / "data")
+    load("clicr", data, tmp_path)
+    direct = clicr.load(write_clicr(data, 6))
+    assert load("clicr", data, tmp_path) == direct
+    (root,) = (tmp_path / "tfds").iterdir()
+    (record,) = root.rglob("*dev.array_record*")
+    record.write_bytes(record.read_bytes()[:100])
+    assert load("clicr", data, tmp_path) == direct
+    assert "E-PREP-001" in capfd.readouterr().err
 
 
 def test_the_builder_serves_tfds_itself(data, tmp_path):

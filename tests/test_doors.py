@@ -130,6 +130,60 @@ def test_evaluate_repeats_the_scores_of_training(home):
     assert "summed over the 2 seeds" in done.stdout
 
 
+def test_evaluate_by_partition(home, tmp_path):
+    """Two parts of the test split, the places of the published lists, and pairs of other splits alone."""
+    from mednli_jax.evaluate import _partition_table
+    from mednli_jax.metrics import wilson_interval
+
+    parts = {"odd.txt": range(1, 17, 2), "even.txt": range(0, 17, 2)}
+    for name, numbers in parts.items():
+        (tmp_path / name).write_text("".join(f"{uid}\n" for uid in (*(f"test-{i}" for i in numbers), "train-3")))
+    np.save(tmp_path / "places.npy", np.array(["train0", "test0", "test2", "test4"]))
+    (tmp_path / "others.txt").write_text("train-1\ndev-2\n")
+    files = ",".join(str(tmp_path / name) for name in (*parts, "places.npy", "others.txt"))
+    done = door("evaluate", "--run=run", "--json", f"--partition={files}", cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    found = scores["partitions"]
+    assert {name: part["examples"] for name, part in found.items()} == {"odd": 8, "even": 9, "places": 3, "others": 0}
+    both = [np.array(found[name]["confusion"]) for name in ("odd", "even")]
+    assert (both[0] + both[1]).tolist() == scores["confusion"]
+    for part in (found["odd"], found["even"], scores):
+        accuracy, pairs = part["accuracy"]["mean"], part["examples"]
+        low, high = wilson_interval(round(accuracy * pairs), pairs)
+        assert (part["interval"]["low"], part["interval"]["high"]) == (low, high)
+    assert found["places"]["majority"] == pytest.approx(1 / 3)  # of three labels in turn, rows 0, 2 and 4
+    lines = list(_partition_table(scores, found))
+    assert lines[1].split()[:3] == ["odd", "8", "0.3750"]  # of 8 labels three are neutral, three entailment
+    assert lines[4].split() == ["others", "0"]
+
+
+def test_ids_of_no_pair_are_one_line(told, tmp_path):
+    (tmp_path / "foreign.txt").write_text(f"test-1\n{SECRET}\n")
+    code, text = told("evaluate", "--run=copy", "--partition=foreign.txt")
+    assert code == 2
+    assert text.startswith("E-PART-006 foreign.txt:2: 1 of 2 ids are of no pair of the corpus")
+    assert SECRET not in text
+
+
+def test_aflite_parts_the_corpus(home, tmp_path):
+    """All pairs of the three splits, once each; by word vectors, or by what a run says of them."""
+    config = f"--config={ROOT / 'configs' / 'bow.py'}:mednli"
+    flags = ("aflite", config, "--config.vectors.path=", "--config.vectors.dim=8", "--n=6", "--k=9", "--tau=.6")
+    done = door("analyze", *flags, f"--out={tmp_path / 'easy'}", cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    made = {name: (tmp_path / "easy" / f"{name}.txt").read_text().split() for name in ("easy", "difficult")}
+    uids = [f"{split}-{i}" for split, size in (("train", 48), ("dev", 18), ("test", 17)) for i in range(size)]
+    assert sorted(made["easy"] + made["difficult"]) == sorted(uids)
+    told = json.loads((tmp_path / "easy" / "aflite.json").read_text())
+    assert (told["easy"], told["settings"]["m"]) == (len(made["easy"]), 33)
+    assert (tmp_path / "easy" / "aflite.png").read_bytes().startswith(b"\x89PNG")
+    done = door("analyze", *flags, "--features=run", "--json", cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["features"] == {"kind": "logits of a run", "run": "run", "dim": 6}
+
+
 def test_of_one_seed_no_deviation_is_told():
     from mednli_jax.evaluate import _table
 
@@ -563,6 +617,33 @@ def test_a_changed_corpus_is_refused(home, tmp_path):
     assert done.returncode == 2
     assert "E-RUN-012" in done.stderr
     assert done.stdout == ""
+
+
+def test_answers_to_cloze_queries_are_scored_whoever_gave_them(tmp_path):
+    from test_cloze_tables import write_corpus
+
+    write_corpus(tmp_path / "own")
+    (tmp_path / "said.json").write_text(json.dumps({"test.0": "The Cough!"}))
+    (tmp_path / "v.txt").write_text("fever 1 0\ncough 0 1\n")
+    (tmp_path / "skills.tsv").write_text("test.0\tbridging\n")
+    call, here = ("evaluate", "--predictions=said.json", "--corpus=own"), {"cwd": tmp_path, "PYTHONPATH": str(ROOT)}
+    done = door(*call, "--vectors=v.txt", "--skills=skills.tsv", "--scores=each.jsonl", "--json", **here)
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert (scores["queries"], scores["missing"], scores["split"]) == (2, 1, "test")
+    assert [scores[name] for name in ("exact_match", "f1", "embedding")] == pytest.approx([0.5, 0.5, 0.5])
+    assert scores["slices"]["tag"]["seen"]["queries"] == 2
+    assert scores["slices"]["skill"]["bridging"]["f1"] == 1
+    each = [json.loads(line) for line in (tmp_path / "each.jsonl").read_text().splitlines()]
+    assert [(row["uid"], row["f1"]) for row in each] == [("test.0", 1.0), ("test.1", 0.0)]
+    done = door(*call, **here)
+    assert done.stdout.startswith("said.json on own, test: 2 queries, 1 without an answer\n")
+    for more, code in (("--run=run", "E-CLZ-071"), ("--split=dev", "E-CLZ-056"), ("--split=valid", "E-CLZ-059")):
+        done = door(*call, more, **here)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[-1].startswith(code)
+    done = door("evaluate", "--predictions=said.json", **here)
+    assert done.stderr.startswith("E-USE-006 --corpus is missing.")
 
 
 CONFIG = f"--config={ROOT / 'configs' / 'esim_kd.py'}"

@@ -63,6 +63,30 @@ def test_labels_of_the_ground_truth_are_counted(data, header):
     assert note(inventory.corpora(data), "mediqa_nli ground truth") == "damaged: take a fresh copy"
 
 
+def clicr_files(**queries):
+    """Files with so many queries a split; a damaged one for None."""
+    files = {}
+    for split, count in queries.items():
+        content = '{"version": "1.0", "data": [' + '{"query": "\\"query\\": x"}, ' * (count or 0) + "]}"
+        files[f"clicr/{split}1.0.json.gz"] = gzip.compress(content.encode()) if count is not None else b"\x1f\x8bx"
+    return files
+
+
+def test_queries_of_clicr_are_counted(data):
+    assert states(inventory.corpora(data))["clicr"] == "missing"
+    place(data, clicr_files(dev=6_391))
+    finding = note(inventory.corpora(data), "clicr")
+    assert finding.startswith("clicr/train1.0.json, test1.0.json missing: ask its authors")
+    place(data, clicr_files(train=91_344, test=7_184))
+    assert states(inventory.corpora(data))["clicr"] == "ok"
+    assert note(inventory.corpora(data), "clicr") == "queries: train 91,344; dev 6,391; test 7,184"
+    place(data, clicr_files(test=12))
+    assert states(inventory.corpora(data))["clicr"] == "check"
+    assert note(inventory.corpora(data), "clicr").endswith("dev 6,391; test 12, expected 7,184")
+    place(data, clicr_files(dev=None))
+    assert note(inventory.corpora(data), "clicr") == "dev1.0.json.gz damaged: take a fresh copy"
+
+
 def test_a_cut_archive_is_damaged(data):
     place(data, {"mednli/mli_dev_v1.jsonl.gz": gzip.compress(b"x\n" * 1_395)[:-9]})
     assert note(inventory.corpora(data), "mednli dev") == "damaged: take a fresh copy"
@@ -140,9 +164,10 @@ def test_licensed_text_may_not_be_open(data, name):
         assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix leaves public text alone
 
 
-def test_licensed_files_in_the_data_folder_itself_count(data):
-    place(data, {"mli_train_v1.jsonl.gz": "x"})
-    (data / "mli_train_v1.jsonl.gz").chmod(0o604)
+@pytest.mark.parametrize("name", ["mli_train_v1.jsonl.gz", "dev1.0.json"])
+def test_licensed_files_in_the_data_folder_itself_count(data, name):
+    place(data, {name: "x"})
+    (data / name).chmod(0o604)
     assert states(inventory.privacy(data)) == {"permissions": "check"}
 
 

@@ -49,3 +49,32 @@ def bars(
     if len(series) > 1:
         axes.legend(frameon=False)
     return png(figure)
+
+
+def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: str) -> bytes:
+    """A panel of horizontal bars (name, value) for each key, the first bar on top."""
+    longest = max(1, *map(len, panels.values()))
+    figure = Figure(figsize=(4.2 * len(panels), 0.24 * longest + 1.3), layout="constrained")
+    figure.suptitle(title)
+    for i, (axes, (name, rows)) in enumerate(
+        zip(np.ravel(figure.subplots(1, len(panels))), panels.items(), strict=True)
+    ):
+        axes.barh(range(len(rows)), [value for _, value in rows], color=COLOURS[i % len(COLOURS)])
+        # A dollar sign would begin a formula.
+        axes.set_yticks(range(len(rows)), [word.replace("$", r"\$") for word, _ in rows], fontsize=8)
+        axes.set_ylim(longest - 0.5, -0.5)
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel(x)
+        axes.spines[["top", "right"]].set_visible(False)
+    return png(figure)
+
+
+def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
+    """A histogram of bins between `edges` whose area is 1."""
+    figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.stairs(values, edges, color=COLOURS[0], fill=True, alpha=0.4)
+    axes.stairs(values, edges, color=COLOURS[0])
+    axes.set(title=title, xlabel=x, ylabel="density")
+    axes.spines[["top", "right"]].set_visible(False)
+    return png(figure)

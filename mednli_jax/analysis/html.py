@@ -19,9 +19,9 @@ from mednli_jax.analysis.outcomes import Finished, read_metrics
 from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS
+from mednli_jax.examples import LABELS, Split
 from mednli_jax.metrics import wilson_interval
-from mednli_jax.runs import RunDirectory, read_json
+from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
 
@@ -216,18 +216,39 @@ def paths_section(path: Path) -> Section:
     """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes. Raises UserError E-REP-009."""
     try:
         figures = json.loads(Path(path).read_bytes())
-        keys = [key for key in ordered_keys(figures) if key.isdigit()]
-        counts = {key: int(figures["occurrences"].get(key, 0)) for key in (*keys, NO_PATH)}
-        title = f"Shortest paths between concepts, {figures['corpus']}, {figures['ontology']} {figures['version']}"
+        return path_lengths_section(figures["corpus"], figures)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(
             f"E-REP-009 {path}: holds no path lengths ({type(error).__name__}). "
             "Fix: give the paths.json that analyze paths --out=FOLDER writes."
         ) from None
+
+
+def path_lengths_section(corpus: str, figures: dict) -> Section:
+    """The same from the figures: of paths.path_statistics, with the ontology and its version."""
+    keys = [key for key in ordered_keys(figures) if key.isdigit()]
+    counts = {key: int(figures["occurrences"].get(key, 0)) for key in (*keys, NO_PATH)}
+    title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
     drawn = {"concept pairs": [counts[key] for key in keys]}
     chart = svg.bars(drawn, keys, title=title, x="shortest path, is-a edges", y="concept pairs")
     words = [f"{counts[NO_PATH]:,} further pairs of concepts have no path; 0: the same concept on both sides"]
     return Section("Path lengths (Figure 3)", words, charts=[(title, chart)])
+
+
+# -- a corpus ----------------------------------------------------------------------------------------------------------
+
+
+def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
+    """What analyses of a corpus found. knowledge: the ontology of its concepts; notes: what must not be overlooked."""
+    read = [split.facts for split in splits.values() if "file" in split.facts]
+    found = {
+        "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",
+        "files": ", ".join(f"{fact['file']} ({fact['sha256'][:12]})" for fact in read),
+        "ontology": knowledge,
+        **_provenance(environment()),
+    }
+    facts = [(name, value) for name, value in found.items() if value]
+    return render(f"Corpus {corpus}", sections, facts, notes)
 
 
 # -- several runs ------------------------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
-"""TFDS builders of MedNLI, MEDIQA-NLI, SNLI and MultiNLI over the package's own readers; TensorFlow is not needed.
+"""TFDS builders of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and CliCR over the package's own readers, without TensorFlow.
 
     builder = Mednli(data_dir=FOLDER)
     config = tfds.download.DownloadConfig(manual_dir=DATA)
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the same Splits as `nli.load_nli`. TFDS shuffles the pairs by hash and gives strings
-back as bytes, so every pair carries its row number. Labels are strings: the order of classes belongs to
-`examples.LABELS`.
+`load_tfds` does this and gives the same Splits as `nli.load_nli` and `clicr.load`. TFDS shuffles the records by hash
+and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes belongs
+to `examples.LABELS`. A record of CliCR is an article with all its queries.
 """
 
 import contextlib
@@ -22,14 +22,17 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from mednli_jax import text
-from mednli_jax.data import lines, nli, nli_corpora, nli_formats
+from mednli_jax.data import clicr, cloze_files, lines, nli, nli_corpora, nli_formats
+from mednli_jax.data.cloze_files import marked_text, parse_marked
 from mednli_jax.errors import UserError
-from mednli_jax.examples import NLIExample, Split
+from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.progress import say
 
 RELEASE = "1.0.0"
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
+_PASSAGE = ("uid", "title", "context", "specialty")
+_ANSWER = tuple(field.name for field in dataclasses.fields(Answer))
 
 
 @dataclasses.dataclass
@@ -49,10 +52,10 @@ def part(limit: int | None = None, genre: str = "") -> Part:
 ALL = Part(name="all")  # TFDS wants this very object, not one like it
 
 
-class _NLIBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """What the corpora share. A subclass names its corpus.
+class _CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """What the corpora share. A subclass names its corpus, its reader, and how examples become records and back.
 
-    `info.metadata` holds the facts of each split as load_nli gives them, and a sha256 over its pairs.
+    `info.metadata` holds the facts of each split as the reader gives them, and a sha256 over its records.
     """
 
     VERSION = tfds.core.Version(RELEASE)
@@ -61,31 +64,70 @@ class _NLIBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
         "Put the official files into manual_dir, or into a folder of it named like the corpus."
     )
-    corpus = ""
+    corpus = content = ""
+    readers = ()  # the modules that read it
 
     def _info(self):
-        features = {"row": tfds.features.Scalar(np.int64), **{name: tfds.features.Text() for name in _TEXTS}}
-        features |= {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
         return tfds.core.DatasetInfo(
             builder=self,
-            description=f"Premise-hypothesis pairs of {self.corpus}. {nli.CORPORA[self.corpus].source}",
-            features=tfds.features.FeaturesDict(features),
+            description=self.content,
+            features=tfds.features.FeaturesDict(self.fields()),
             metadata=tfds.core.MetadataDict(),
         )
 
     def _split_generators(self, dl_manager):
-        folder = Path(dl_manager.manual_dir)
         wishes = self.builder_config
-        splits = nli.load_nli(self.corpus, folder, limit=wishes.limit or None, genre=wishes.genre)
+        splits = self.load(Path(dl_manager.manual_dir), wishes.limit or None, wishes.genre)
         self.info.metadata.update(
             facts={name: split.facts for name, split in splits.items()},
-            sha256={name: _digest(split.examples) for name, split in splits.items()},
+            sha256={name: _digest(self.records(split.examples)) for name, split in splits.items()},
         )
         return {name: self._generate_examples(split) for name, split in splits.items()}
 
     def _generate_examples(self, split):
-        for row, pair in enumerate(split.examples):
-            yield row, {"row": row, **dataclasses.asdict(pair)}
+        yield from enumerate(self.records(split.examples))
+
+
+class _NLIBuilder(_CorpusBuilder, skip_registration=True):
+    """Premise-hypothesis pairs, one a record."""
+
+    readers = (nli, nli_corpora, nli_formats)
+
+    @property
+    def content(self):
+        return f"Premise-hypothesis pairs of {self.corpus}. {nli.CORPORA[self.corpus].source}"
+
+    @staticmethod
+    def fields():
+        features = {"row": tfds.features.Scalar(np.int64), **{name: tfds.features.Text() for name in _TEXTS}}
+        return features | {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
+
+    @classmethod
+    def check(cls, limit, genre):
+        nli.check_wishes(cls.corpus, limit, genre)
+
+    @classmethod
+    def files(cls, folder):
+        return nli_corpora.source_files(cls.corpus, folder)
+
+    @classmethod
+    def load(cls, folder, limit, genre):
+        return nli.load_nli(cls.corpus, folder, limit=limit, genre=genre)
+
+    @staticmethod
+    def records(examples):
+        for row, pair in enumerate(examples):
+            yield {"row": row, **dataclasses.asdict(pair)}
+
+    @staticmethod
+    def examples(source):
+        """Bytes become strings, sequences tuples, and the pairs stand in their own order again."""
+        pairs = [None] * len(source)
+        for record in source:
+            values = {name: record[name].decode() for name in _TEXTS}
+            values |= {name: tuple(token.decode() for token in record[name]) for name in _SEQUENCES}
+            pairs[int(record["row"])] = NLIExample(**values)
+        return tuple(pairs)
 
 
 class Mednli(_NLIBuilder, skip_registration=True):
@@ -112,23 +154,101 @@ class Multinli(_NLIBuilder, skip_registration=True):
     name = corpus = "multinli"
 
 
-BUILDERS = {builder.corpus: builder for builder in (Mednli, MediqaNli, Snli, Multinli)}
+class Clicr(_CorpusBuilder, skip_registration=True):
+    """CliCR (Šuster & Daelemans 2018): manual_dir/clicr/{train,dev,test}1.0.json.
+
+    title, context and query have their marks; an answer names its query by the place among the article's.
+    """
+
+    name = corpus = "clicr"
+    content = f"Case reports with gap-filling queries. {clicr.SOURCE}"
+    readers = (clicr, cloze_files)
+
+    @staticmethod
+    def fields():
+        number, string = tfds.features.Scalar(np.int64), tfds.features.Text()
+        answer = {"query": number, **{name: string for name in _ANSWER}}
+        return {
+            **{name: string for name in _PASSAGE},
+            "queries": tfds.features.Sequence({"row": number, "uid": string, "query": string}),
+            "answers": tfds.features.Sequence(answer),
+        }
+
+    @staticmethod
+    def check(limit, genre):
+        clicr.check_wishes(limit)
+        if genre:
+            raise UserError("E-CONF-005 config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
+
+    @staticmethod
+    def files(folder):
+        return list(clicr.source_files(folder).values())
+
+    @staticmethod
+    def load(folder, limit, genre):
+        return clicr.load(folder, limit=limit)
+
+    @staticmethod
+    def records(examples):
+        articles = {}
+        for row, example in enumerate(examples):
+            articles.setdefault(id(example.passage), []).append((row, example))
+        for queries in articles.values():
+            passage = queries[0][1].passage
+            yield {
+                "uid": passage.uid,
+                "title": marked_text(passage.title, passage.title_entities),
+                "context": marked_text(passage.tokens, passage.entities, passage.sentences),
+                "specialty": passage.specialty,
+                "queries": [
+                    {"row": row, "uid": e.uid, "query": marked_text(e.query, e.query_entities)} for row, e in queries
+                ],
+                "answers": [
+                    {"query": number, **dataclasses.asdict(answer)}
+                    for number, (_, example) in enumerate(queries)
+                    for answer in example.answers
+                ],
+            }
+
+    @staticmethod
+    def examples(source):
+        found = {}
+        for record in source:
+            uid, title, context, specialty = (record[name].decode() for name in _PASSAGE)
+            title, context = parse_marked(title), parse_marked(context)
+            passage = Passage(
+                uid, title.tokens, context.tokens, context.entities, context.sentences, specialty, title.entities
+            )
+            answers = [[] for _ in record["queries"]["row"]]
+            for query, *texts in zip(*(record["answers"][name] for name in ("query", *_ANSWER)), strict=True):
+                answers[int(query)].append(Answer(*(part.decode() for part in texts)))
+            for number, row in enumerate(record["queries"]["row"]):
+                query = parse_marked(record["queries"]["query"][number].decode())
+                uid = record["queries"]["uid"][number].decode()
+                found[int(row)] = ClozeExample(
+                    uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers[number])
+                )
+        return tuple(found[row] for row in range(len(found)))
+
+
+BUILDERS = {builder.corpus: builder for builder in (Mednli, MediqaNli, Snli, Multinli, Clicr)}
 
 
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
 ) -> dict[str, Split]:
-    """The Splits of nli.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through a TFDS builder.
+    """The Splits of nli.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
+    TFDS builder.
 
     folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or
     when its files or the code that reads them changed (the older build is then removed).
     manual_dir: the corpus's own folder, or the data folder that holds it.
-    Raises: as load_nli; UserError for a corpus without a builder or a folder that cannot be written.
+    Raises: as they do; UserError for a corpus without a builder or a folder that cannot be written.
     """
     if name not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise UserError(f"E-CONF-005 config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
-    nli.check_wishes(name, limit, genre)
+    BUILDERS[name].check(limit, genre)
     manual_dir, wishes = Path(manual_dir), part(limit, genre)
     stem = f"{name}-{wishes.name}-"
     root = Path(folder) / f"{stem}{_made_from(name, manual_dir)}"
@@ -151,17 +271,17 @@ def load_tfds(
 def _made_from(corpus, folder):
     """Sixteen digits of a sha256 over the corpus's files and the code that reads them."""
     digest = hashlib.sha256()
-    code = [module.__file__ for module in (text, nli, nli_corpora, nli_formats, lines)] + [__file__]
-    for path in [*nli_corpora.source_files(corpus, folder), *map(Path, code)]:
+    code = [module.__file__ for module in (text, lines, *BUILDERS[corpus].readers)] + [__file__]
+    for path in [*BUILDERS[corpus].files(folder), *map(Path, code)]:
         with open(path, "rb") as file:
             digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def _digest(examples):
+def _digest(records):
     digest = hashlib.sha256()
-    for pair in examples:
-        digest.update(repr(dataclasses.astuple(pair)).encode())
+    for record in records:
+        digest.update(repr(record).encode())
     return digest.hexdigest()
 
 
@@ -194,10 +314,11 @@ def _read(name, root, wishes):
             builder = BUILDERS[name](data_dir=root, config=wishes)
             metadata = builder.info.metadata
             splits = {
-                split: Split(split, _pairs(builder.as_data_source(split)), facts)
+                split: Split(split, builder.examples(builder.as_data_source(split)), facts)
                 for split, facts in metadata["facts"].items()
             }
-        damaged = any(_digest(split.examples) != metadata["sha256"][key] for key, split in splits.items())
+        digests = {split: _digest(builder.records(found.examples)) for split, found in splits.items()}
+        damaged = any(digest != metadata["sha256"][split] for split, digest in digests.items())
     # What a damaged record raises is up to array_record and protobuf: all of it means the same here.
     except Exception:
         damaged = True
@@ -205,16 +326,6 @@ def _read(name, root, wishes):
         say(f"E-PREP-001 {root}: the built corpus is damaged; building it again.")
         return None
     return splits
-
-
-def _pairs(source):
-    """Examples of a data source in their own order. Bytes become strings, sequences tuples."""
-    pairs = [None] * len(source)
-    for record in source:
-        values = {name: record[name].decode() for name in _TEXTS}
-        values |= {name: tuple(token.decode() for token in record[name]) for name in _SEQUENCES}
-        pairs[int(record["row"])] = NLIExample(**values)
-    return tuple(pairs)
 
 
 @contextlib.contextmanager

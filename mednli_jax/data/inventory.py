@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mednli_jax.data import clicr
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import CORPORA
 from mednli_jax.data.nli_formats import GroundTruth
@@ -27,6 +28,7 @@ EXPECTED = {
     "snli": {"train": 550_152, "dev": 10_000, "test": 10_000},
     "multinli": {"train": 392_702, "dev": 10_000},
 }
+QUERIES = {"train": 91_344, "dev": 6_391, "test": 7_184}  # of CliCR (Šuster & Daelemans 2018, Table 2)
 # Folders whose licences forbid passing the content on: others must not be able to read them.
 RESTRICTED = ("mednli", "mediqa_nli", "clicr", "notes", "umls", "snomed")
 NOWHERE = "a link to nothing"
@@ -56,11 +58,6 @@ class Place:
 
 
 TEXTS = (
-    Place(
-        "clicr",
-        ("train1.0.json", "dev1.0.json", "test1.0.json"),
-        "ask its authors, see github.com/clips/clicr",
-    ),
     Place(
         "notes",
         ("NOTEEVENTS.csv",),
@@ -103,6 +100,7 @@ def corpora(folder: Path | None) -> list[Finding]:
         findings += [_guarded(f"{name} {split}", _pairs, folder, name, split) for split in expected]
         if CORPORA[name].ground_truth:
             findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
+    findings.append(_guarded("clicr", _clicr, folder))
     return [*findings, *(_guarded(place.name, _look, folder, place) for place in TEXTS)]
 
 
@@ -118,6 +116,25 @@ def _guarded(what, look, *arguments):
 def _pairs(folder, name, split):
     """State and note of the file that holds one split, under any of its names."""
     return _counted(folder, name, CORPORA[name].names(split), _count_pairs, EXPECTED[name][split])
+
+
+def _clicr(folder):
+    """State and note of CliCR's three files together."""
+    if broken := _broken_link(folder, "clicr", *clicr.FILES.values()):
+        return broken
+    found = {split: either_name(folder / "clicr" / file) if folder else None for split, file in clicr.FILES.items()}
+    lacking = [clicr.FILES[split] for split, path in found.items() if path is None]
+    if lacking:
+        state = "missing" if len(lacking) == len(found) else "check"
+        return state, f"clicr/{', '.join(lacking)}{' missing' if state == 'check' else ''}: {clicr.SOURCE}"
+    counts = {split: _count_queries(path) for split, path in found.items()}
+    if damaged := [found[split].name for split, count in counts.items() if count is None]:
+        return "check", f"{', '.join(damaged)} damaged: take a fresh copy"
+    told = [
+        f"{split} {count:,}" + (f", expected {QUERIES[split]:,}" * (count != QUERIES[split]))
+        for split, count in counts.items()
+    ]
+    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(told)}"
 
 
 def _truth(folder, name):
@@ -160,6 +177,13 @@ def _count_pairs(path):
     lines, name = count_lines(path), path.name.removesuffix(".gz")
     heading = 0 if name.endswith(".jsonl") or name.startswith("s1.") else 1
     return None if lines is None else lines - heading
+
+
+def _count_queries(path):
+    try:
+        return clicr.count_queries(path)
+    except UserError:
+        return None
 
 
 def _count_labels(path):
@@ -277,9 +301,9 @@ def privacy(folder: Path) -> list[Finding]:
 
 def _loose():
     """Names of licensed files that readers take from the data folder itself, too."""
-    for corpus in (CORPORA[name] for name in RESTRICTED if name in CORPORA):
-        for file in {*corpus.files.values(), corpus.ground_truth} - {""}:
-            yield from (file, f"{file}.gz")
+    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in RESTRICTED if name in CORPORA]
+    for file in sorted(set().union(clicr.FILES.values(), *files) - {""}):
+        yield from (file, f"{file}.gz")
 
 
 def _below(place, closed) -> Iterator[Path]:

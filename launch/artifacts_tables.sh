@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Tables 1 to 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) on a corpus: hypothesis-only and premise-hypothesis
+# fastText, the analyses of words, lengths and heuristics (report.html), adversarial filtering of both inputs, and the
+# classifiers by partition. Prints Tables 1, 2 and 6 beside the paper's.
+#
+#   bash launch/artifacts_tables.sh [CORPUS] [FOLDER] [further flags of train for both runs]
+#   bash launch/artifacts_tables.sh mednli runs/artifacts-mednli
+#
+# CORPUS: demo_full (default), demo, snli, mednli. What is done is skipped; what was interrupted goes on.
+# VECTORS="--config.vectors.path=FILE --config.vectors.dim=100" gives the filtering other vectors than the config's.
+set -euo pipefail
+umask 077
+corpus=${1:-demo_full} folder=${2:-runs/artifacts-${1:-demo_full}}
+shift $(($# < 2 ? $# : 2))
+. "$(dirname "$0")/runs.sh"
+mkdir -p "$folder"
+
+run hypothesis --config="configs/hypothesis_only.py:$corpus" "$@"
+run pair --config="configs/premise_hypothesis_fasttext.py:$corpus" "$@"
+
+# The flag that goes on with an interrupted filtering in a folder, where there is one.
+resumed() { [ -e "$1/aflite.state.npz" ] && echo --resume || true; }
+
+# shellcheck disable=SC2046,SC2086 # several flags, or none
+if [ ! -e "$folder/analysis/report.html" ]; then
+  python -m mednli_jax.analyze all --corpus="$corpus" --out="$folder/analysis" $(resumed "$folder/analysis") \
+    ${VECTORS:-} >&2
+fi
+# shellcheck disable=SC2046,SC2086
+if [ ! -e "$folder/analysis-pair/aflite.json" ]; then
+  python -m mednli_jax.analyze aflite --corpus="$corpus" --input=pair --out="$folder/analysis-pair" \
+    $(resumed "$folder/analysis-pair") ${VECTORS:-} >&2
+fi
+for input in hypothesis pair; do
+  lists=$folder/analysis
+  [ $input = pair ] && lists=$folder/analysis-pair
+  for split in dev test; do
+    to=$folder/partition-$input-$split.json
+    [ -e "$to" ] && continue
+    python -m mednli_jax.evaluate --run="$folder/$input" --split=$split --json \
+      --partition="$lists/easy.txt,$lists/difficult.txt" >"$to.part"
+    mv "$to.part" "$to"
+  done
+done
+python - "$folder" <<'PY'
+import sys
+
+from mednli_jax.analysis.artifact_tables import lines
+
+print("\n".join(lines(sys.argv[1])))
+PY
+echo "Tables 3 to 5: $folder/analysis/report.html" >&2

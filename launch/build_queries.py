@@ -1,0 +1,50 @@
+"""Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]`.
+
+Reads case reports with marked phrases and learning points (data/case_reports.py describes the JSON lines), builds one
+query for every phrase of a learning point, leaves out those that the report repeats, extends the answers by the names
+of an ontology, and writes train1.0.json, dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a corpus like
+CliCR's own. All queries of a report go to one file. Prints what was mended and left out, as JSON.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from mednli_jax.data.case_reports import read_reports
+from mednli_jax.data.clicr import FILES, write_clicr
+from mednli_jax.data.query_builder import build_queries, divided
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.runs import private_folder
+
+
+def main() -> None:
+    """Build, write, and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the corpus")
+    parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
+    parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
+    parser.add_argument("--max-per-point", type=int, default=0, help="queries of a learning point at most; 0: all")
+    parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
+    parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
+    arguments = parser.parse_args()
+    os.umask(0o077)
+    try:
+        reports = read_reports(arguments.reports)
+        ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
+        whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
+        splits = divided(whole, arguments.dev, arguments.test)
+        folder = private_folder(arguments.out)
+        for name, split in splits.items():
+            write_clicr(split.examples, folder / FILES[name])
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    print(json.dumps({**whole.facts, "queries": {name: len(split) for name, split in splits.items()}}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Time and memory of preparing CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
+
+Makes up a corpus of CliCR's size in its official format in a temporary folder (about 140 MB of JSON and 1 GB of arrays,
+removed at the end): --passages reports of 100 to 6,000 tokens, 1,466 on average, --queries queries about them with four
+synonyms each, 113,000 word types and some 590,000 types of marked phrases, as in the paper's Table 2. Then a child
+process reads, checks and prepares it with random vectors. Prints one line of JSON for each set-up: seconds and peak
+megabytes of memory, and what there was to do. Preparing is fit for CliCR when that is at most 360 s and 6,000 MB.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data import clicr
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.cloze import SETUPS, with_titles
+from mednli_jax.data.encode_cloze import ClozeEncoding, prepare_cloze
+
+WORDS = 113_000
+MEAN, SPREAD, SHORTEST, LONGEST = 1466, 0.55, 100, 6000  # tokens of a passage, log-normal
+SHARES = {"train": 0.871, "dev": 0.061, "test": 0.068}
+OWN_PHRASES, MENTIONS = 0.045, 0.06  # of a passage, per token
+ANSWERABLE = 0.59  # "% answers verbatim in passage"
+
+
+class Writer:
+    """Makes up articles: words by Zipf's law, phrases of one to four words, most of them of one passage only."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(0)
+        shares = 1 / np.arange(2, WORDS + 2)
+        self.cumulated = np.cumsum(shares / shares.sum())
+        self.words = np.array([f"w{number:x}" for number in range(WORDS)])
+
+    def draw(self, count: int) -> list[str]:
+        places = np.searchsorted(self.cumulated, self.random.random(count))
+        return self.words[np.minimum(places, WORDS - 1)].tolist()
+
+    def phrase(self) -> str:
+        return " ".join(self.draw(self.random.integers(1, 5)))
+
+    def article(self, source: str, queries: int) -> dict:
+        length = np.clip(self.random.lognormal(np.log(MEAN) - SPREAD**2 / 2, SPREAD), SHORTEST, LONGEST)
+        phrases = [self.phrase() for _ in range(max(int(length * OWN_PHRASES), 1))]
+        tokens = self.draw(int(length * (1 - 2.5 * MENTIONS)))
+        for place in self.random.integers(0, len(tokens), int(length * MENTIONS)).tolist():
+            tokens[place] += f" BEG__{phrases[self.random.integers(len(phrases))]}__END"
+        lines = [" ".join(tokens[start : start + 20]) for start in range(0, len(tokens), 20)]
+        qas = [self.query(f"{source}.{number}", phrases) for number in range(1, queries + 1)]
+        title = f"A case of BEG__{phrases[0]}__END"
+        return {"source": source, "document": {"title": title, "context": "\n".join(lines), "qas": qas}}
+
+    def query(self, uid: str, phrases: list[str]) -> dict:
+        known = self.random.random() < ANSWERABLE
+        answer = phrases[self.random.integers(len(phrases))] if known else self.phrase()
+        texts = [answer, *(self.phrase() for _ in range(4))]
+        answers = [
+            {"text": text, "cui": "C0000001", "sem_type": "problem", "origin": "UMLS" if number else "dataset"}
+            for number, text in enumerate(texts)
+        ]
+        left, right = (" ".join(self.draw(self.random.integers(4, 16))) for _ in range(2))
+        return {"id": uid, "query": f"{left} BEG__{phrases[0]}__END @placeholder {right}", "answers": answers}
+
+
+def write(folder: Path, passages: int, queries: int) -> None:
+    """The three official files."""
+    writer, number = Writer(), 0
+    for split, share in SHARES.items():
+        here = round(passages * share)
+        counts = writer.random.multinomial(round(queries * share) - here, [1 / here] * here) + 1
+        with open(folder / clicr.FILES[split], "w") as file:
+            file.write('{"version": "1.0", "data": [')
+            for place, count in enumerate(counts.tolist()):
+                file.write(", " * (place > 0) + json.dumps(writer.article(f"report{number}", count)))
+                number += 1
+            file.write("]}")
+
+
+def prepare(folder: Path, setup: str) -> dict:
+    """What the child process reports."""
+    begun, read = time.perf_counter(), []
+
+    def load():
+        splits = {name: with_titles(split) for name, split in clicr.load(folder).items()}
+        read.append(time.perf_counter() - begun)
+        return splits
+
+    sources = list(clicr.source_files(folder).values())
+    prepared, _ = prepare_cloze("clicr", load, sources, ClozeEncoding(setup), Cache(folder / "cache"))
+    seconds = time.perf_counter() - begun
+    splits, usage = prepared.manifest["splits"].values(), resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "setup": setup,
+        "seconds": round(seconds, 1),
+        "seconds_of_processor": round(usage.ru_utime + usage.ru_stime, 1),
+        "seconds_of_reading": round(read[0], 1),
+        "peak_mb": round(usage.ru_maxrss * 1024 / 1e6),
+        "passages_read": sum(facts["articles"] for facts in splits),
+        "queries_read": sum(facts["queries"] for facts in splits),
+        "passages": sum(facts["passages"] for facts in splits),
+        "queries": sum(facts["rows"] for facts in splits),
+        "tokens": len(prepared.arrays["passage"]),
+        "vocabulary": len(prepared.vectors),
+        "phrase_types": prepared.manifest["candidates"]["types"],
+        "bytes_on_disk": sum(path.stat().st_size for path in prepared.folder.iterdir()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and memory of preparing CliCR at full size.")
+    parser.add_argument("--passages", type=int, default=12_000)
+    parser.add_argument("--queries", type=int, default=105_000)
+    parser.add_argument("--setup", choices=SETUPS, nargs="+", default=["ent"])
+    parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
+    parser.add_argument("--prepare", nargs=2, metavar=("FOLDER", "SETUP"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.prepare:
+        print(json.dumps(prepare(Path(options.prepare[0]), options.prepare[1])))
+        return
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        write(Path(name), options.passages, options.queries)
+        for setup in options.setup:
+            command = [sys.executable, __file__, "--prepare", name, setup]
+            print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout, end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Search for the word vectors of sim-entity (Šuster & Daelemans 2018, Appendix A): word2vec with settings at random.
+
+  python launch/cloze_vectors.py --corpus=demo_cloze --out=vectors/demo_cloze --trials=5                  (minutes)
+  python launch/cloze_vectors.py --corpus=clicr --text=pubmed/ --out=vectors/clicr --trials=20 --dims=200,400,750 \\
+      --min_counts=200 --threads=16
+
+Each trial draws window, model (cbow or skipgram), negative samples and dimension, trains on the sentences of the
+training passages (and on the text files of --text), and is scored by sim-entity on dev: F1, as in the paper, beside EM
+and the embedding score. OUT/trials.jsonl has a line for each; what is there already is not trained again, so that a
+search that was cut off, or is given more trials, goes on where it was. OUT/best.vec are the best vectors.
+Needs `pip install 'mednli_jax[embeddings]'`.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.analysis import cloze_tables
+from mednli_jax.answers import query_scores, summary
+from mednli_jax.baselines import entity
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.pretrain import Settings, pretrain
+from mednli_jax.knowledge.sentences import sentences, text_files
+from mednli_jax.knowledge.wanted import sha256
+from mednli_jax.progress import Bar
+from mednli_jax.runs import private_folder, write_atomic
+
+WINDOWS = range(2, 11)
+NEGATIVES = range(3, 16)
+
+
+def drawn(trial: int, given) -> Settings:
+    """The settings of one trial: of its number and the seed alone, however many trials there are."""
+    rng = np.random.default_rng((given.seed, trial))
+    return Settings(
+        method="word2vec",
+        architecture=("cbow", "skipgram")[rng.integers(2)],
+        window=int(rng.choice(WINDOWS)),
+        negatives=int(rng.choice(NEGATIVES)),
+        dim=int(rng.choice(given.dims)),
+        min_count=int(rng.choice(given.min_counts)),
+        epochs=given.epochs,
+        threads=given.threads,
+    )
+
+
+def corpus_text(split, text: Path | None) -> Iterator[list[str]]:
+    """Sentences of the split's passages, lower-cased, each passage once; then those of the text files."""
+    for passage, _ in entity.by_passage(split.examples):
+        start = 0
+        for end in passage.sentences:
+            yield [token.lower() for token in passage.tokens[start:end]]
+            start = end
+    if text is not None:
+        yield from sentences(text)
+
+
+def provenance(given, split) -> dict:
+    files = text_files(given.text) if given.text else []
+    return {
+        "corpus": split.facts.get("file", given.corpus),
+        "sha256": split.facts.get("sha256", ""),
+        "text": {file.name: sha256(file) for file in files},
+    }
+
+
+def kept(path: Path) -> list[dict]:
+    """The finished trials, without a last line cut short."""
+    rows = []
+    for line in path.read_text().split("\n")[:-1] if path.is_file() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            raise UserError(f"E-CLZ-070 {path}:{len(rows) + 1}: is no JSON. Fix: remove the line.") from None
+    return rows
+
+
+def score(file: Path, examples) -> dict:
+    vocab, vectors = entity.known_vectors(file, examples)
+    window, found = entity.best_window(examples, vocab, vectors)
+    fixed = entity.most_similar_entity(examples, vocab, vectors)
+    paper = summary(query_scores(examples, fixed, vocab, vectors))
+    names = ("exact_match", "f1", "embedding")
+    return {
+        **{name: found[window][name] for name in names},
+        "prediction_window": window,
+        "window_3": {name: paper[name] for name in names},
+        "known_words": len(vocab) - 2,
+    }
+
+
+def search(given) -> None:
+    splits = cloze_tables.corpus(given.corpus)
+    source, out = provenance(given, splits["train"]), private_folder(given.out)
+    rows = kept(out / "trials.jsonl")
+    with Bar("trials", given.trials, unit="trials") as bar:
+        for trial in range(given.trials):
+            settings = drawn(trial, given)
+            key = {"trial": trial, "settings": dataclasses.asdict(settings), "source": source}
+            if not any(all(row.get(name) == value for name, value in key.items()) for row in rows):
+                started, file = time.monotonic(), out / "trial.vec"
+                pretrain(corpus_text(splits["train"], given.text), file, settings, corpus=source)
+                found = score(file, splits["dev"].examples)
+                best = max((row["f1"] for row in rows if row["source"] == source), default=-1.0)
+                if found["f1"] > best or not (out / "best.vec").is_file():
+                    os.replace(file, out / "best.vec")
+                    os.replace(out / "trial.vec.json", out / "best.vec.json")
+                rows.append({**key, **found, "seconds": round(time.monotonic() - started, 1)})
+                write_atomic(out / "trials.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+            bar.advance(1)
+    for path in (out / "trial.vec", out / "trial.vec.json"):
+        path.unlink(missing_ok=True)
+    print("\n".join(table(sorted((row for row in rows if row["source"] == source), key=lambda row: -row["f1"]))))
+
+
+def table(rows) -> Iterator[str]:
+    yield "| F1 | EM | Emb | window at prediction | model | window | negatives | dimension | min_count | seconds |"
+    yield "| --- " * 10 + "|"
+    for row in rows:
+        own = row["settings"]
+        cells = [f"{100 * row['f1']:.1f}", f"{100 * row['exact_match']:.1f}", f"{row['embedding']:.2f}"]
+        cells += [row["prediction_window"], own["architecture"], own["window"], own["negatives"], own["dim"]]
+        yield "| " + " | ".join(map(str, [*cells, own["min_count"], row["seconds"]])) + " |"
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
+def main() -> int:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
+    parser.add_argument("--corpus", default=cloze_tables.DEMO, help="demo_cloze (default), clicr or a folder")
+    parser.add_argument("--text", type=Path, help="more text to train on: a file or folder, see pretrain_vectors.py")
+    parser.add_argument("--out", required=True, type=Path, help="folder for trials.jsonl and best.vec")
+    parser.add_argument("--trials", type=int, default=5, help="how many (default 5; the paper: 20)")
+    parser.add_argument("--dims", type=numbers, default=(50, 100, 200), help="to draw from (default 50,100,200)")
+    parser.add_argument("--min_counts", type=numbers, default=(2, 5), help="to draw from (default 2,5)")
+    parser.add_argument("--epochs", type=int, default=5, help="passes over the text (default 5)")
+    parser.add_argument("--threads", type=int, default=1, help="more than 1 is faster and not repeatable")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    os.umask(0o077)
+    try:
+        search(parser.parse_args())
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""Adversarial filtering (AFLite): pairs that linear models get right without training on them are easy, the rest not.
+
+Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
+apply it to all splits of MedNLI together. The models come from the caller; nothing here knows how they are trained.
+A row is a pair, whatever its features: pairs with equal ones stay apart (the published code merged them).
+Faults (E-FILT-001 is mean_vectors'):
+  E-FILT-002 setting out of its range        E-FILT-004 state of other settings or another corpus
+  E-FILT-003 nothing to resume               E-FILT-005 state damaged
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import UserError
+from mednli_jax.progress import Bar, say
+from mednli_jax.runs import private_folder, write_atomic
+
+STATE = "aflite.state.npz"
+PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
+BINS = 20  # of the scores' histogram
+
+# Features [N, D], labels [N] and the rows of each model's training subset [n, m] -> the class that each model gives to
+# every row [n, N], and what is to be known of the training, as JSON values.
+FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, dict]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """m: pairs that a model is trained on; n: models of a round; k: pairs removed in a round, at most; tau: the lowest
+    score that is removed; seed: of the subsets and of the order among equal scores."""
+
+    m: int
+    n: int = 64
+    k: int = PAPER_CUT
+    tau: float = 0.75
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the filtering is.
+
+    removed int32 [N]: the round that removed a row, from 1; 0 = not removed. score float64 [N]: in its last round, NaN
+    before the first. rounds: one dict of JSON values each. ended: why there are no more rounds, "" while there are.
+    """
+
+    removed: np.ndarray
+    score: np.ndarray
+    rounds: tuple[dict, ...] = ()
+    ended: str = ""
+
+    @property
+    def easy(self) -> np.ndarray:
+        """bool [N]: removed. The others are the difficult ones."""
+        return self.removed > 0
+
+
+def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, seed: int) -> Settings:
+    """The settings for a corpus of so many pairs.
+
+    m and k that are not given are the paper's, 2/5 and 1/28 of its 14,049 pairs, in proportion.
+    Raises: UserError E-FILT-002.
+    """
+    m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
+    k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
+    ranges = {
+        "m": (m, 1 <= m < pairs, f"1 to {pairs - 1:,}: of {pairs:,} pairs some must be held out"),
+        "n": (n, n >= 1, "at least 1"),
+        "k": (k, k >= 1, "at least 1"),
+        "tau": (tau, 0 < tau <= 1, "over 0, at most 1"),
+        "seed": (seed, seed >= 0, "0 or more"),
+    }
+    for name, (value, good, fix) in ranges.items():
+        if not good:
+            raise UserError(f"E-FILT-002 --{name} is {value}. Fix: give {fix}.")
+    return Settings(m, n, k, tau, seed)
+
+
+def filtered(
+    features: np.ndarray,
+    labels: np.ndarray,
+    uids: Sequence[str],
+    wish: Settings,
+    fit_predict: FitPredict,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> State:
+    """Filters a corpus, round by round, until it ends.
+
+    features float32 [N, D], labels int [N], uids: the same rows in the same order.
+    folder: where the state is kept after every round; resume: go on from it. What is resumed ends as if it had never
+    been interrupted: a round depends on the state, the settings and its number alone.
+    Raises: UserError E-FILT-003 to E-FILT-005.
+    """
+    key = {**asdict(wish), "corpus": _digest(features, labels, uids)}
+    state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
+    if resume:
+        state = load(folder, key, len(labels))
+    elif folder is not None:
+        private_folder(folder)
+    most = -(-(len(labels) - wish.m) // wish.k)
+    try:
+        with Bar("filtering", most, unit="rounds") as bar:
+            bar.advance(len(state.rounds))
+            while not state.ended:
+                state = next_round(features, labels, wish, fit_predict, state)
+                if folder is not None:
+                    save(folder, key, state)
+                last = state.rounds[-1]
+                bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
+    except KeyboardInterrupt:
+        if folder is not None and state.rounds:
+            say(f"{len(state.rounds)} rounds are kept in {folder}: go on with the same flags and --resume")
+        raise
+    return state
+
+
+def next_round(
+    features: np.ndarray, labels: np.ndarray, wish: Settings, fit_predict: FitPredict, state: State
+) -> State:
+    """The state after one more round.
+
+    The score of a row is the share of the models that hold it out that have it right, 0 where none holds it out. Of the
+    rows that score tau or more, the k best are removed; among equal scores, of which there are many, the draw decides.
+    The last round, which finds fewer than k, removes those. Ends there, or once m rows or fewer are left.
+    """
+    left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
+    rng = np.random.default_rng([wish.seed, number])
+    draws = (rng.choice(len(left), wish.m, replace=False, shuffle=False) for _ in range(wish.n))
+    chosen = np.stack([np.sort(draw) for draw in draws])
+    predicted, facts = fit_predict(features[left], labels[left], chosen)
+    right, times = held_out(predicted, labels[left], chosen)
+    score = right / np.maximum(times, 1)
+    order = np.lexsort((rng.random(len(left)), -score))
+    taken = order[: wish.k][score[order[: wish.k]] >= wish.tau]
+    removed, scores = state.removed.copy(), state.score.copy()
+    removed[left[taken]], scores[left] = number, score
+    remaining = len(left) - len(taken)
+    ended = ""
+    if len(taken) < wish.k:
+        ended = f"fewer than k = {wish.k:,} pairs scored {wish.tau:g} or more"
+    elif remaining <= wish.m:
+        ended = f"no more than m = {wish.m:,} pairs are left"
+    row = {
+        "round": number,
+        "pairs": len(left),
+        "removable": int((score >= wish.tau).sum()),
+        "removed": len(taken),
+        "left": remaining,
+        "accuracy": float(right.sum() / times.sum()),
+        "never_held_out": int((times == 0).sum()),
+        "histogram": np.histogram(score, bins=BINS, range=(0, 1))[0].tolist(),
+        **facts,
+    }
+    return State(removed, scores, (*state.rounds, row), ended)
+
+
+def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(by how many models a row [N] is got right that were not trained on it, how many these are)."""
+    held = np.ones(predicted.shape, bool)
+    np.put_along_axis(held, chosen, False, axis=1)
+    return ((predicted == labels) & held).sum(axis=0), held.sum(axis=0)
+
+
+# -- the state on disk -------------------------------------------------------------------------------------------------
+
+
+def save(folder: Path, key: dict, state: State) -> None:
+    """Writes the state whole or not at all: a kill leaves the one before."""
+    about = {"key": key, "rounds": state.rounds, "ended": state.ended}
+    text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, removed=state.removed, score=state.score, about=text)
+    write_atomic(Path(folder) / STATE, buffer.getvalue())
+
+
+def state_file(folder: Path | None) -> Path:
+    """The file of a folder's state. Raises: UserError E-FILT-003 where there is none."""
+    if folder is None:
+        raise UserError("E-FILT-003 --resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+    path = Path(folder) / STATE
+    if not path.is_file():
+        raise UserError(
+            f"E-FILT-003 {path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave "
+            "--resume out."
+        )
+    return path
+
+
+def load(folder: Path | None, key: dict, rows: int) -> State:
+    """The state that a folder holds, of this key and so many rows. Raises: UserError E-FILT-003 to E-FILT-005."""
+    path = state_file(folder)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            about = json.loads(file["about"].tobytes())
+            state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
+        if state.removed.shape != state.score.shape or state.removed.dtype != np.int32:
+            raise ValueError
+        changed = sorted(name for name in {*key, *about["key"]} if about["key"].get(name) != key.get(name))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise UserError(
+            f"E-FILT-005 {path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
+            "out to start over."
+        ) from None
+    if changed or state.removed.shape != (rows,):
+        what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
+        raise UserError(
+            f"E-FILT-004 {path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
+            "--resume out to start over."
+        )
+    return replace(state, score=state.score.astype(np.float64))
+
+
+def _digest(features, labels, uids) -> str:
+    digest = hashlib.sha256(json.dumps(list(uids)).encode())
+    digest.update(np.ascontiguousarray(labels, np.int64))
+    digest.update(np.ascontiguousarray(features, np.float32))
+    return digest.hexdigest()

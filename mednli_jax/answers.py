@@ -1,0 +1,273 @@
+"""Scores of answers to cloze queries: exact match, F1, BLEU-2 and BLEU-4, embedding score, and the slices they fall in.
+
+Šuster & Daelemans 2018, section 6. A query has several accepted answers, the dataset's own and its synonyms; the best
+of them counts. A query without a prediction scores 0. Scores are 0-1, lengths are words after `normalise`.
+"""
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mednli_jax import metrics
+from mednli_jax.examples import ClozeExample
+from mednli_jax.text import UNK, Vocab
+
+ORDERS = 4  # of n-grams in BLEU
+LONG_ANSWER = 5  # words: answers from here on share a slice
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalise(text: str) -> str:
+    """Lower case, ASCII punctuation and a, an, the taken out, words with one space between (Rajpurkar et al. 2016)."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, answers: Sequence[str]) -> bool:
+    """Whether the prediction and one of the answers are the same after `normalise`.
+
+    Where that leaves nothing of either ("A", the vitamin; "+"), the texts are compared lower-cased: an empty answer is
+    never right.
+    """
+    return any(_same(prediction, answer) for answer in answers)
+
+
+def _same(first, second):
+    words = normalise(first)
+    if words or normalise(second):
+        return words == normalise(second)
+    bare = " ".join(first.lower().split())
+    return bare != "" and bare == " ".join(second.lower().split())
+
+
+def token_f1(prediction: str, answers: Sequence[str]) -> float:
+    """F1 of the words as bags, of the answer where it is highest. Where words are left of neither: as `exact_match`."""
+    return max((_f1(prediction, answer) for answer in answers), default=0.0)
+
+
+def _f1(prediction, answer):
+    said, expected = normalise(prediction).split(), normalise(answer).split()
+    if not said and not expected:
+        return float(_same(prediction, answer))
+    return 2 * (Counter(said) & Counter(expected)).total() / (len(said) + len(expected))
+
+
+def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]], order: int = ORDERS) -> float:
+    """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
+
+    answers: the accepted ones of each prediction, all of them references; the length that counts is that of the
+    nearest, the shorter of two as near. Not smoothed: an order without any match makes it 0. Chen et al. 2015, whose
+    package the paper used, put 1e-6 for an order of which neither side has an n-gram: a perfect system whose answers
+    are all shorter than four words has BLEU-4 0 here and .032 there.
+    Raises: ValueError for an order that is not 1 to 4.
+    """
+    counts = [_bleu_counts(*pair) for pair in zip(predictions, answers, strict=True)]
+    return _bleu(np.array(counts, np.int64).reshape(-1, 2 * ORDERS + 2), order)
+
+
+def _ngrams(words, n):
+    return Counter(zip(*(words[start:] for start in range(n)), strict=False))
+
+
+def _bleu_counts(prediction, answers):
+    """[2 * ORDERS + 2]: of each order the n-grams that match, then those there are; lengths of both sides."""
+    said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
+    matches, totals = [], []
+    for n in range(1, ORDERS + 1):
+        most = Counter()
+        for reference in references:
+            most |= _ngrams(reference, n)
+        own = _ngrams(said, n)
+        matches.append((own & most).total())
+        totals.append(own.total())
+    nearest = min((abs(len(reference) - len(said)), len(reference)) for reference in references)[1]
+    return [*matches, *totals, len(said), nearest]
+
+
+def _bleu(counts, order):
+    """BLEU of the sum of rows that `_bleu_counts` made."""
+    if not 1 <= order <= ORDERS:
+        raise ValueError(f"BLEU of order {order}, expected 1 to {ORDERS}")
+    sums = counts.sum(axis=0)
+    matches, totals, (said, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
+    if not matches.all():
+        return 0.0
+    precision = np.log(matches / totals).mean()
+    return math.exp(precision + min(0.0, 1 - expected / said))
+
+
+def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:
+    """Cosine of the mean vectors of prediction and answer, of the answer where it is highest (Liu et al. 2016).
+
+    vocab, vectors: words and their vectors [V, D]. Words without one are left out; 0 where none is left of a side.
+    """
+    said = _mean_vector(prediction, vocab, vectors)
+    return max((_cosine(said, _mean_vector(answer, vocab, vectors)) for answer in answers), default=0.0)
+
+
+def _mean_vector(text, vocab, vectors):
+    rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
+    return np.asarray(vectors[rows], np.float64).mean(axis=0) if rows else None
+
+
+def _cosine(first, second):
+    if first is None or second is None:
+        return 0.0
+    lengths = np.linalg.norm(first) * np.linalg.norm(second)
+    return float(first @ second / lengths) if lengths else 0.0
+
+
+# -- a split -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QueryScores:
+    """What each of N queries scores.
+
+    uids: of the queries. answered, exact: bool [N]. f1: float64 [N]; embedding too, None without word vectors.
+    bleu_counts: int64 [N, 10], n-grams of 1 to 4 words that match, that there are, words predicted, words of the
+    nearest answer. answer_length: int64 [N], words of the dataset's own answer.
+    """
+
+    uids: tuple[str, ...]
+    answered: np.ndarray
+    exact: np.ndarray
+    f1: np.ndarray
+    embedding: np.ndarray | None
+    bleu_counts: np.ndarray
+    answer_length: np.ndarray
+
+
+def texts(example: ClozeExample) -> tuple[str, ...]:
+    """The accepted answers of a query, the dataset's own first."""
+    return tuple(answer.text for answer in example.answers)
+
+
+def query_scores(
+    examples: Sequence[ClozeExample],
+    predictions: Mapping[str, str],
+    vocab: Vocab | None = None,
+    vectors: np.ndarray | None = None,
+) -> QueryScores:
+    """Scores predictions {uid: text} of queries; a uid that is not there is a query without a prediction.
+
+    vocab, vectors: see `embedding_score`; with neither there is no embedding score.
+    """
+    answers = [texts(example) for example in examples]
+    said = [predictions.get(example.uid, "") for example in examples]
+    pairs = list(zip(said, answers, strict=True))
+    embedding = None
+    if vocab is not None and vectors is not None:
+        embedding = np.array([embedding_score(*pair, vocab, vectors) for pair in pairs], np.float64)
+    return QueryScores(
+        tuple(example.uid for example in examples),
+        np.array([example.uid in predictions for example in examples], bool),
+        np.array([exact_match(*pair) for pair in pairs], bool),
+        np.array([token_f1(*pair) for pair in pairs], np.float64),
+        embedding,
+        np.array([_bleu_counts(*pair) for pair in pairs], np.int64).reshape(-1, 2 * ORDERS + 2),
+        np.array([len(normalise(own[0]).split()) for own in answers], np.int64),
+    )
+
+
+def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) -> dict:
+    """Figures of the queries at `places`, as plain numbers for JSON.
+
+    queries, missing (without a prediction); exact_match, f1, bleu2, bleu4, embedding (None without vectors);
+    predicted_length: mean words of the predictions there are (None where there is none); answer_length: of the
+    dataset's answers.
+    """
+    answered, counts = scores.answered[places], scores.bleu_counts[places]
+    if not len(answered):
+        raise ValueError("no queries to score")
+    lengths = counts[:, -2][answered]
+    return {
+        "queries": len(answered),
+        "missing": int((~answered).sum()),
+        "exact_match": float(scores.exact[places].mean()),
+        "f1": float(scores.f1[places].mean()),
+        "bleu2": _bleu(counts, 2),
+        "bleu4": _bleu(counts, 4),
+        "embedding": None if scores.embedding is None else float(scores.embedding[places].mean()),
+        "predicted_length": float(lengths.mean()) if len(lengths) else None,
+        "answer_length": float(scores.answer_length[places].mean()),
+    }
+
+
+def rows(scores: QueryScores) -> list[dict]:
+    """One object per query: uid, answered, exact_match, f1, and embedding where there are vectors."""
+    fields = {"uid": scores.uids, "answered": scores.answered.tolist()}
+    fields |= {"exact_match": scores.exact.astype(float).tolist(), "f1": scores.f1.tolist()}
+    if scores.embedding is not None:
+        fields["embedding"] = scores.embedding.tolist()
+    return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+
+
+def slices(
+    examples: Sequence[ClozeExample], skills: Mapping[str, Iterable[str]] | None = None
+) -> dict[str, dict[str, list[int]]]:
+    """Rows of the queries by what they are: {family: {name: rows}}, a family's names in a fixed order.
+
+    answer length: words of the dataset's answer, 5 and more together. semantic type: that answer's, "none" without.
+    tag: the examples' tags, such as seen and unseen answers. skill: {uid: skills needed}; a query may need several.
+    """
+    families = {family: {} for family in ("answer length", "semantic type", "tag", "skill")}
+    for row, example in enumerate(examples):
+        own = example.answers[0]
+        length = len(normalise(own.text).split())
+        names = {
+            "answer length": (f"{LONG_ANSWER}+" if length >= LONG_ANSWER else str(length),),
+            "semantic type": (own.semantic_type or "none",),
+            "tag": example.tags,
+            "skill": (skills or {}).get(example.uid, ()),
+        }
+        for family, own_names in names.items():
+            for name in dict.fromkeys(own_names):
+                families[family].setdefault(name, []).append(row)
+    return {family: dict(sorted(found.items())) for family, found in families.items() if found}
+
+
+def figures(
+    examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
+) -> dict:
+    """`summary` of all examples, and under `slices` that of each slice of each family, see `slices`."""
+    found = slices(examples, skills)
+    own = {family: {name: summary(scores, rows) for name, rows in named.items()} for family, named in found.items()}
+    return {**summary(scores), "slices": own}
+
+
+def score(
+    examples: Sequence[ClozeExample],
+    predictions: Mapping[str, str],
+    *,
+    vocab: Vocab | None = None,
+    vectors: np.ndarray | None = None,
+    skills: Mapping[str, Iterable[str]] | None = None,
+) -> dict:
+    """`figures` of predictions {uid: text}, see `query_scores`."""
+    return figures(examples, query_scores(examples, predictions, vocab, vectors), skills)
+
+
+def difference(first: QueryScores, second: QueryScores, *, level=0.95, samples=5000, seed=0) -> dict:
+    """How much better the second system is than the first, and how sure that is.
+
+    Queries are drawn with replacement, the same for both systems (Koehn 2004).
+    Returns: exact_match and f1, each with difference, low and high (percentiles) and level.
+    Raises: ValueError where the two were not scored on the same queries.
+    """
+    if first.uids != second.uids:
+        raise ValueError("the systems were scored on different queries")
+    exact = metrics.paired_bootstrap(first.exact[None], second.exact[None], level=level, samples=samples, seed=seed)
+    gains, counts = np.unique(second.f1 - first.f1, return_counts=True)
+    n = int(counts.sum())
+    # Queries of the same gain are interchangeable: their numbers are multinomial.
+    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=samples) @ gains / n
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    f1 = {"difference": float(gains @ counts / n), "low": float(low), "high": float(high), "level": level}
+    return {"exact_match": exact, "f1": f1}

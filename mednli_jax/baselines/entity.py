@@ -1,0 +1,216 @@
+"""Baselines of cloze queries that need no training: a random entity, the most frequent, the most similar context.
+
+Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text}, lower-cased with a space
+between tokens; a query whose passage has nothing to choose from gets none. An entity is a marked phrase of the passage,
+told from others by its lower-cased words.
+
+  rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean over all draws
+  maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
+                  not marked in the query (of all where all are), which the paper does not have
+  sim-entity      the mention whose context is most like the blank's: cosine of the summed vectors of up to `window`
+                  words to each side within the sentence, the phrase itself left out (eq. 1)
+  rand-word, maxfreq-word, sim-word   the same of single words of the passage. The paper's code has the first and the
+                  last; of the most frequent words those count that are no grammar and have a letter.
+  upper_bound     the entity that scores best: as far as a reader can get that answers with an entity of the passage
+
+E-CLZ-065 none of the corpus's words has a vector
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.answers import exact_match, normalise, query_scores, summary, texts, token_f1
+from mednli_jax.errors import DataError
+from mednli_jax.examples import ClozeExample, Passage
+from mednli_jax.knowledge.linking import FUNCTION_WORDS
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.knowledge.vectors_files import read_head, vector_paths
+from mednli_jax.progress import Bar
+from mednli_jax.text import UNK, Vocab
+
+WINDOW = 3  # words to each side (Appendix A)
+WINDOWS = tuple(range(1, 11))
+
+
+def mentions(passage: Passage) -> list[str]:
+    """The phrase of each mention, lower-cased, in order."""
+    return _phrases(passage.tokens, passage.entities)
+
+
+def _phrases(tokens, entities):
+    return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
+
+
+def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
+    """Each passage with its queries: what is the same for all of them is worked out once."""
+    groups: dict[int, list[ClozeExample]] = {}
+    for example in examples:
+        groups.setdefault(id(example.passage), []).append(example)
+    for queries in groups.values():
+        yield queries[0].passage, queries
+
+
+# -- random, most frequent ---------------------------------------------------------------------------------------------
+
+
+def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
+    return _drawn(examples, mentions, seed)
+
+
+def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
+    return _drawn(examples, _words, seed)
+
+
+def _words(passage):
+    return [token.lower() for token in passage.tokens]
+
+
+def _drawn(examples, choices_of, seed):
+    """One of the choices for each query; the same ones for the same seed and the same examples in the same order."""
+    rng, said = np.random.default_rng(seed), {}
+    for passage, queries in by_passage(examples):
+        if choices := choices_of(passage):
+            drawn = rng.integers(len(choices), size=len(queries))
+            said |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
+    return said
+
+
+def random_expectation(examples: Sequence[ClozeExample]) -> dict[str, float]:
+    """exact_match and f1 that a random mention has in the mean over all draws, 0 where a passage has no mention."""
+    exact = f1 = 0.0
+    for passage, queries in by_passage(examples):
+        counts = Counter(mentions(passage))
+        for query in queries if counts else ():
+            answers = texts(query)
+            exact += sum(count * exact_match(phrase, answers) for phrase, count in counts.items()) / counts.total()
+            f1 += sum(count * token_f1(phrase, answers) for phrase, count in counts.items()) / counts.total()
+    return {"exact_match": exact / len(examples), "f1": f1 / len(examples)}
+
+
+def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
+    said = {}
+    for passage, queries in by_passage(examples):
+        ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # stable: first seen, first said
+        for query in queries if ranking else ():
+            named = set(_phrases(query.query, query.query_entities)) if outside_query else ()
+            said[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
+    return said
+
+
+def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
+    said = {}
+    for passage, queries in by_passage(examples):
+        words = (word for word in _words(passage) if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
+        if ranking := Counter(words).most_common(1):
+            said |= {query.uid: ranking[0][0] for query in queries}
+    return said
+
+
+# -- similarity of contexts --------------------------------------------------------------------------------------------
+
+
+def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = ()) -> tuple[Vocab, np.ndarray]:
+    """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
+
+    path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
+    as `normalise` leaves them. Raises: DataError, E-CLZ-065 where there is none.
+    """
+    words: set[str] = set()
+    for passage, queries in by_passage(examples):
+        words.update(token.lower() for token in passage.tokens)
+        words.update(normalise(" ".join(passage.tokens)).split())
+        for query in queries:
+            words.update(token.lower() for token in query.query)
+            words.update(word for answer in texts(query) for word in normalise(answer).split())
+    words.update(word for text in more for word in normalise(text).split())
+    dim = sum(read_head(part).dim for part in vector_paths(path))
+    found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
+    if not found.found:
+        problem, fix = "has a vector for none of the corpus's words", "give vectors of the corpus's language"
+        raise DataError("E-CLZ-065", problem, file=Path(found.source).name, fix=fix)
+    return found.known()
+
+
+def most_similar_entity(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
+) -> dict[str, str]:
+    """vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum."""
+    return _nearest(examples, vocab, vectors, window, lambda passage: [(e.start, e.end) for e in passage.entities])
+
+
+def most_similar_word(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
+) -> dict[str, str]:
+    return _nearest(examples, vocab, vectors, window, lambda passage: [(i, i + 1) for i in range(len(passage.tokens))])
+
+
+def _nearest(examples, vocab, vectors, window, spans_of):
+    """The span of the passage whose context is most like the blank's, the first of several."""
+    said = {}
+    for passage, queries in by_passage(examples):
+        spans = np.array(spans_of(passage), np.int64).reshape(-1, 2)
+        if not len(spans):
+            continue
+        contexts = _contexts(passage.tokens, spans, passage.sentences, vocab, vectors, window)
+        for query in queries:
+            blank = np.array([[query.blank, query.blank + 1]])
+            own = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
+            cosines = contexts @ own
+            # Contexts of one direction differ by rounding, which is not to choose among them.
+            start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
+            said[query.uid] = " ".join(passage.tokens[start:end]).lower()
+    return said
+
+
+def _contexts(tokens, spans, sentences, vocab, vectors, window):
+    """float64 [spans, D]: summed vectors of the words around each span, at length 1; zeros where none has a vector."""
+    rows = np.array(vocab.encode(token.lower() for token in tokens))
+    numbers = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
+    summed = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
+    np.cumsum(numbers, axis=0, dtype=np.float64, out=summed[1:])
+    ends = np.asarray(sentences)
+    sentence = np.searchsorted(ends, spans[:, 0], side="right")
+    begin = np.concatenate(([0], ends))[sentence]
+    first, last = np.maximum(begin, spans[:, 0] - window), np.minimum(ends[sentence], spans[:, 1] + window)
+    around = summed[spans[:, 0]] - summed[first] + summed[last] - summed[spans[:, 1]]
+    length = np.linalg.norm(around, axis=1, keepdims=True)
+    # What subtraction leaves where nothing stands around is rounding, and no direction.
+    return np.where(length > 1e-9, around / np.maximum(length, 1e-9), 0.0)
+
+
+def best_window(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, windows: Sequence[int] = WINDOWS
+) -> tuple[int, dict[int, dict]]:
+    """The window of sim-entity with the highest F1 on (dev) examples, the smallest of several, and all its scores.
+
+    Returns: window, {window: `answers.summary` with the embedding score}.
+    """
+    found = {}
+    with Bar("sim-entity", len(windows), unit="windows") as bar:
+        for window in windows:
+            said = most_similar_entity(examples, vocab, vectors, window=window)
+            found[window] = summary(query_scores(examples, said, vocab, vectors))
+            bar.advance(1, f"window {window}")
+    return max(sorted(found), key=lambda window: found[window]["f1"]), found
+
+
+# -- upper bound -------------------------------------------------------------------------------------------------------
+
+
+def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
+    """Per query the entity that matches an answer, else the one with the highest F1; the first of several."""
+    said = {}
+    for passage, queries in by_passage(examples):
+        phrases = list(dict.fromkeys(mentions(passage)))
+        for query in queries if phrases else ():
+            answers = texts(query)
+            said[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))
+    return said
+
+
+def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:
+    """The queries whose answers are no entity of their passage. best: what `upper_bound` says of them."""
+    return [e for e in examples if e.uid not in best or not exact_match(best[e.uid], texts(e))]

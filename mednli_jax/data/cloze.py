@@ -1,0 +1,257 @@
+"""What a reader of cloze queries is given: passages in one of three set-ups, their candidates, and which one is right.
+
+Šuster & Daelemans 2018, section 3.3: with marked phrases as single tokens ("ent"), the same without their names
+("anonym"), or without any marks ("noent"). Everything is lower-cased. In each set-up a system chooses among the
+distinct marked phrases of the passage, and what it predicts is the phrase's words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mednli_jax.errors import UserError
+from mednli_jax.examples import PLACEHOLDER, ClozeExample, Entity, Passage, Split
+
+SETUPS = ("ent", "anonym", "noent")
+ENTITY = "@entity"
+SEEN, UNSEEN = "seen", "unseen"
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassageView:
+    """A passage in one set-up, the same for all its queries.
+
+    tokens: lower-cased. candidates: distinct marked phrases in the order of their first occurrence, words separated by
+    spaces. positions: where each is marked, (start, end) in `tokens`. number_of: candidate -> its place.
+    names: phrase -> the token that stands for it (ent, anonym). cut: candidates that only stand behind the last token
+    kept. dropped: tokens behind it.
+    """
+
+    tokens: tuple[str, ...]
+    candidates: tuple[str, ...]
+    positions: tuple[Spans, ...]
+    number_of: Mapping[str, int]
+    names: Mapping[str, str]
+    cut: frozenset[str] = frozenset()
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query and its passage in one set-up.
+
+    passage, candidates, positions: see PassageView. query: lower-cased tokens, query[blank] is PLACEHOLDER.
+    gold: place of the candidate that is the dataset's answer, else of the first synonym among the candidates, else -1.
+    names: phrase -> the token that stands for it, those of passage, query and answer (ent, anonym).
+    """
+
+    passage: tuple[str, ...]
+    query: tuple[str, ...]
+    blank: int
+    candidates: tuple[str, ...]
+    positions: tuple[Spans, ...]
+    gold: int
+    names: Mapping[str, str]
+
+
+def phrase_of(text: str) -> str:
+    """The form in which candidates and answers are compared: lower-cased words between single spaces."""
+    return " ".join(text.lower().split())
+
+
+def candidates(example: ClozeExample, lowercase: bool = True) -> tuple[str, ...]:
+    """The distinct marked phrases of the passage in the order of their first occurrence."""
+    passage = example.passage
+    phrases = (" ".join(passage.tokens[entity.start : entity.end]) for entity in passage.entities)
+    return tuple(dict.fromkeys(phrase.lower() if lowercase else phrase for phrase in phrases))
+
+
+def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:
+    """Place of the right candidate, -1 where there is none: the dataset's answer comes before its synonyms."""
+    for answer in example.answers:
+        number = number_of.get(phrase_of(answer.text))
+        if number is not None:
+            return number
+    return -1
+
+
+def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
+    """A passage in one set-up.
+
+    max_tokens: keep so many tokens of the view, 0 = all; a phrase that is not kept whole is no longer marked.
+    Raises: UserError for an unknown set-up.
+    """
+    check_setup(setup)
+    words, entities, names = [token.lower() for token in passage.tokens], passage.entities, {}
+    if setup == "noent":
+        spans = _spans((" ".join(words[e.start : e.end]), e.start, e.end) for e in entities)
+    else:
+        words, phrases = _merged(words, entities, setup, names)
+        spans = _spans((phrase, place, place + 1) for phrase, place in phrases)
+    cut, dropped = frozenset(), 0
+    if 0 < max_tokens < len(words):
+        dropped, words = len(words) - max_tokens, words[:max_tokens]
+        kept = {phrase: [span for span in found if span[1] <= max_tokens] for phrase, found in spans.items()}
+        spans = {phrase: found for phrase, found in kept.items() if found}
+        cut = frozenset(kept.keys() - spans.keys())
+    number_of = {phrase: number for number, phrase in enumerate(spans)}
+    return PassageView(tuple(words), tuple(spans), tuple(map(tuple, spans.values())), number_of, names, cut, dropped)
+
+
+def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None) -> View:
+    """A query in one set-up; max_tokens as in passage_view.
+
+    passage: the view of its passage, where it is at hand (`all_views` sees to that).
+    """
+    passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
+    words, names = [token.lower() for token in example.query], {}
+    blank = example.blank
+    if setup != "noent":
+        names = dict(passage.names)
+        before = sum(e.end - e.start - 1 for e in example.query_entities if e.end <= blank)
+        words, _ = _merged(words, example.query_entities, setup, names)
+        blank -= before
+        _name(phrase_of(example.answers[0].text), setup, names)
+    words[blank] = PLACEHOLDER
+    gold = gold_candidate(example, passage.number_of)
+    return View(passage.tokens, tuple(words), blank, passage.candidates, passage.positions, gold, names)
+
+
+def all_views(
+    examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
+) -> Iterator[tuple[ClozeExample, PassageView, View]]:
+    """Each example with its passage's view and its own; neighbours with the same passage share that view."""
+    last, shared = None, None
+    for example in examples:
+        if example.passage is not last:
+            last = example.passage
+            shared = passage_view(last, setup, max_tokens=max_tokens)
+        yield example, shared, views(example, setup, passage=shared)
+
+
+def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
+    """Every token that is a word of a candidate, wherever it stands, as one-token spans.
+
+    This is how the published readers score unmarked passages: the mass of a candidate is that of all its words, so
+    that the masses of a passage may sum to more than 1 and long candidates gain. `passage_view` gives true spans.
+    """
+    wanted = {word: [] for phrase in phrases for word in phrase.split()}
+    for place, token in enumerate(tokens):
+        if token in wanted:
+            wanted[token].append(place)
+    return tuple(
+        tuple((place, place + 1) for place in sorted({p for word in phrase.split() for p in wanted[word]}))
+        for phrase in phrases
+    )
+
+
+def answerable(split: Split) -> Split:
+    """The queries whose answer, or a synonym of it, is among the passage's candidates: what readers are trained on.
+
+    facts["answerable"]: how many queries have the dataset's answer there ("exact"), a "synonym" only, or "none".
+    """
+    counts, kept, last, found = Counter(exact=0, synonym=0, none=0), [], None, {}
+    for example in split.examples:
+        if example.passage is not last:
+            last = example.passage
+            found = {phrase: number for number, phrase in enumerate(candidates(example))}
+        kind = how_answerable(example, found)
+        counts[kind] += 1
+        if kind != "none":
+            kept.append(example)
+    return replace(split, examples=tuple(kept), facts={**split.facts, "answerable": dict(counts)})
+
+
+def how_answerable(example: ClozeExample, number_of: Mapping[str, int]) -> str:
+    """One of "exact", "synonym" and "none", see answerable."""
+    if phrase_of(example.answers[0].text) in number_of:
+        return "exact"
+    return "synonym" if gold_candidate(example, number_of) >= 0 else "none"
+
+
+def with_titles(split: Split) -> Split:
+    """The split with each title as the first sentence of its passage, marked phrases and all.
+
+    So do the published readers, baselines and counts of CliCR read a report; its title is then empty.
+    """
+    passages = {}
+
+    def joined(passage):
+        if id(passage) not in passages:
+            passages[id(passage)] = _with_title(passage) if passage.title else passage
+        return passages[id(passage)]
+
+    examples = tuple(replace(example, passage=joined(example.passage)) for example in split.examples)
+    return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
+
+
+def _with_title(passage):
+    shift = len(passage.title)
+    moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
+    return replace(
+        passage,
+        title=(),
+        title_entities=(),
+        tokens=passage.title + passage.tokens,
+        entities=(*passage.title_entities, *moved),
+        sentences=(shift, *(end + shift for end in passage.sentences)),
+    )
+
+
+def seen_answers(train: Split) -> frozenset[str]:
+    """The dataset's answers of the training queries, lower-cased."""
+    return frozenset(phrase_of(example.answers[0].text) for example in train.examples)
+
+
+def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
+    """The splits, each dev and test query tagged "seen" or "unseen": is its answer that of any training query?
+
+    All training queries count, also those whose answer is not in their passage.
+    """
+    seen = seen_answers(splits["train"])
+    return {name: split if name == "train" else _tagged(split, seen) for name, split in splits.items()}
+
+
+def _tagged(split, seen):
+    examples, counts = [], Counter({SEEN: 0, UNSEEN: 0})
+    for example in split.examples:
+        tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
+        counts[tag] += 1
+        others = tuple(other for other in example.tags if other not in (SEEN, UNSEEN))
+        examples.append(replace(example, tags=(*others, tag)))
+    return replace(split, examples=tuple(examples), facts={**split.facts, "answers_of_train": dict(counts)})
+
+
+def check_setup(setup: str) -> None:
+    """Raises UserError E-CONF-004 for an unknown set-up."""
+    if setup not in SETUPS:
+        raise UserError(f"E-CONF-004 config.data.setup: unknown value '{setup}'. Fix: give one of {', '.join(SETUPS)}.")
+
+
+def _spans(found):
+    """phrase -> its (start, end)s, in the order of first occurrence."""
+    spans = {}
+    for phrase, start, end in found:
+        spans.setdefault(phrase, []).append((start, end))
+    return spans
+
+
+def _merged(words, entities, setup, names):
+    """(words with each entity as one token, (phrase, place of that token) of each entity); names: filled."""
+    merged, phrases, end = [], [], 0
+    for entity in entities:
+        merged += words[end : entity.start]
+        phrase = " ".join(words[entity.start : entity.end])
+        phrases.append((phrase, len(merged)))
+        merged.append(_name(phrase, setup, names))
+        end = entity.end
+    return merged + words[end:], phrases
+
+
+def _name(phrase, setup, names):
+    """The token of a phrase: its words in one (ent), or a number by first occurrence (anonym)."""
+    token = names.get(phrase)
+    if token is None:
+        token = names[phrase] = ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names)))
+    return token

@@ -1,0 +1,238 @@
+"""Scores of answers to cloze queries against values worked by hand and an independent BLEU."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from mednli_jax import metrics
+from mednli_jax.answers import (
+    corpus_bleu,
+    difference,
+    embedding_score,
+    exact_match,
+    normalise,
+    query_scores,
+    score,
+    slices,
+    summary,
+    token_f1,
+)
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage
+from mednli_jax.text import SPECIALS, Vocab
+
+
+def marked(text):
+    """Tokens of "the [chest pain] went" and the entities in brackets."""
+    tokens, entities, start = [], [], 0
+    for token in text.split():
+        if token.startswith("["):
+            start = len(tokens)
+        tokens.append(token.strip("[]"))
+        if token.endswith("]"):
+            entities.append(Entity(start, len(tokens)))
+    return tuple(tokens), tuple(entities)
+
+
+def passage(text, uid="p"):
+    """A passage of sentences with | between."""
+    tokens, entities = marked(text.replace("|", " "))
+    ends = np.cumsum([len(sentence.split()) for sentence in text.split("|")])
+    return Passage(uid, (), tokens, entities, tuple(map(int, ends)))
+
+
+def cloze(uid, text, query, *answers, kind="problem", tags=()):
+    """A query about a passage (its text, or a Passage); `_` is the blank, the first answer the dataset's own."""
+    tokens, entities = marked(query)
+    tokens = tuple(PLACEHOLDER if token == "_" else token for token in tokens)
+    own = (Answer(answers[0], "C1", kind, "dataset"), *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]))
+    about = passage(text) if isinstance(text, str) else text
+    return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
+
+
+# prediction, accepted answers, exact match, F1
+TRICKY = [
+    ("asthma", ["asthma"], 1, 1),
+    ("ASTHMA", ["Asthma"], 1, 1),
+    ("the asthma", ["asthma"], 1, 1),
+    ("an acute asthma", ["Acute asthma"], 1, 1),
+    ("asthma .", ["asthma"], 1, 1),
+    (" chest\tpain\n", ["chest  pain"], 1, 1),
+    ("chest pain", ["pain chest"], 0, 1),  # F1 does not see the order
+    ("pain in the chest", ["chest pain"], 0, 4 / 5),  # 2 of 3 words, 2 of 2
+    ("pain", ["chest pain"], 0, 2 / 3),
+    ("pain pain", ["chest pain"], 0, 1 / 2),  # the second is a word too many
+    ("pain pain", ["pain"], 0, 2 / 3),
+    ("T-cell lymphoma", ["Tcell lymphoma"], 1, 1),
+    ("T-cell lymphoma", ["T cell lymphoma"], 0, 2 / 5),  # punctuation goes, no space comes
+    ("Crohn's disease", ["Crohn 's disease"], 0, 2 / 5),
+    ("C.R.P.", ["crp"], 1, 1),
+    ("5-FU", ["5 fu"], 0, 0),
+    ("en–dash", ["en-dash"], 0, 0),  # no ASCII
+    ("β-blocker", ["Β-BLOCKER"], 1, 1),
+    ("anaemia", ["an aemia"], 0, 0),  # articles are whole words
+    ("", ["asthma"], 0, 0),
+    ("   ", ["asthma"], 0, 0),
+    ("the", ["asthma"], 0, 0),
+    ("...", ["asthma"], 0, 0),
+    ("group A", ["Group"], 1, 1),
+    ("A", ["group A"], 0, 0),
+    ("A", ["a"], 1, 1),  # nothing is left of the vitamin
+    ("the", ["A"], 0, 0),
+    ("", ["A"], 0, 0),
+    ("+", ["+"], 1, 1),
+    ("+", ["-"], 0, 0),
+    ("MI", ["heart attack", "myocardial infarction", "MI"], 1, 1),
+    ("myocardial infarct", ["heart attack", "myocardial infarction"], 0, 1 / 2),
+    ("attack of the heart", ["myocardial infarction", "heart attack"], 0, 4 / 5),
+    ("heart", ["heart attack of old age", "heart attack"], 0, 2 / 3),  # the best answer counts, not the first
+]
+
+
+@pytest.mark.parametrize(("prediction", "answers", "exact", "f1"), TRICKY)
+def test_exact_match_and_f1_by_hand(prediction, answers, exact, f1):
+    for order in (answers, answers[::-1]):
+        assert exact_match(prediction, order) == bool(exact)
+        assert token_f1(prediction, order) == pytest.approx(f1)
+
+
+def test_what_normalising_leaves():
+    assert normalise("The  A-Team's (an) X-ray, 50%") == "ateams xray 50"
+    assert normalise("a") == normalise("--") == ""
+
+
+def test_bleu_by_hand():
+    # Words 3/3 and 1/1; pairs "chest pain" of two, and none of none. Lengths 3 + 1 against 2 (2 and 4 are as near) + 2.
+    said, answers = ["acute chest pain", "fever"], [["chest pain", "acute pain in chest"], ["high fever"]]
+    assert corpus_bleu(said, answers, 1) == pytest.approx(1)
+    assert corpus_bleu(said, answers, 2) == pytest.approx(math.sqrt(4 / 4 * 1 / 2))
+    assert corpus_bleu(said, answers, 4) == 0.0
+    # Lengths 1 + 2 against 2 + 2: a brevity penalty of exp(1 - 4/3).
+    assert corpus_bleu(["fever", "chest pain"], [["high fever"], ["chest pain"]], 2) == pytest.approx(math.exp(-1 / 3))
+    # A word counts as often as the answer has it that has it most often.
+    assert corpus_bleu(["pain pain pain"], [["pain"], ["pain of pain"]][1:], 1) == pytest.approx(2 / 3)
+    assert corpus_bleu([""], [["pain"]], 1) == 0.0
+    # The Fever, normalised.
+    assert corpus_bleu(["The Fever!"], [["fever"]], 1) == pytest.approx(1)
+
+
+def test_bleu_of_right_answers_depends_on_their_length():
+    said = ["acute chest pain", "fever"]
+    assert corpus_bleu(said, [[text] for text in said], 4) == 0.0  # no four words anywhere
+    said.append("left lower lobe pneumonia")
+    assert corpus_bleu(said, [[text] for text in said], 4) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("order", [0, 5])
+def test_bleu_of_other_orders_is_refused(order):
+    with pytest.raises(ValueError, match="order"):
+        corpus_bleu(["fever"], [["fever"]], order)
+
+
+def test_bleu_equals_nltk():
+    from nltk.translate.bleu_score import corpus_bleu as reference
+
+    rng, above = np.random.default_rng(1), 0
+    for _ in range(60):
+        # At least four words: of a shorter text nltk counts an n-gram that is not there.
+        said = [" ".join(rng.choice(list("bcdef"), rng.integers(4, 8))) for _ in range(rng.integers(1, 12))]
+        answers = [
+            [" ".join(rng.choice(list("bcdef"), rng.integers(1, 7))) for _ in range(rng.integers(1, 4))] for _ in said
+        ]
+        for order in (1, 2, 4):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it warns of orders without a match
+                split = [[answer.split() for answer in own] for own in answers]
+                expected = reference(split, [text.split() for text in said], (1 / order,) * order)
+            assert corpus_bleu(said, answers, order) == pytest.approx(expected, abs=1e-12)
+            above += expected > 0.01
+    assert above > 60
+
+
+VOCAB = Vocab((*SPECIALS, "fever", "pain", "chest"))
+VECTORS = np.array([[0, 0], [9, -9], [1, 0], [0, 1], [1, 1]], np.float32)
+
+
+def test_embedding_score_by_hand():
+    def emb(prediction, *answers):
+        return embedding_score(prediction, answers, VOCAB, VECTORS)
+
+    assert emb("fever", "pain") == pytest.approx(0)
+    assert emb("Chest pain", "the pain!") == pytest.approx(1 / math.sqrt(1.25))  # (1/2, 1) against (0, 1)
+    assert emb("chest pain", "fever", "pain") == emb("chest pain", "pain", "fever") == emb("chest pain", "pain")
+    assert emb("pain pain fever", "fever") == pytest.approx(1 / math.sqrt(5))  # (1/3, 2/3)
+    assert emb("zebra fever", "fever") == pytest.approx(1)  # a word without a vector is left out
+    assert emb("zebra", "fever") == emb("", "fever") == emb("fever", "zebra") == 0.0
+
+
+EXAMPLES = [
+    cloze("q1", "x", "_", "asthma", tags=("seen",)),
+    cloze("q2", "x", "_", "chest pain", "thoracic pain", tags=("unseen",)),
+    cloze("q3", "x", "_", "open biopsy of the left lung", kind="test", tags=("unseen",)),
+    cloze("q4", "x", "_", "aspirin", kind=""),
+]
+SAID = {"q1": "Asthma", "q2": "pain", "q3": "", "other": "asthma"}
+
+
+def test_a_split_scored_by_hand():
+    scores = score(EXAMPLES, SAID)
+    assert (scores["queries"], scores["missing"], scores["embedding"]) == (4, 1, None)
+    assert scores["exact_match"] == pytest.approx(1 / 4)
+    assert scores["f1"] == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
+    assert scores["predicted_length"] == pytest.approx((1 + 1 + 0) / 3)  # of the three predictions
+    assert scores["answer_length"] == pytest.approx((1 + 2 + 5 + 1) / 4)
+    by = scores["slices"]
+    assert {family: list(named) for family, named in by.items()} == {
+        "answer length": ["1", "2", "5+"],
+        "semantic type": ["none", "problem", "test"],
+        "tag": ["seen", "unseen"],
+    }
+    assert (by["tag"]["unseen"]["queries"], by["tag"]["unseen"]["f1"]) == (2, pytest.approx(1 / 3))
+    assert (by["answer length"]["1"]["queries"], by["answer length"]["1"]["missing"]) == (2, 1)
+    assert sum(found["queries"] for found in by["semantic type"].values()) == 4
+
+
+def test_bleu_of_a_split_is_that_of_its_texts():
+    said = ["Asthma", "pain", "", ""]
+    answers = [[answer.text for answer in example.answers] for example in EXAMPLES]
+    scores = score(EXAMPLES, SAID)
+    assert scores["bleu2"] == corpus_bleu(said, answers, 2) == 0.0
+    better = {**SAID, "q2": "thoracic pain", "q3": "open biopsy of lung"}
+    scores = score(EXAMPLES, better)
+    said[1:3] = better["q2"], better["q3"]
+    assert scores["bleu2"] == pytest.approx(corpus_bleu(said, answers, 2))
+    assert 0 < scores["bleu2"] < 1
+
+
+def test_no_answers_at_all_are_all_wrong():
+    scores = score(EXAMPLES, {}, vocab=VOCAB, vectors=VECTORS)
+    assert scores["missing"] == 4
+    assert {scores[name] for name in ("exact_match", "f1", "bleu2", "bleu4", "embedding")} == {0.0}
+    assert scores["predicted_length"] is None
+    with pytest.raises(ValueError, match="no queries"):
+        summary(query_scores([], {}))
+
+
+def test_a_query_counts_for_each_of_its_skills():
+    found = slices(EXAMPLES, {"q1": ("bridging", "tracking"), "q3": ("bridging", "bridging"), "gone": ("math",)})
+    assert found["skill"] == {"bridging": [0, 2], "tracking": [0]}
+
+
+def test_difference_of_two_systems():
+    rng = np.random.default_rng(0)
+    examples = [cloze(f"q{i}", "x", "_", "chest pain") for i in range(200)]
+    texts = ("chest pain", "pain", "fever")
+    worse = query_scores(examples, {e.uid: texts[rng.integers(3)] for e in examples})
+    better = query_scores(examples, {e.uid: texts[rng.integers(2)] for e in examples})
+    found = difference(worse, better)
+    assert found["exact_match"] == metrics.paired_bootstrap(worse.exact[None], better.exact[None])
+    assert found["f1"]["difference"] == pytest.approx(better.f1.mean() - worse.f1.mean())
+    assert found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"]
+    # Normal approximation of the interval: 1.96 standard errors of the mean gain to either side.
+    half = 1.96 * (better.f1 - worse.f1).std() / math.sqrt(200)
+    assert found["f1"]["high"] - found["f1"]["low"] == pytest.approx(2 * half, rel=0.1)
+    none = difference(worse, worse)["f1"]
+    assert (none["difference"], none["low"], none["high"]) == (0, 0, 0)
+    with pytest.raises(ValueError, match="different queries"):
+        difference(worse, query_scores(EXAMPLES, {}))

@@ -1,0 +1,344 @@
+"""The demo cloze corpus: the same everywhere, of CliCR's shape, and answered by reading alone."""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from mednli_jax.answers import exact_match
+from mednli_jax.data import demo_cloze_names as naming
+from mednli_jax.data import demo_cloze_templates as wording
+from mednli_jax.data.clicr import read_clicr, write_clicr
+from mednli_jax.data.cloze import candidates, gold_candidate, seen_answers
+from mednli_jax.data.demo_cloze import SIZES, load_demo_cloze
+from mednli_jax.data.demo_cloze_facts import Terms
+from mednli_jax.data.query_builder import repeats_passage
+from mednli_jax.examples import PLACEHOLDER
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.ontology import permuted
+
+# Changes with the wording, MeSH, its aliases and the clinical facts; never with the platform or the Python version.
+GOLDEN = "?"
+RELATIONS = [value for value in vars(wording).values() if isinstance(value, wording.Relation)]
+
+
+@pytest.fixture(scope="module")
+def linker():
+    return Linker(read_mesh())
+
+
+@pytest.fixture(scope="module")
+def splits(linker):
+    return load_demo_cloze(linker=linker)
+
+
+@pytest.fixture(scope="module")
+def examples(splits):
+    return [example for split in splits.values() for example in split.examples]
+
+
+@pytest.fixture(scope="module")
+def passages(examples):
+    return list({example.passage.uid: example.passage for example in examples}.values())
+
+
+def phrases(tokens, entities):
+    return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
+
+
+def sentences(passage):
+    """(lower-cased tokens, marked phrases) of each sentence."""
+    for start, end in zip((0, *passage.sentences), passage.sentences, strict=False):
+        inside = [entity for entity in passage.entities if start <= entity.start < end]
+        yield [token.lower() for token in passage.tokens[start:end]], phrases(passage.tokens, inside)
+
+
+def score(examples, answer):
+    """EM of `answer(example)` in per cent."""
+    return 100 * np.mean([exact_match(answer(e), [given.text for given in e.answers]) for e in examples])
+
+
+# ---- Shape ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_everywhere(splits):
+    digest = hashlib.sha256()
+    for split in splits.values():
+        for example in split.examples:
+            digest.update(repr(example).encode())
+    assert digest.hexdigest() == GOLDEN
+
+
+def test_sizes(splits, passages):
+    assert {name: len(split) for name, split in splits.items()} == {"train": 1400, "dev": 300, "test": 300}
+    assert len(passages) == sum(SIZES.values())
+    for split in splits.values():
+        assert split.facts["rows"] == len(split)
+        assert "not comparable" in split.facts["note"]
+    assert len({example.uid for split in splits.values() for example in split.examples}) == 2000
+    for split in splits.values():  # the same object for all queries of a report
+        assert len({id(example.passage) for example in split.examples}) == split.facts["passages"]
+
+
+def test_passages_have_the_shape_of_reports(passages):
+    for passage in passages:
+        assert 200 <= len(passage.tokens) <= 600, passage.uid
+        assert passage.sentences[-1] == len(passage.tokens)
+        assert all(passage.tokens[end - 1] == "." for end in passage.sentences)
+        assert all(passage.tokens[start][0].isupper() for start in (0, *passage.sentences[:-1])), passage.uid
+        ends = [0, *(entity.end for entity in passage.entities)]
+        assert all(end <= e.start < e.end for e, end in zip(passage.entities, ends, strict=False))
+        assert passage.specialty
+        assert passage.title
+    assert len({passage.specialty for passage in passages}) >= 15
+
+
+def test_queries_have_one_blank_and_an_answer_among_ten_candidates(examples):
+    for example in examples:
+        assert [place for place, token in enumerate(example.query) if token == PLACEHOLDER] == [example.blank]
+        found = candidates(example)
+        assert len(found) >= 10
+        assert gold_candidate(example, {phrase: number for number, phrase in enumerate(found)}) >= 0, example.uid
+        assert example.tags in (("name",), ("circumstance",))
+        asked = " ".join(example.query).lower()
+        assert not any(f" {answer.text.lower()} " in f" {asked} " for answer in example.answers), example.uid
+
+
+def test_answers_are_names_of_one_mesh_concept(linker, examples):
+    ontology = linker.ontology
+    names = defaultdict(set)
+    for name, index in ontology.names:
+        names[ontology.ids[index]].add(name.lower())
+    kinds = Counter()
+    for example in examples:
+        first, *others = example.answers
+        assert first.origin == "dataset"
+        assert {other.origin for other in others} <= {"UMLS"}
+        assert len({(answer.concept, answer.semantic_type) for answer in example.answers}) == 1
+        texts = [answer.text.lower() for answer in example.answers]
+        assert len(texts) == len(set(texts))
+        assert names[first.concept] <= set(texts)
+        kinds[first.semantic_type] += 1
+    shares = {kind: count / len(examples) for kind, count in kinds.items()}
+    assert set(shares) == {"problem", "treatment", "test"}
+    assert shares["problem"] > shares["treatment"] > shares["test"] > 0.08  # as in CliCR
+
+
+def test_names_in_a_passage_are_of_different_concepts(linker, passages):
+    for passage in passages:
+        words = [set(phrase.split()) for phrase in {*phrases(passage.tokens, passage.entities)}]
+        for one in words:
+            assert sum(one <= other for other in words) == 1, passage.uid
+
+
+def test_every_name_in_the_tables_is_one_of_mesh(linker):
+    terms = Terms(linker)
+    assert len(terms.diseases) == len(terms.conditions) + len(naming.FURTHER)
+    for specialty, _, tests in naming.SPECIALTIES:
+        assert len(terms.tests[specialty]) == len(tests) + len(naming.GENERAL_TESTS), specialty
+    known = {term.names[0]: term for term in known_terms(linker)}
+    assert naming.SEX_OF.keys() <= known.keys()
+    assert {name: known[name].names[1:] for name in naming.OTHER_NAMES} == naming.OTHER_NAMES
+
+
+def test_nothing_else_is_a_name(linker):
+    """Words outside the slots link to no concept: no candidate stands unmarked in a passage."""
+    frames = [frame for relation in RELATIONS for frame in relation.passage]
+    frames += [frame for relation in RELATIONS for asked in relation.queries.values() for frame in asked]
+    frames += [frame for listed in wording.LISTS.values() for frame in listed]
+    frames += [*wording.OPENINGS, *wording.FILLERS, *wording.ENDINGS, *wording.LEADS, *wording.TITLES]
+    values = [value for circumstances in wording.CIRCUMSTANCES.values() for value in circumstances]
+    linked = [text for text in (*frames, *values) if linker.link(re.sub(r"\{\w+\}", "|", text).lower().split())]
+    assert linked == []
+
+
+def test_patients_have_what_their_sex_can_have(passages):
+    sexes = Counter()
+    for passage in passages:
+        (sex,) = {"man", "woman"} & {*passage.tokens[:15]}
+        sexes[sex] += 1
+        for phrase in phrases(passage.tokens, passage.entities):
+            assert naming.SEX_OF.get(phrase, sex) == sex, passage.uid
+    assert min(sexes.values()) > len(passages) / 3
+
+
+def test_articles_and_capitals():
+    names = {"hip fracture": "a", "x-ray": "an", "abscess": "an", "urinary tract injury": "a", "kidney stones": ""}
+    assert {name: naming.article(name) for name in names} == names
+    assert naming.with_capitals("crohn's disease") == "Crohn's disease"
+    assert naming.with_capitals("hepatitis b") == "hepatitis B"
+    assert naming.with_capitals("parkinson disease") == "Parkinson disease"
+
+
+def test_official_layout_reads_back(tmp_path, splits):
+    write_clicr(splits["dev"].examples, tmp_path / "dev1.0.json")
+    back = read_clicr(tmp_path / "dev1.0.json").examples
+    for one, other in zip(splits["dev"].examples, back, strict=True):
+        assert (one.uid, one.passage, one.query, one.query_entities, one.blank, one.answers) == (
+            *(other.uid, other.passage, other.query, other.query_entities, other.blank, other.answers),
+        )
+
+
+def test_another_ontology_is_refused(linker):
+    with pytest.raises(ValueError, match="bundled MeSH"):
+        load_demo_cloze(linker=Linker(permuted(linker.ontology, 1)))
+
+
+# ---- The answer is there to be read --------------------------------------------------------------------------------
+
+
+def anchors(example):
+    """The names of the query, else its words that are circumstances."""
+    names = phrases(example.query, example.query_entities)
+    values = {value.lower() for circumstances in wording.CIRCUMSTANCES.values() for value in circumstances}
+    return names or [token.lower() for token in example.query if token.lower() in values]
+
+
+def test_the_fact_is_told_within_two_sentences(examples):
+    for example in examples:
+        (anchor,) = anchors(example)
+        answers = {answer.text.lower() for answer in example.answers}
+        told = [(f" {' '.join(tokens)} ", names) for tokens, names in sentences(example.passage)]
+        found = False
+        for one, other in zip(told, [*told[1:], ("", [])], strict=True):
+            text, names = one[0] + other[0], {*one[1], *other[1]}
+            found |= f" {anchor} " in text and not answers.isdisjoint(names)
+        assert found, example.uid
+
+
+def test_a_circumstance_is_told_once(examples):
+    for example in examples:
+        if example.tags == ("circumstance",):
+            (anchor,) = anchors(example)
+            assert [token.lower() for token in example.passage.tokens].count(anchor) == 1, example.uid
+
+
+def test_names_of_the_same_kind_compete(linker, splits):
+    """Around the name that a query gives stand other names of the answer's kind: which one, its words must tell."""
+    kind_of = {name: term.kind for term in known_terms(linker) for name in term.names}
+    asked = [example for example in splits["test"].examples if "name" in example.tags]
+    competing = 0
+    for example in asked:
+        (anchor,) = anchors(example)
+        answers = {answer.text.lower() for answer in example.answers}
+        near = {name for _, names in sentences(example.passage) if anchor in names for name in names}
+        competing += example.answers[0].semantic_type in {kind_of[name] for name in near - answers - {anchor}}
+    assert len(asked) > len(splits["test"]) / 2
+    assert competing / len(asked) > 1 / 2
+
+
+def known_terms(linker):
+    terms = Terms(linker)
+    told = (term for one in terms.conditions for term in (*one.symptoms, *one.treatments))
+    return [*terms.diseases, *told, *(term for tests in terms.tests.values() for term in tests)]
+
+
+def test_no_query_repeats_its_passage(examples):
+    for example in examples:
+        text = f" {' '.join(example.passage.tokens).lower()} "
+        assert not repeats_passage(example.query, example.blank, text), example.uid
+
+
+def test_every_slot_of_every_relation_is_asked_for(examples):
+    patterns = {}
+    for relation in RELATIONS:
+        for slot, frames in relation.queries.items():
+            for frame in frames:
+                words = ["@placeholder" if token == "{blank}" else token for token in frame.split()]
+                pattern = " ".join(r"(an? )?[\w'-]+( [\w'-]+)*" if word[0] == "{" else word for word in words)
+                pattern = pattern.replace("@placeholder", "(an? )?@placeholder")
+                patterns[relation.name, slot, frame] = re.compile(pattern.replace(" .", r" \."))
+    asked = Counter()
+    for example in examples:
+        query = " ".join(example.query).lower()
+        (key, *more) = [key for key, pattern in patterns.items() if pattern.fullmatch(query)]
+        assert not more, (query, key, more)
+        asked[key[:2]] += 1
+    assert set(asked) == {key[:2] for key in patterns}
+    assert min(asked.values()) > 30
+
+
+# ---- and nothing else gives it away --------------------------------------------------------------------------------
+
+
+def mentions(example):
+    return Counter(phrases(example.passage.tokens, example.passage.entities))
+
+
+def most_frequent(example):
+    return mentions(example).most_common(1)[0][0]
+
+
+def most_frequent_not_in_query(example):
+    query = f" {' '.join(example.query).lower()} "
+    return next(name for name, _ in mentions(example).most_common() if f" {name} " not in query)
+
+
+def test_frequency_and_place_do_not_tell_the_answer(splits):
+    test = splits["test"].examples
+    assert score(test, most_frequent) <= 20
+    assert score(test, most_frequent_not_in_query) <= 20
+    assert score(test, lambda example: candidates(example)[0]) <= 15
+    assert score(test, lambda example: candidates(example)[-1]) <= 15
+    expected = [mentions(e)[candidates(e)[gold_of(e)]] / len(e.passage.entities) for e in test]
+    assert 100 * np.mean(expected) <= 10  # a mention drawn at random
+
+
+def gold_of(example):
+    return gold_candidate(example, {phrase: number for number, phrase in enumerate(candidates(example))})
+
+
+def test_answers_are_mentioned_as_often_as_other_names(examples):
+    of_answers, of_all = [], []
+    for example in examples:
+        counts = mentions(example)
+        of_answers.append(counts[candidates(example)[gold_of(example)]])
+        of_all.append(np.mean(list(counts.values())))
+    error = np.std(of_answers) / np.sqrt(len(of_answers))
+    assert abs(np.mean(of_answers) - np.mean(of_all)) < 4 * error
+    spread = [max(mentions(example).values()) for example in examples]
+    assert np.mean(of_all) < 3
+    assert np.mean(spread) >= 4  # some names are louder
+
+
+def test_the_words_before_the_blank_do_not_tell_the_answer(splits):
+    """The most likely answer after the 3 words left of the blank, else after fewer, counted on train."""
+    counts = defaultdict(Counter)
+    for example in splits["train"].examples:
+        for words in left_contexts(example):
+            counts[words][example.answers[0].text] += 1
+
+    def predict(example):
+        return next(counts[words].most_common(1)[0][0] for words in left_contexts(example) if words in counts)
+
+    assert score(splits["test"].examples, predict) <= 20
+
+
+def left_contexts(example):
+    words = tuple(token.lower() for token in example.query[: example.blank])[-3:]
+    return [words[start:] for start in range(len(words) + 1)]
+
+
+def test_memory_of_training_answers_does_not_tell_the_answer(splits):
+    """The most frequent training answer to queries with the same names, among the passage's candidates."""
+    counts = defaultdict(Counter)
+    for example in splits["train"].examples:
+        for name in phrases(example.query, example.query_entities):
+            counts[name][example.answers[0].text.lower()] += 1
+
+    def predict(example):
+        known = sum((counts[name] for name in phrases(example.query, example.query_entities)), Counter())
+        here = [name for name, _ in known.most_common() if name in candidates(example)]
+        return here[0] if here else most_frequent(example)
+
+    assert score(splits["test"].examples, predict) <= 20
+
+
+def test_a_third_of_the_answers_is_unseen(splits):
+    seen = seen_answers(splits["train"])
+    for name in ("dev", "test"):
+        unseen = np.mean([example.answers[0].text.lower() not in seen for example in splits[name].examples])
+        assert 0.2 < unseen < 0.45
