@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from mednli_jax import analyze, cli
 from mednli_jax.analysis import cloze_skills, cloze_stats
+from mednli_jax.data import clicr
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 
@@ -191,3 +193,62 @@ def test_missing_files_and_many_faults(tmp_path, read):
     with pytest.raises(DataErrors) as caught:
         read(written(tmp_path / "bad", "zebra\n" * 30))
     assert len(caught.value.errors) == 20
+
+
+# ---- The door ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A folder in CliCR's layout."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    dev = (query("d.1", passage("d", "He had asthma .", (2, 3)), "asthma"),)
+    examples = {"train": SPLITS["train"].examples, "dev": dev, "test": SPLITS["test"].examples}
+    for name, file in clicr.FILES.items():
+        clicr.write_clicr(examples[name], folder / file)
+    return folder
+
+
+def analyze_door(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", ["analyze", "cloze-stats", *arguments])
+    code = cli.run(analyze.main, analyze.USAGE, analyze.define, words=1)
+    return code, *capsys.readouterr()
+
+
+def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
+    skills = written(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n")
+    scores = written(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n')
+    flags = (f"--corpus={corpus}", f"--skills={skills}", f"--scores={scores}", f"--out={tmp_path / 'out'}")
+    code, out, err = analyze_door(monkeypatch, capsys, *flags)
+    assert code == 0, err
+    assert "cases" in out
+    assert "F1 ours" in out
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {
+        f"{name}.png" for name in ("passage_lengths", "answer_lengths", "specialties", "skills", "skill_scores")
+    }
+    assert files == {"cloze-stats.json", *pictures}
+    found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
+    assert found["skills"]["f1"]["ours"]["bridging"] == 1
+    assert found["all"]["cases"] == 4
+    code, out, err = analyze_door(monkeypatch, capsys, f"--corpus={corpus}", "--json")
+    assert code == 0, err
+    assert json.loads(out)["all"] == found["all"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        ((), "E-USE-006"),
+        (("--corpus=nowhere",), "E-CLZ-058"),
+        (("--corpus=clicr",), "E-CLZ-058"),
+        (("--corpus=demo_cloze", "--scores=a.jsonl"), "E-CLZ-113"),
+        (("--corpus=demo_cloze", "--skills=nowhere.tsv"), "E-DATA-001"),
+    ],
+)
+def test_the_door_refuses(monkeypatch, capsys, flags, code):
+    result, out, err = analyze_door(monkeypatch, capsys, *flags)
+    assert (result, out) == (2, "")
+    assert err.startswith(code)
+    assert "Fix: " in err

@@ -11,6 +11,8 @@ from test_answers import cloze
 
 from mednli_jax.analysis.cloze_tables import PAPER, corpus, lines, markdown, read_answers, split_of, write_answers
 from mednli_jax.answers import score
+from mednli_jax.data import clicr
+from mednli_jax.data.demo_cloze import load_demo_cloze
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.vectors_files import read_head
 
@@ -221,3 +223,15 @@ def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
     code, _, err = launch(*flags)
     assert (code, err.split(":")[1]) == (2, "2")
     assert err.startswith("E-CLZ-070 ")
+
+
+def test_clicrs_passages_begin_with_their_titles_and_a_folders_do_not(tmp_path, monkeypatch):
+    folder = tmp_path / "clicr"
+    demo = load_demo_cloze()
+    for split, file in (("train", "train1.0.json"), ("dev", "dev1.0.json"), ("test", "test1.0.json")):
+        folder.mkdir(exist_ok=True)
+        clicr.write_clicr(demo[split].examples[:3], folder / file)
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+    plain, whole = (corpus(name)["dev"].examples[0].passage for name in (str(folder), "clicr"))
+    assert len(plain.title) > 0
+    assert whole.tokens == plain.title + plain.tokens

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mednli_jax.data import clicr
-from mednli_jax.data.cloze import tag_seen
+from mednli_jax.data.cloze import tag_seen, with_titles
 from mednli_jax.data.demo_cloze import load_demo_cloze
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
@@ -47,7 +47,8 @@ DEMO, CLICR = "demo_cloze", "clicr"
 def corpus(name: str) -> dict[str, Split]:
     """Train, dev and test by name; dev and test queries tagged seen or unseen.
 
-    name: demo_cloze (bundled), clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout.
+    name: demo_cloze (bundled), clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout. CliCR passages begin with
+    their titles, as its published readers and baselines read them; those of a folder are the contexts alone.
     Raises: UserError E-CLZ-058, DataError.
     """
     if name == DEMO:
@@ -57,7 +58,10 @@ def corpus(name: str) -> dict[str, Split]:
         raise UserError(f"E-CLZ-058 --corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"E-CLZ-058 {folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
-    return tag_seen(clicr.load(Path(folder).expanduser()))
+    splits = clicr.load(Path(folder).expanduser())
+    if name == CLICR:
+        splits = {title: with_titles(split) for title, split in splits.items()}
+    return tag_seen(splits)
 
 
 def split_of(splits: Mapping[str, Split], name: str) -> Split:

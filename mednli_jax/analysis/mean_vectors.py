@@ -12,10 +12,6 @@ from scipy.sparse import csr_array
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention, NLIExample
 
-INPUTS = ("hypothesis", "pair")
-# What a merged entity gets that has no vector of its own. The paper's fastText made one of the name's characters.
-LACKING = ("parts", "drop")
-
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
 
 
@@ -50,7 +46,7 @@ def texts(
     """The units of each example: its hypothesis, or its premise and hypothesis one after the other.
 
     mentions: those of the premises and of the hypotheses, one list for each example; None merges nothing.
-    inputs: one of INPUTS (X_h and X_ph of Herlihy & Rudinger 2021, section 6).
+    inputs: "hypothesis" or "pair" (X_h and X_ph of Herlihy & Rudinger 2021, section 6).
     """
     sides = ("premise", "hypothesis") if inputs == "pair" else ("hypothesis",)
     of_side = {"premise": mentions[0], "hypothesis": mentions[1]} if mentions else {}
@@ -77,7 +73,8 @@ def mean_vectors(
     """The mean of each text's vectors, over the units that have one; a text without any is zero, and counted.
 
     row_of: word -> its row of `vectors` [V, D]; an entity's words are joined by underscores there.
-    lacking: a merged entity without a vector has the mean of its words' ("parts"), or is left out ("drop").
+    lacking: a merged entity without a vector has the mean of its words' ("parts"), or is left out ("drop"). The paper's
+      fastText made one of the name's characters, as a .bin model does here.
     Raises: UserError E-FILT-001 where no text has a vector.
     """
     distinct = sorted({unit for text in found for unit in text})

@@ -223,15 +223,6 @@ class Source:
         """Finds the distances between a corpus's concepts, or finds them in the cache."""
         return corpus_paths(cache_folder() / "paths")
 
-    def mentions(self, splits: dict[str, Split]) -> tuple[list, list]:
-        """The concepts found in the premises and in the hypotheses of all splits, one list per example."""
-        examples = [example for split in splits.values() for example in split.examples]
-        finder, found = self.recogniser(splits), {}
-        return tuple(
-            encode.find_mentions(examples, side, finder, self.encoding, found, encode.unwatched)
-            for side in encode.SIDES
-        )
-
     @property
     def _retrofit_name(self) -> str:
         """The ontology that the vectors are retrofitted to, "" for none or a lexicon."""
