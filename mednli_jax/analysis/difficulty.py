@@ -193,4 +193,6 @@ def _picture(name: str, given: dict) -> bytes:
     right.axhline(given["settings"]["tau"], color="grey", linestyle="--", linewidth=1)
     right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
     figure.colorbar(image, ax=right, label="pairs")
+    for axis in (left, right):
+        axis.xaxis.get_major_locator().set_params(integer=True)
     return pictures.png(figure)

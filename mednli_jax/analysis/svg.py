@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 WIDTH, HEIGHT = 360, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40
 LINE = 16  # of the legend
 
 

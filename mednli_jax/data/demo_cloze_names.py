@@ -270,49 +270,27 @@ OTHER_NAMES = {
 
 # Last words of names that take an indefinite article.
 _COUNTABLE = """
-    abscess accident aneurysm angiogram attack backache bedsore biopsy carcinoma cold concussion cough detachment diet
-    disc dissection echocardiogram effusion electrocardiogram electroencephalogram embolism examination eyelid fissure
-    flu fracture goiter headache heart heartbeat hematoma hemorrhage hernia hip infarction infection injury liver lung
-    mammogram meningioma monitor nodule nose nosebleed obstruction overdose ovale pregnancy prostate puncture
-    questionnaire rupture scan smear sore spleen stone stroke study tear test throat thyroid tremor tumor ulcer x-ray
+    abscess accident aneurysm angiogram astrocytoma attack backache bedsore biopsy carcinoma cholesteatoma cold
+    concussion cough detachment diet disc dissection echocardiogram effusion electrocardiogram electroencephalogram
+    embolism ependymoma examination eyelid fibrosarcoma fissure fracture gastrinoma glioblastoma goiter headache heart
+    heartbeat hemangioma hematoma hemorrhage hemothorax hepatoblastoma hernia hip hordeolum infarction infection injury
+    insulinoma keloid keratoacanthoma lipoma liver lung lymphangioma mammogram medulloblastoma megacolon monitor
+    neuroblastoma nodule nose nosebleed obstruction osteosarcoma overdose ovale pheochromocytoma plasmacytoma
+    pneumothorax pregnancy prolactinoma prostate puncture retinoblastoma rupture scan seminoma smear sore spleen stone
+    stroke study tear teratoma test throat thymoma thyroid tremor tumor ulcer varicocele x-ray
 """
 COUNTABLE = frozenset(_COUNTABLE.split())
-UNCOUNTED = frozenset(("hiv infection", "chlamydia infection", "stomach flu", "heat stroke", "whooping cough"))
+UNCOUNTED = frozenset(("hiv infection", "chlamydia infection", "heat stroke", "whooping cough"))
 # Words written with capitals wherever they stand.
-_PROPER = (
-    *("Alzheimer's", "B", "B12", "Barrett's", "Basedow", "Bechterew", "Bell's", "C", "COVID-19", "CT", "Clostridium"),
-    *(
-        "Crohn's",
-        "Cushing's",
-        "D",
-        "E",
-        "Fabry",
-        "Felty",
-        "Fothergill",
-        "G",
-        "Gaucher",
-        "Gehrig",
-        "Graves'",
-        "Guillain-Barre",
-    ),
-    *(
-        "HIV",
-        "Hirschsprung",
-        "Hodgkin",
-        "Horton",
-        "Huntington",
-        "Kahler",
-        "Kartagener",
-        "Klinefelter",
-        "Koch",
-        "Lyme",
-        "Marfan",
-        "Meniere's",
-        "non-Hodgkin",
-    ),
-    *("PET", "Parkinson's", "Q", "QT", "Raynaud", "Sjogren's", "Takayasu", "Turner", "Whipple", "Williams", "Fallot"),
-)
-CAPITALS = {form.lower(): form for word in _PROPER for form in (word, word.removesuffix("'s").removesuffix("'"))}
+_PROPER = """
+    Alzheimer's B B12 Barrett's Basedow Bechterew Bell's C COVID-19 CT Clostridium Crohn's Cushing's D E Fabry Fallot
+    Felty Fothergill G Gaucher Gehrig Graves' Guillain-Barre HIV Hirschsprung Hodgkin Horton Huntington Kahler
+    Kartagener Klinefelter Koch Lyme Marfan Meniere's PET Parkinson's Q QT Raynaud Sjogren's Takayasu Turner
+    Whipple Williams non-Hodgkin
+"""
+CAPITALS = {
+    form.lower(): form for word in _PROPER.split() for form in (word, word.removesuffix("'s").removesuffix("'"))
+}
 
 
 def article(name: str) -> str:
