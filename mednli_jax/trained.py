@@ -180,7 +180,7 @@ class TrainedRun:
             return
         if trained:
             problem = "trained its word vectors, and the other corpus has other words"
-            fix = "train the source with --config.model.train_vectors=False"
+            fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
         elif same["vocabulary.json"] or _vectors_of(own) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
         elif not self.config.vectors.path:
