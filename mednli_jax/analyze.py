@@ -1,6 +1,7 @@
 """`python -m mednli_jax.analyze`: what a corpus looks like, and what its annotators left in it."""
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -10,6 +11,7 @@ from absl import flags
 
 from mednli_jax import cli, defaults
 from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
 
 USAGE = f"""Analyse a corpus.
 
@@ -115,6 +117,8 @@ def paths(subject, values):
 def lexical(subject, values):
     from mednli_jax.analysis import artifacts
 
+    if not math.isfinite(values.smoothing):
+        raise UserError("E-USE-021 --smoothing is no finite number. Fix: give 0 or more.")
     return artifacts.tokens(subject, k=values.top, smoothing=values.smoothing, min_count=values.min_count)
 
 
@@ -135,6 +139,10 @@ def aflite(subject, values):
 
     pairs, folder = len(subject.examples), Path(values.out).expanduser() if values.out else None
     wish = filtering.settings(pairs, m=values.m, n=values.n, k=values.k, tau=values.tau, seed=values.seed)
+    if values.features and (values.input != "hypothesis" or values.entities != "parts"):
+        raise UserError(
+            "E-USE-022 --features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
+        )
     if values.resume:
         filtering.state_file(folder)
     from mednli_jax import experiment, trained
@@ -146,7 +154,7 @@ def aflite(subject, values):
     else:
         features = difficulty.mean_features(subject, values.input, values.entities)
     experiment.use_compile_cache()
-    models = partial(logistic.fit_predict, room=pairs)  # one program for all rounds
+    models = partial(logistic.fit_predict, room=pairs, classes=len(LABELS))  # one program for all rounds
     how = {"inputs": "run" if values.features else values.input, "folder": folder, "resume": values.resume}
     return difficulty.difficulty(subject, features, wish, models, **how)
 

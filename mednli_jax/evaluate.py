@@ -88,8 +88,10 @@ def main(values: cli.Flags) -> None:
 
 def score_answers(values: cli.Flags) -> None:
     """Scores of answers to cloze queries, whoever gave them."""
-    if values.run is not None:
-        raise UserError("E-CLZ-071 --run and --predictions both ask for scores. Fix: leave one of them out.")
+    given = [name for name in ("run", "config", "workdir", "partition") if values[name].value]
+    if given:
+        flag = given[0]
+        raise UserError(f"E-CLZ-071 --{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     name = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     from mednli_jax import answers
     from mednli_jax.analysis import cloze_tables

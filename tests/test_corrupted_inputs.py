@@ -701,6 +701,10 @@ USAGE = (
           fix="configs/esim_kd.py"),
     usage("a place for nothing", "E-USE-016", "--run=run", "--workdir=x", door="evaluate", fix="--config"),
     usage("an unknown analysis", "E-USE-007", "figures", fix="analyze stats", door="analyze"),
+    usage("a smoothing of no number", "E-USE-021", "lexical", "--corpus=demo", "--smoothing=nan", fix="0 or more",
+          door="analyze"),
+    usage("a run's features of words", "E-USE-022", "aflite", "--corpus=demo", "--features=r", "--input=pair",
+          fix="leave them out", door="analyze"),
     usage("a corpus and a config", "E-USE-019", "stats", "--corpus=demo", CONFIG, fix="leave one", door="analyze"),
     usage("a corpus that is not there", "E-USE-020", "stats", "--corpus=snly", fix="demo_full", door="analyze",
           told=("Did you mean 'snli'",)),
@@ -987,6 +991,7 @@ OUT_OF_REACH = {
     "E-FILT-004": "needs a filtering that was begun; test_filtering has the case",
     "E-FILT-005": "needs a filtering that was begun; test_filtering has the case",
     "E-FILT-006": "needs a finished run; test_filtering has the case",
+    "E-FILT-007": "needs an interrupted filtering; test_filtering has the case",
 }
 # What a code means that several modules raise.
 SHARED = {

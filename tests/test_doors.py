@@ -638,10 +638,15 @@ def test_answers_to_cloze_queries_are_scored_whoever_gave_them(tmp_path):
     assert [(row["uid"], row["f1"]) for row in each] == [("test.0", 1.0), ("test.1", 0.0)]
     done = door(*call, **here)
     assert done.stdout.startswith("said.json on own, test: 2 queries, 1 without an answer\n")
-    for more, code in (("--run=run", "E-CLZ-071"), ("--split=dev", "E-CLZ-056"), ("--split=valid", "E-CLZ-059")):
+    for more, code in (
+        ("--run=run", "E-CLZ-071"),
+        ("--partition=p", "E-CLZ-071"),
+        ("--split=dev", "E-CLZ-056"),
+        ("--split=valid", "E-CLZ-059"),
+    ):
         done = door(*call, more, **here)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.splitlines()[-1].startswith(code)
+        assert done.stderr.splitlines()[-1].startswith(f"E-CLZ-{code}")
     done = door("evaluate", "--predictions=said.json", **here)
     assert done.stderr.startswith("E-USE-006 --corpus is missing.")
 

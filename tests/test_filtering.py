@@ -205,6 +205,8 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         filtering.filtered(features, labels, uids, wish, stopped, folder=tmp_path / "cut")
     assert f"2 rounds are kept in {tmp_path / 'cut'}: go on with the same flags and --resume" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"^E-FILT-007 .*2 rounds is not finished. Fix: go on with it by --resume"):
+        filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path / "cut")
     resumed = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path / "cut", resume=True)
     assert len(whole.rounds) > 3
     assert np.array_equal(resumed.removed, whole.removed)
@@ -223,6 +225,8 @@ def test_a_finished_one_is_not_filtered_again(tmp_path):
 
     again = filtering.filtered(features, labels, uids, wish, never, folder=tmp_path, resume=True)
     assert np.array_equal(again.removed, whole.removed)
+    anew = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path)  # replaces a finished one
+    assert np.array_equal(anew.removed, whole.removed)
 
 
 def test_a_state_of_something_else_is_refused(tmp_path):

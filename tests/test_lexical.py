@@ -345,3 +345,9 @@ def test_the_page_of_all_analyses(ask, tmp_path):
     (command,) = [words for words in page.words if words.startswith("analyze all ")]
     assert command.split()[2:4] == ["--corpus=snli", "--out=o"]  # as it was typed
     assert "analyze.py" not in titles
+
+
+def test_of_overlapping_mentions_the_first_and_longest_counts():
+    tokens = ("Chronic", "heart", "failure", "now")
+    mentions = [Mention(0, 3, "a"), Mention(1, 2, "b"), Mention(0, 1, "c")]
+    assert lexical.merged(tokens, mentions) == ("chronic_heart_failure", "now")

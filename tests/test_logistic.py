@@ -151,3 +151,12 @@ def test_arrays_of_other_shapes_are_refused(cut):
     arrays[cut] = arrays[cut][0]
     with pytest.raises(ValueError, match="expected features"):
         logistic.fit(**arrays)
+
+
+def test_rows_of_one_class_alone_give_that_class():
+    x = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
+    chosen = np.stack([np.arange(5), np.arange(5, 10)])
+    for label in (0, 2):
+        predicted, _ = logistic.fit_predict(x, np.full(10, label), chosen, classes=3)
+        assert (predicted == label).all()
+    assert (logistic.fit(x, np.zeros(10, int), chosen).predicted == 0).all()

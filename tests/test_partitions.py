@@ -28,7 +28,7 @@ def array(tmp_path, value, name="ids.npy", cut=None):
 
 
 @pytest.mark.parametrize(
-    "content", [b"x1\nx2\n\nx3\n", b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n")]
+    "content", [b"x1\nx2\n\nx3\n", b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)]
 )
 def test_one_id_a_line(tmp_path, content):
     path = tmp_path / "easy.txt"
@@ -115,6 +115,8 @@ def test_unknown_ids_are_counted_and_not_quoted():
     assert str(told.value).startswith("E-PART-006 easy.txt:2: 2 of 4 ids are of no pair of the corpus")
     assert "secret" not in str(told.value)
     assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}  # a corpus that is cut short
+    with pytest.raises(DataError, match=r"^E-PART-006 .* 2 of 2 ids"):  # no part of it
+        uids_in(partition("other", "secret"), SPLITS, filtered=True)
 
 
 def test_ids_may_be_places():

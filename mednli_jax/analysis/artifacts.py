@@ -92,12 +92,14 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Fin
 
 
 def _token_finding(name, about, rows, left_out="") -> Finding:
+    section = _token_section(name, about, rows, left_out)
+    if not any(rows.values()):
+        return Finding({**about, "top": rows}, [section], notes=["no token is left to show"])
     drawn = pictures.ranked(
         {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()},
         title=f"{name}: tokens of each class",
         x="PMI, bits",
     )
-    section = _token_section(name, about, rows, left_out)
     return Finding({**about, "top": rows}, [section], {"lexical.png": drawn})
 
 

@@ -6,6 +6,7 @@ A row is a pair, whatever its features: pairs with equal ones stay apart (the pu
 Faults (E-FILT-001 is mean_vectors'):
   E-FILT-002 setting out of its range        E-FILT-004 state of other settings or another corpus
   E-FILT-003 nothing to resume               E-FILT-005 state damaged
+  E-FILT-007 an unfinished state would be lost
 """
 
 import hashlib
@@ -98,13 +99,14 @@ def filtered(
     features float32 [N, D], labels int [N], uids: the same rows in the same order.
     folder: where the state is kept after every round; resume: go on from it. What is resumed ends as if it had never
     been interrupted: a round depends on the state, the settings and its number alone.
-    Raises: UserError E-FILT-003 to E-FILT-005.
+    Raises: UserError E-FILT-003 to E-FILT-005, E-FILT-007.
     """
     key = {**asdict(wish), "corpus": _digest(features, labels, uids)}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
     if resume:
         state = load(folder, key, len(labels))
     elif folder is not None:
+        _refuse_to_replace(Path(folder) / STATE)
         private_folder(folder)
     most = -(-(len(labels) - wish.m) // wish.k)
     try:
@@ -180,6 +182,21 @@ def save(folder: Path, key: dict, state: State) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, removed=state.removed, score=state.score, about=text)
     write_atomic(Path(folder) / STATE, buffer.getvalue())
+
+
+def _refuse_to_replace(path: Path) -> None:
+    """Raises UserError E-FILT-007 where a filtering can still be resumed; a state that ended or is damaged may go."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            about = json.loads(file["about"].tobytes())
+        rounds, ended = len(about["rounds"]), about["ended"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        return
+    if not ended:
+        raise UserError(
+            f"E-FILT-007 {path}: a filtering of {rounds} rounds is not finished. Fix: go on with it by --resume, give "
+            "another --out, or remove the file to start over."
+        )
 
 
 def state_file(folder: Path | None) -> Path:

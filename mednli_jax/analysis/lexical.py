@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from mednli_jax.analysis.mean_vectors import units
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
@@ -24,14 +25,9 @@ PUBLIC_PREMISES = 10
 def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str, ...]:
     """The tokens in lower case, those of each mention joined: brain injury -> brain_injury (section A.2).
 
-    mentions: of concepts in these tokens, in order and without overlap, as the linker and files of spans give them.
+    mentions: of concepts in these tokens, in order. Where some overlap, as MetaMap's may, the first and longest counts.
     """
-    found, at = [], 0
-    for mention in mentions:
-        found += tokens[at : mention.start]
-        found.append("_".join(tokens[mention.start : mention.end]))
-        at = mention.end
-    return tuple(token.lower() for token in (*found, *tokens[at:]))
+    return tuple("_".join(unit).lower() for unit in units(tokens, mentions))
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:

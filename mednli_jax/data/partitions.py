@@ -87,7 +87,7 @@ def uids_in(
 
     splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
     number is not its number in the file. filtered: the corpus is but a part of itself (a limit, a sample, a genre), and
-    ids that are not in it are no fault.
+    ids that are not in it are no fault, unless none is.
     Raises: DataError E-PART-006 for ids of no pair.
     """
     every = {uid for uids in splits.values() for uid in uids}
@@ -101,7 +101,7 @@ def uids_in(
         }
         meant = [places.get(uid, uid) for uid in meant]
     unknown = [line for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
-    if unknown and not filtered:
+    if unknown and (not filtered or len(unknown) == len(meant)):
         problem = f"{len(unknown):,} of {len(meant):,} ids are of no pair of the corpus, this the first"
         fix = "give a partition of this corpus, or the corpus it is of"
         raise DataError("E-PART-006", problem, file=partition.file, line=unknown[0], fix=fix)

@@ -58,6 +58,7 @@ def fit(
     chosen: np.ndarray,
     *,
     room: int = 0,
+    classes: int = 0,
     tolerance: float = TOLERANCE,
     max_passes: int = MAX_PASSES,
 ) -> Fits:
@@ -65,7 +66,8 @@ def fit(
 
     Args:
       features: float [N, D]; labels: int [N], from 0 up; chosen: int [n, m], the rows of each model, each row once.
-      room: rows to make room for. Calls with the same room, D, n and highest label share one compiled program.
+      room: rows to make room for. classes: C, 0 = as many as the labels name, at least two. Calls with the same room,
+        D, n and C share one compiled program.
       tolerance: see TOLERANCE.
 
     A class that none of a model's rows has is never predicted by it. Raises: ValueError for arrays of other shapes.
@@ -74,7 +76,7 @@ def fit(
     if features.ndim != 2 or labels.shape != features.shape[:1] or chosen.ndim != 2 or not chosen.size:
         shapes = f"{features.shape}, {labels.shape} and {chosen.shape}"
         raise ValueError(f"expected features [N, D], labels [N] and chosen [n, m], got {shapes}")
-    rows, classes = len(labels), int(labels.max()) + 1
+    rows, classes = len(labels), max(classes, 2, int(labels.max()) + 1)
     blocks = -(-max(rows, room) // BLOCK)
     x, label, mask = _padded(features, labels, chosen, blocks)
     of_model = labels[chosen]
@@ -95,10 +97,10 @@ def fit(
 
 
 def fit_predict(
-    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, room: int = 0
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, room: int = 0, classes: int = 0
 ) -> tuple[np.ndarray, dict[str, int]]:
     """(predicted [n, N], what is to be known of the training): what analysis.filtering wants of its models."""
-    fits = fit(features, labels, chosen, room=room)
+    fits = fit(features, labels, chosen, room=room, classes=classes)
     return fits.predicted, {"passes": fits.passes, "unconverged": int((~fits.converged).sum())}
 
 
