@@ -1,6 +1,6 @@
 """fastText on premise and hypothesis as one text: Herlihy & Rudinger 2021, section 6, Table 6 (with premise).
 
-  python -m mednli_jax.train --config=configs/premise_hypothesis_fasttext.py          # demo, 15 s on 2 cores
+  python -m mednli_jax.train --config=configs/premise_hypothesis_fasttext.py          # demo, 12 s on 2 cores
   python -m mednli_jax.train --config=configs/premise_hypothesis_fasttext.py:mednli
 
 Expected test accuracy: demo 44.5 (the library 46.3, majority class 33.3); MedNLI 51 in the paper (dev 53), not measured
