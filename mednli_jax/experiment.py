@@ -51,10 +51,9 @@ def check(config) -> None:
         raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
     _check_protocol(train)
     _check_transfer(config)
-    if config.data.features and config.model.name in ("features", "fasttext"):
-        problem = f"config.data.features: model '{config.model.name}' has no place for them"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
     if config.model.name == "features":
+        if config.data.features:
+            raise UserError("E-CONF-005 config.data.features: model 'features' has them already. Fix: leave it out.")
         if config.model.trees < 1:
             raise UserError(f"E-CONF-003 config.model.trees is {config.model.trees}. Fix: give at least 1.")
         return
