@@ -77,12 +77,12 @@ def main(values: cli.Flags) -> None:
         if values.workdir:
             there.write(Path(values.workdir).expanduser(), corpus)
     scores, _ = there.scores(values.split)
-    found = {part.name: _with_interval(there.partition_scores(values.split, part)) for part in parts}
+    found = {part.name: _beside(there.partition_scores(values.split, part)) for part in parts}
     if not values.json:
         print("\n".join([*_table(scores, run.result, corpus, values.split), *_partition_table(scores, found)]))
         return
     about = {"run": str(folder), "corpus": corpus, "trained_on": run.result["corpus"], "split": values.split}
-    told = {**about, "seeds": run.result["seeds"], **_with_interval(scores)}
+    told = {**about, "seeds": run.result["seeds"], **_beside(scores)}
     print(json.dumps({**told, "partitions": found} if parts else told, indent=2))
 
 
@@ -118,14 +118,15 @@ def score_answers(values: cli.Flags) -> None:
         print("\n".join(cloze_tables.lines(f"{values.predictions} on {name}, {values.split}", scores)))
 
 
-def _with_interval(scores):
-    """The scores and the 95 % interval of one run's accuracy."""
+def _beside(scores):
+    """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most frequent label."""
     if not scores["examples"]:
         return scores
-    from mednli_jax.metrics import wilson_interval
+    from mednli_jax.metrics import majority_share, wilson_interval
 
     low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
-    return {**scores, "interval": {"low": low, "high": high, "level": 0.95}}
+    interval = {"low": low, "high": high, "level": 0.95}
+    return {**scores, "interval": interval, "majority": majority_share(scores["per_class"])}
 
 
 def _partition_table(scores, found):

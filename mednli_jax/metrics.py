@@ -41,6 +41,12 @@ def per_class(gold, predicted, labels=LABELS) -> dict:
     return scores
 
 
+def majority_share(per_class: dict) -> float:
+    """Share of the most frequent gold label among the pairs that `per_class` is of."""
+    support = [of_class["support"] for of_class in per_class.values()]
+    return max(support) / sum(support)
+
+
 def macro_f1(gold, predicted, labels=LABELS) -> float:
     """Mean of the classes' F1, each class weighing the same; a class that never occurs counts 0."""
     return float(np.mean([score["f1"] for score in per_class(gold, predicted, labels).values()]))

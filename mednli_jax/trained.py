@@ -316,8 +316,10 @@ class OnCorpus:
         return self._scored[split]
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """Scores of a split's pairs that are in a partition, as `scores` has them, and `majority`, the share of their
-        most frequent label; of no pair, {"examples": 0}. Raises: DataError E-PART-006 for ids of no pair."""
+        """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
+
+        Raises: DataError E-PART-006 for ids of no pair.
+        """
         found = partitions.uids_of(partition, self.prepared, self.config.data)
         _, logits = self.scores(split)
         rows = self.prepared.splits[split]
@@ -325,9 +327,7 @@ class OnCorpus:
         if not inside.any():
             return {"examples": 0}
         tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
-        scores = self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
-        labels = np.bincount(rows.label[inside], minlength=len(LABELS))
-        return {**scores, "majority": float(labels.max() / labels.sum())}
+        return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def write(self, folder: Path, corpus: str) -> None:
         """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""

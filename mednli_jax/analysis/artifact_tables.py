@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.examples import LABELS
+from mednli_jax.metrics import majority_share
 from mednli_jax.runs import read_json
 
 SPLITS = ("dev", "test")
@@ -38,7 +39,7 @@ def lines(folder: Path) -> Iterator[str]:
     yield from _rows(
         ("", *SPLITS),
         [
-            ("majority class", *(f"{100 * majority(result[s]):.1f} ({PAPER_MAJORITY[s]})" for s in SPLITS)),
+            ("majority class", *(f"{_majority(result[s]):.1f} ({PAPER_MAJORITY[s]})" for s in SPLITS)),
             ("fastText", *(f"{_accuracy(result[s]):.1f} ({PAPER_FASTTEXT[s]})" for s in SPLITS)),
         ],
     )
@@ -60,12 +61,6 @@ def lines(folder: Path) -> Iterator[str]:
     yield from _rows(header, list(_partition_rows(folder)))
 
 
-def majority(scores: dict) -> float:
-    """Share of the most frequent label among the scored pairs."""
-    support = [of_class["support"] for of_class in scores["per_class"].values()]
-    return max(support) / sum(support)
-
-
 def _partition_rows(folder):
     for name, title in INPUTS.items():
         for row in ("majority", "fastText"):
@@ -79,8 +74,12 @@ def _partition_rows(folder):
 def _cell(row, scores):
     if not scores["examples"]:
         return "- (0)"
-    share = 100 * majority(scores) if row == "majority" else _accuracy(scores)
+    share = _majority(scores) if row == "majority" else _accuracy(scores)
     return f"{share:.1f} ({scores['examples']:,})"
+
+
+def _majority(scores):
+    return 100 * majority_share(scores["per_class"])
 
 
 def _accuracy(scores):
