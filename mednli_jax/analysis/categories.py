@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.analysis import annotations
 from mednli_jax.analysis.outcomes import Outcomes
 from mednli_jax.baselines.wording import NEGATIONS
-from mednli_jax.data.lines import no_such_file, text_lines
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 
@@ -77,23 +77,9 @@ def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
 
     Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-REP-007 for its rows.
     """
-    path, problems, found = Path(path), Problems(), {}
-    if not path.is_file():
-        raise no_such_file(path)
-    for number, line in text_lines(path, watched=False):
-        if isinstance(line, DataError):
-            problems.add(line)
-            continue
-        cells = [cell.strip() for cell in line.split("\t")]
-        name = _ALIASES.get(cells[-1].casefold(), cells[-1].casefold())
-        if len(cells) == 2 and cells[0] and name in CATEGORIES:
-            found.setdefault(cells[0], []).append(name)
-        elif line.strip() and (number, cells) != (1, ["uid", "category"]):
-            fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
-            problem = "the row is no annotation"
-            problems.add(DataError("E-REP-007", problem, file=path.name, line=number, fix=fix))
-    problems.raise_if_any()
-    return {uid: tuple(dict.fromkeys(names)) for uid, names in found.items()}
+    return annotations.read_annotations(
+        path, "category", CATEGORIES, _ALIASES, code="E-REP-007", problem="the row is no annotation"
+    )
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:

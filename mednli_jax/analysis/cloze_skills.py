@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis.annotations import read_annotations
 from mednli_jax.data.lines import no_such_file, text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample
@@ -43,23 +44,7 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     Names are those of SKILLS, or the shorter ones of the paper's figures.
     Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-CLZ-110 for its rows.
     """
-    path, problems, found = Path(path), Problems(), {}
-    if not path.is_file():
-        raise no_such_file(path)
-    for number, line in text_lines(path, watched=False):
-        if isinstance(line, DataError):
-            problems.add(line)
-            continue
-        cells = [cell.strip() for cell in line.split("\t")]
-        name = cells[-1].casefold()
-        name = _ALIASES.get(name, name)
-        if len(cells) == 2 and cells[0] and name in SKILLS:
-            found.setdefault(cells[0], []).append(name)
-        elif line.strip() and (number, cells) != (1, ["uid", "skill"]):
-            fix = f"give a uid, a tab and one of {', '.join(SKILLS)}"
-            problems.add(DataError("E-CLZ-110", "the row is no skill of a query", file=path.name, line=number, fix=fix))
-    problems.raise_if_any()
-    return {uid: tuple(dict.fromkeys(names)) for uid, names in found.items()}
+    return read_annotations(path, "skill", SKILLS, _ALIASES, code="E-CLZ-110", problem="the row is no skill of a query")
 
 
 def read_scores(path: Path) -> dict[str, float]:

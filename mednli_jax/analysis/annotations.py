@@ -1,0 +1,34 @@
+"""Annotations of a corpus: what each pair or query is of, as a table of two columns."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from mednli_jax.data.lines import no_such_file, text_lines
+from mednli_jax.errors import DataError, Problems
+
+
+def read_annotations(
+    path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, code: str, problem: str
+) -> dict[str, tuple[str, ...]]:
+    """uid -> names, from rows `uid TAB name`, perhaps under a header `uid TAB column`; several rows are several names.
+
+    names: those that may stand in the second column, in any case; aliases: other words for them.
+    code, problem: of rows that are none. Raises: DataError or DataErrors, E-DATA-001 and the like for the file.
+    """
+    path, problems, found = Path(path), Problems(), {}
+    if not path.is_file():
+        raise no_such_file(path)
+    for number, line in text_lines(path, watched=False):
+        if isinstance(line, DataError):
+            problems.add(line)
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        name = cells[-1].casefold()
+        name = aliases.get(name, name)
+        if len(cells) == 2 and cells[0] and name in names:
+            found.setdefault(cells[0], []).append(name)
+        elif line.strip() and (number, cells) != (1, ["uid", column]):
+            fix = f"give a uid, a tab and one of {', '.join(names)}"
+            problems.add(DataError(code, problem, file=path.name, line=number, fix=fix))
+    problems.raise_if_any()
+    return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}
