@@ -12,16 +12,28 @@ import os
 import sys
 from pathlib import Path
 
+from mednli_jax import cli
 from mednli_jax.data.case_reports import read_reports
 from mednli_jax.data.clicr import FILES, write_clicr
 from mednli_jax.data.query_builder import build_queries, divided
-from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.runs import private_folder
 
 
-def main() -> None:
-    """Build, write, and print the counts."""
+def build(arguments: argparse.Namespace) -> None:
+    """Reads the reports, writes the corpus, and prints the counts."""
+    reports = read_reports(arguments.reports)
+    ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
+    whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
+    splits = divided(whole, arguments.dev, arguments.test)
+    folder = private_folder(arguments.out)
+    for name, split in splits.items():
+        write_clicr(split.examples, folder / FILES[name])
+    print(json.dumps({**whole.facts, "queries": {name: len(split) for name, split in splits.items()}}, indent=2))
+
+
+def main() -> int:
+    """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
     parser.add_argument("--out", type=Path, required=True, help="folder of the corpus")
@@ -31,20 +43,8 @@ def main() -> None:
     parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
     parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
     arguments = parser.parse_args()
-    os.umask(0o077)
-    try:
-        reports = read_reports(arguments.reports)
-        ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
-        whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
-        splits = divided(whole, arguments.dev, arguments.test)
-        folder = private_folder(arguments.out)
-        for name, split in splits.items():
-            write_clicr(split.examples, folder / FILES[name])
-    except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    print(json.dumps({**whole.facts, "queries": {name: len(split) for name, split in splits.items()}}, indent=2))
+    return cli.script(lambda: build(arguments))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,15 +10,13 @@ baseline into OUT/private, which `evaluate --predictions=FILE` scores likewise.
 """
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 
-from mednli_jax import answers
+from mednli_jax import answers, cli
 from mednli_jax.analysis import cloze_tables
 from mednli_jax.baselines import entity, ngram_lm
-from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 from mednli_jax.runs import private_folder, write_json
 
@@ -116,16 +114,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder for scores and answers")
     paper = argparse.BooleanOptionalAction
     parser.add_argument("--paper", action=paper, default=True, help="the paper's other systems below the table")
-    os.umask(0o077)
-    try:
-        measure(parser.parse_args())
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
-        return 3
-    return 0
+    wish = parser.parse_args()
+    return cli.script(lambda: measure(wish))
 
 
 if __name__ == "__main__":

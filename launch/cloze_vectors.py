@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax import cli
 from mednli_jax.analysis import cloze_tables
 from mednli_jax.answers import query_scores, summary
 from mednli_jax.baselines import entity
@@ -146,16 +147,8 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=5, help="passes over the text (default 5)")
     parser.add_argument("--threads", type=int, default=1, help="more than 1 is faster and not repeatable")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    os.umask(0o077)
-    try:
-        search(parser.parse_args())
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
-        return 3
-    return 0
+    wish = parser.parse_args()
+    return cli.script(lambda: search(wish))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from mednli_jax import defaults
+from mednli_jax import cli, defaults
 from mednli_jax.baselines.majority import majority
 from mednli_jax.data.encode import SIDES, tokens_of
 from mednli_jax.data.prepared import Source
-from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
+from mednli_jax.knowledge.pretrain import library
 
 
 def corpus(variant: str, folder: str | None, sides: str) -> tuple[dict[str, Split], dict[str, list[str]]]:
@@ -54,21 +54,11 @@ def accuracies(lines: dict[str, list[str]], *, buckets: int, seed: int) -> tuple
         return {name: model.test(str(path))[1] for name, path in files.items()}, seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", choices=defaults.VARIANTS, default="demo")
-    parser.add_argument("--dir", help="data folder, else $MEDNLI_JAX_DATA")
-    parser.add_argument("--input", choices=("hypothesis", "pair"), default="hypothesis")
-    parser.add_argument("--buckets", type=int, default=2_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    wish = parser.parse_args()
-    try:
-        splits, lines = corpus(wish.corpus, wish.dir, wish.input)
-        found, seconds = accuracies(lines, buckets=wish.buckets, seed=wish.seed)
-    except UserError as error:
-        sys.exit(str(error))
-    except ImportError:
-        sys.exit("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.")
+def measure(wish: argparse.Namespace) -> None:
+    """Trains the library and prints its accuracies."""
+    library()  # before the corpus is read
+    splits, lines = corpus(wish.corpus, wish.dir, wish.input)
+    found, seconds = accuracies(lines, buckets=wish.buckets, seed=wish.seed)
     label = {name: [example.label for example in split.examples] for name, split in splits.items()}
     print(f"{len(lines['train'])} texts, trained in {seconds:.1f} s")
     print(f"{'':<10}{'pairs':>8}{'majority':>10}{'fastText':>10}")
@@ -76,5 +66,16 @@ def main() -> None:
         print(f"{name:<10}{len(lines[name]):>8}{majority(label['train'], label[name]):>10.1%}{accuracy:>10.1%}")
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", choices=defaults.VARIANTS, default="demo")
+    parser.add_argument("--dir", help="data folder, else $MEDNLI_JAX_DATA")
+    parser.add_argument("--input", choices=("hypothesis", "pair"), default="hypothesis")
+    parser.add_argument("--buckets", type=int, default=2_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    wish = parser.parse_args()
+    return cli.script(lambda: measure(wish))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,16 +14,15 @@ Use the result with --config.vectors.path=vectors/NAME.bin. Needs `pip install '
 
 import argparse
 import dataclasses
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mednli_jax import cli
 from mednli_jax.data import demo
 from mednli_jax.data.clinical_sentences import sentences as note_sentences
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.notes import Notes, sections
-from mednli_jax.errors import UserError
 from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
 from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
 from mednli_jax.knowledge.wanted import sha256
@@ -79,8 +78,23 @@ def corpus(name: str) -> tuple[Iterator[list[str]], dict]:
     return sentences(path), {"corpus": "text", "files": files}
 
 
+def train(names: list[str], initial: Path | None, end: Path, settings: Settings) -> None:
+    """Trains corpus after corpus, each from the vectors of the one before; those of the last go to `end`."""
+    for number, name in enumerate(names, start=1):
+        last = number == len(names)
+        out = end if last else end.with_name(f"{end.stem}.{number}.bin")
+        found, source = corpus(name)
+        facts = pretrain(found, out, settings, initial=initial, corpus=source)
+        text = facts["text"]
+        print(
+            f"{out}: {facts['words']:,} words of {text['tokens']:,} tokens in {text['sentences']:,} sentences, "
+            f"{facts['initial_words']:,} words to start from, {facts['seconds']['all']:.0f} s"
+        )
+        initial = out
+
+
 def main() -> int:
-    """Trains corpus after corpus; returns the exit code."""
+    """Reads the flags and trains; returns the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("--corpora", required=True, help="names or paths, with commas between")
@@ -93,26 +107,8 @@ def main() -> int:
     given = parser.parse_args()
     settings = Settings(**{field.name: getattr(given, field.name) for field in dataclasses.fields(Settings)})
     names, initial = [name for name in given.corpora.split(",") if name], given.initial
-    os.umask(0o077)  # vectors of notes are as private as the notes
-    try:
-        for number, name in enumerate(names, start=1):
-            last = number == len(names)
-            out = given.out if last else given.out.with_name(f"{given.out.stem}.{number}.bin")
-            found, source = corpus(name)
-            facts = pretrain(found, out, settings, initial=initial, corpus=source)
-            text = facts["text"]
-            print(
-                f"{out}: {facts['words']:,} words of {text['tokens']:,} tokens in {text['sentences']:,} sentences, "
-                f"{facts['initial_words']:,} words to start from, {facts['seconds']['all']:.0f} s"
-            )
-            initial = out
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
-        return 3
-    return 0
+    # Vectors of notes are as private as the notes: script sees to it.
+    return cli.script(lambda: train(names, initial, given.out, settings))
 
 
 if __name__ == "__main__":

@@ -60,18 +60,16 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
         return OK
 
 
-def _run(main, usage, define, words, argv):
-    if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
-        print(usage.strip(), flush=True)
-        return OK
+def script(work: Callable[[], int | None]) -> int:
+    """Does the work of a script and returns its exit code: faults are told as a door tells them, files are 0600."""
+    os.umask(0o077)
+    return _guarded(work)
+
+
+def _guarded(work: Callable[[], int | None]) -> int:
+    """The exit code of the work: bad input, a full disk and Ctrl-C are one line each."""
     try:
-        values = flags.FlagValues()
-        own = define(values)
-        rest = _parse(values, argv, own)
-        if len(rest) > words:
-            unexpected = rest[words]
-            raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
-        return main(values, *rest) or OK
+        return work() or OK
     except UserError as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -84,6 +82,22 @@ def _run(main, usage, define, words, argv):
     except KeyboardInterrupt:
         print("interrupted.", file=sys.stderr)
         return INTERRUPTED
+
+
+def _run(main, usage, define, words, argv):
+    if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
+        print(usage.strip(), flush=True)
+        return OK
+
+    def work():
+        values = flags.FlagValues()
+        rest = _parse(values, argv, define(values))
+        if len(rest) > words:
+            unexpected = rest[words]
+            raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
+        return main(values, *rest)
+
+    return _guarded(work)
 
 
 def _parse(values, argv, own) -> list[str]:
