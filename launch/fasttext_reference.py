@@ -19,7 +19,7 @@ from mednli_jax.baselines.majority import majority
 from mednli_jax.data.encode import SIDES, tokens_of
 from mednli_jax.data.prepared import Source
 from mednli_jax.examples import Split
-from mednli_jax.knowledge.pretrain import library
+from mednli_jax.knowledge.pretrain import library_version
 
 
 def corpus(variant: str, folder: str | None, sides: str) -> tuple[dict[str, Split], dict[str, list[str]]]:
@@ -56,7 +56,7 @@ def accuracies(lines: dict[str, list[str]], *, buckets: int, seed: int) -> tuple
 
 def measure(wish: argparse.Namespace) -> None:
     """Trains the library and prints its accuracies."""
-    library()  # before the corpus is read
+    library_version()  # before the corpus is read
     splits, lines = corpus(wish.corpus, wish.dir, wish.input)
     found, seconds = accuracies(lines, buckets=wish.buckets, seed=wish.seed)
     label = {name: [example.label for example in split.examples] for name, split in splits.items()}

@@ -88,7 +88,7 @@ def pretrain(
     Raises: UserError, DataError, see the module; E-RUN-005 where the disk is full.
     """
     settings.check()
-    library, out = library(), Path(out)
+    library, out = library_version(), Path(out)
     if out.suffix not in (".bin", ".vec"):
         raise UserError(f"E-EMB-002 out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
     start = None if initial is None else _initial(initial, settings)
@@ -204,7 +204,7 @@ def _rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
                 yield word.encode(), (template % tuple(row.tolist())).encode()
 
 
-def library() -> str:
+def library_version() -> str:
     """Name and version of the fastText library. Raises: UserError E-EMB-001."""
     try:
         import fasttext  # noqa: F401 - an extra that nothing else needs
