@@ -88,9 +88,9 @@ class _Training:
         RunDirectory.check(self.folder, resume=self.resume, force=force)
         prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
         if self.config.transfer.init_from:  # and no bad source run does
-            from mednli_jax import trained
+            from mednli_jax import sources
 
-            self.source = trained.source_run(self.config, prepared)
+            self.source = sources.source_run(self.config, prepared)
         directory = RunDirectory.create(self.folder, self.config.to_dict(), resume=self.resume, force=force)
         self.directory = directory
         if self.resume and directory.status() == "complete":
@@ -125,7 +125,7 @@ class _Training:
         import jax
         import numpy as np
 
-        from mednli_jax import experiment, trained
+        from mednli_jax import experiment, sources, trained
         from mednli_jax.training.checkpoint import Checkpoints
         from mednli_jax.training.loop import Trainer
 
@@ -155,7 +155,7 @@ class _Training:
         )
         taken = {}
         if self.source:
-            taken = trained.start_from_source(trainer, self.source, self.config)
+            taken = sources.start_from_source(trainer, self.source, self.config)
             drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""
             self.say(f"{taken['weights_taken']} weights from {taken['source']}{drawn}")
         if self.resume:

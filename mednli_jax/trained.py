@@ -10,15 +10,15 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
-from mednli_jax.data import batching, partitions
+from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.runs import RunDirectory, environment, read_json, write_atomic, write_json
+from mednli_jax.runs import RunDirectory, read_json, write_atomic
+from mednli_jax.scoring import DIRECT, OnCorpus
 from mednli_jax.tasks import nli
 from mednli_jax.text import UNK, Vocab
-from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 
@@ -26,7 +26,6 @@ COARSE = 16  # tokens: a few new pairs are padded to a multiple
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
 DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
-DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 MANY = 2048  # new pairs from which programs of their own pay
 
 
@@ -131,7 +130,7 @@ class TrainedRun:
         """
         return self.own().scores(split)
 
-    def own(self) -> "OnCorpus":
+    def own(self) -> OnCorpus:
         """The run on the corpus it was trained on. Raises: UserError where that is no longer what it was."""
         prepared, _ = self.task.load(self.config)
         self.directory.check_data(prepared.manifest)
@@ -145,7 +144,7 @@ class TrainedRun:
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 
-    def on(self, data) -> "OnCorpus":
+    def on(self, data) -> OnCorpus:
         """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
         section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
         without a vector is the run's unknown word.
@@ -291,115 +290,11 @@ def _power_of_two(number, least=1):
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
-class OnCorpus:
-    """A finished run on a prepared corpus, its own or another (`TrainedRun.on`). A split is scored once."""
-
-    def __init__(self, run: TrainedRun, config, prepared):
-        self.run, self.config, self.prepared = run, config, prepared
-        self._scored = {}
-
-    def check_split(self, split: str) -> None:
-        """Raises UserError for a split that the corpus does not have."""
-        if split not in self.prepared.splits:
-            known = ", ".join(self.prepared.splits)
-            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
-
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
-        self.check_split(split)
-        if split not in self._scored:
-            bodies, batches = experiment.program(
-                self.config, self.prepared, [split], longest_path=self.run.longest_path
-            )
-            logits = bodies.logits(self.run.variables, batches[split])
-            self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
-        return self._scored[split]
-
-    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
-
-        Raises: DataError E-PART-006 for ids of no pair.
-        """
-        found = partitions.uids_of(partition, self.prepared, self.config.data)
-        _, logits = self.scores(split)
-        rows = self.prepared.splits[split]
-        inside = np.array([uid in found for uid in rows.uids])
-        if not inside.any():
-            return {"examples": 0}
-        tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
-        return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
-
-    def write(self, folder: Path, corpus: str) -> None:
-        """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""
-        directory = RunDirectory.create(folder, self.config.to_dict())
-        write_json(directory.folder / "env.json", environment())
-        write_json(directory.folder / "data.json", self.prepared.manifest)
-        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
-        splits = self.prepared.manifest["splits"].values()
-        result = {
-            **{name: self.run.result[name] for name in kept},
-            "task": "nli",
-            "corpus": corpus,
-            "transfer": {
-                "source": self.run.directory.folder.name,
-                "corpus": self.run.result["corpus"],
-                "mode": DIRECT,
-            },
-            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
-            "prepared": self.prepared.folder.name,
-        }
-        for split in ("dev", "test"):
-            result[split] = None
-            if split in self.prepared.splits:
-                result[split], logits = self.scores(split)
-                directory.write_predictions(split, nli.predictions(self.prepared.splits[split], logits))
-        directory.write_result("complete", result)
-
-
 def _vectors_of(manifest: dict) -> tuple:
     """What makes a word's vector, whatever the corpus: the files' content, and how they were retrofitted."""
     key = manifest["key"]
     retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
     return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)
-
-
-def source_run(config, prepared) -> TrainedRun:
-    """The run that config.transfer.init_from names, for a new run on this corpus.
-
-    Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
-    """
-    source = load_run(config.transfer.init_from)
-    source.check_words(prepared)
-    if source.config.model.train_vectors and not config.model.train_vectors:
-        raise UserError(
-            f"E-RUN-019 {source.directory.folder}: trained its word vectors, which this config would leave behind. "
-            "Fix: give --config.model.train_vectors=True, too."
-        )
-    transfer.seed_rows(source.config.seeds, config.seeds)
-    return source
-
-
-def start_from_source(trainer, source: TrainedRun, config) -> dict:
-    """Gives a new trainer the weights of its source run; returns what was taken from where.
-
-    Raises UserError where they do not fit (training.transfer.merge).
-    """
-    wish = config.transfer
-    trainer.learner, taken, kept = transfer.start(
-        trainer.learner,
-        source.variables,
-        rows=transfer.seed_rows(source.config.seeds, trainer.seeds),
-        skip=transfer.drawn_anew(config.model.name, skip=wish.skip, private=wish.private),
-    )
-    trainer.begin()
-    return {
-        "source": source.directory.folder.name,
-        "corpus": source.result["corpus"],
-        "seeds": list(source.config.seeds),
-        "best_epoch": source.result["best_epoch"],
-        "weights_taken": len(taken),
-        "weights_drawn": kept,
-    }
 
 
 def load_run(folder) -> TrainedRun:

@@ -21,7 +21,7 @@ FLOORS = (
     ("models",),
     ("training",),
     ("tasks",),
-    ("defaults", "experiment", "trained", "cli"),
+    ("defaults", "experiment", "scoring", "trained", "sources", "cli"),
     ("benchmarking",),
     DOORS,
 )
