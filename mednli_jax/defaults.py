@@ -31,6 +31,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         raise UserError(f"E-CONF-001 unknown variant '{variant}'.{hint} Fix: give one of {', '.join(VARIANTS)}.")
     corpus, _, genre = variant.partition("/")
     config = config_dict.ConfigDict()
+    config.task = "nli"
     config.seeds = (0,)
     config.data = _section(
         name=corpus,
@@ -92,7 +93,16 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         skip="",  # a pattern of further weights that are drawn anew
         freeze="",  # a pattern of weights that are not trained
     )
-    config.train = _section(
+    config.train = _train()
+    CORPORA[corpus](config)
+    if model == "fasttext":
+        _fasttext(config)
+    return config
+
+
+def _train() -> config_dict.ConfigDict:
+    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5."""
+    return _section(
         epochs=40,
         batch_size=512,
         learning_rate=1e-3,
@@ -115,10 +125,73 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         checkpoint_minutes=5.0,
         checkpoint_epochs=1,  # further checkpoints: after each of so many epochs, and the last
     )
-    CORPORA[corpus](config)
-    if model == "fasttext":
-        _fasttext(config)
+
+
+CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
+
+
+def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.ConfigDict:
+    """An experiment on cloze queries: a reader chooses among the marked phrases of a passage.
+
+    model: "ga_reader" or "sa_reader". setup: "ent", "anonym" or "noent". variant: one of CLOZE_VARIANTS.
+    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A).
+    Raises: UserError for an unknown variant.
+    """
+    if variant not in CLOZE_VARIANTS:
+        near = difflib.get_close_matches(variant, CLOZE_VARIANTS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise UserError(f"E-CONF-001 unknown variant '{variant}'.{hint} Fix: give one of {', '.join(CLOZE_VARIANTS)}.")
+    config = config_dict.ConfigDict()
+    config.task = "cloze"
+    config.seeds = (0,)
+    config.data = _section(
+        name=CLOZE_VARIANTS[variant],
+        dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
+        setup=setup,  # phrases as single tokens (ent), the same without names (anonym), or plain text (noent)
+        max_passage=0,  # tokens kept of a passage; 0 = all
+        max_query=0,  # and of a query, around the blank
+        max_words=0,  # the most frequent words of training; 0 = all
+        stray_marks="refuse",  # or "ignore": marks that open and never close
+        limit=config_dict.placeholder(int),  # first N training queries
+        answer_vectors="",  # word vectors for the embedding score of dev and test
+    )
+    config.vectors = _section(path=config_dict.placeholder(str), dim=200, seed=0)
+    config.train = _train()
+    config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy", patience=1, epochs=20)
+    if model == "sa_reader":
+        config.model = _section(
+            name=model, hidden_size=70, dropout=0.6, attention="bilinear", pointer="sum", train_vectors=True
+        )
+        config.train.update(optimizer="sgd", learning_rate=0.1)
+        config.data.max_words = 50_000
+    else:
+        config.model = _section(
+            name=model,
+            hidden_size=64,
+            hops=3,
+            gate="mul",  # or "sum", "concat"
+            dropout=0.4,
+            query_feature=True,  # whether a word of the passage stands in the query
+            characters=0,  # size of a recurrent encoder of words' characters; 0 = none
+            pointer="sum",  # noent: the mass of all its words; "mean": by its length; "span": of its marked spans
+            train_vectors=True,
+        )
+        config.train.update(learning_rate=5e-4, schedule="halving")
+    if variant == "demo":
+        _demo_cloze(config)
+    elif variant == "clicr":
+        config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
     return config
+
+
+def _demo_cloze(config):
+    """1,400 queries: a smaller reader and a higher rate, so that a few epochs are enough."""
+    config.model.hidden_size = 48
+    config.model.dropout = 0.2
+    config.vectors.dim = 64
+    config.train.update(epochs=8, patience=3)
+    if config.model.name == "ga_reader":
+        config.train.update(learning_rate=2e-3, halve_from=5)
 
 
 def _demo(config):

@@ -10,18 +10,19 @@ import jax
 import numpy as np
 
 from mednli_jax.data import batching
-from mednli_jax.data.encode import SIDES
+from mednli_jax.data.cloze import check_setup
 from mednli_jax.data.prepared import cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.models import table
 from mednli_jax.models.rows import trains_rows
-from mednli_jax.tasks import nli
+from mednli_jax.tasks import table as tasks
+from mednli_jax.tasks.cloze import marks_of
+from mednli_jax.tasks.task import frozen as task_frozen
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
-PREDICT_ROWS = 256
-PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+READERS = ("sa_reader", "ga_reader")  # the models of the task "cloze"
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
@@ -50,7 +51,16 @@ def check(config) -> None:
     if train.group < 1:
         raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
     _check_protocol(train)
-    _check_transfer(config)
+    task = tasks.of(config)
+    if (config.model.name in READERS) != (task.name == "cloze"):
+        known = ", ".join(name for name in table.MODELS if (name in READERS) == (task.name == "cloze"))
+        problem = f"config.model.name: '{config.model.name}' is no model of the task '{task.name}'"
+        raise UserError(f"E-CONF-005 {problem}. Fix: give one of {known}.")
+    if task.name == "cloze":
+        marks_of(config)
+        check_setup(config.data.setup)
+    else:
+        _check_transfer(config)
     if config.model.name == "features":
         if config.data.features:
             raise UserError("E-CONF-005 config.data.features: model 'features' has them already. Fix: leave it out.")
@@ -157,47 +167,26 @@ def settings(config) -> loop.Settings:
 
 
 def program(
-    config, prepared, splits=None, *, longest_path: int | None = None
+    config, prepared, splits=None, *, model_facts: dict | None = None
 ) -> tuple[Program, dict[str, batching.Batches]]:
     """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all).
 
-    longest_path: that of the corpus the model was trained on, where it is not this one.
+    model_facts: those of the corpus the model was trained on, where it is not this one.
     """
-    devices = Devices()
-    frozen = devices.replicate(nli.frozen(prepared.vectors))
-    made = bare_program(config, frozen, prepared.longest_path if longest_path is None else longest_path, devices)
-    made.data = devices.replicate(nli.resident(prepared))
-    shared = made.model.shares_words
-    return made, {name: _batches(config, prepared, name, devices.count, shared) for name in splits or prepared.splits}
-
-
-def _batches(config, prepared, name, shares, shared_words):
-    """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
-    rows = prepared.splits[name]
-    tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-    width = tuple(prepared.arrays[side].shape[1] for side in SIDES)
-    common = {"width": width, "shares": shares, "tokens": tokens if shared_words else None, "first": rows.first}
-    common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
-    if name == "train":
-        train = config.train
-        return batching.Batches(
-            *rows.length,
-            batch_size=train.batch_size,
-            groups=batching.groups_of(tokens[0], min(train.group, train.batch_size)) if train.group > 1 else None,
-            most=train.max_buckets,
-            seeds=tuple(config.seeds),
-            epochs=train.epochs,
-            **common,
-        )
-    groups = batching.groups_of(tokens[0], PREDICT_GROUP)
-    return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
-
-
-def bare_program(config, frozen, longest_path, devices):
-    """The bodies without rows to work on; `frozen` stands on the devices."""
-    model = table.build(
-        config.model.name, config.model.to_dict(), longest_path=longest_path, axis_name=devices.axis_name
+    devices, task = Devices(), tasks.of(config)
+    frozen = devices.replicate(task_frozen(prepared.vectors))
+    made = bare_program(
+        config, frozen, task.model_facts(prepared.manifest) if model_facts is None else model_facts, devices
     )
+    made.data = devices.replicate(task.resident(config, prepared))
+    how = {"shares": devices.count, "shared_words": made.model.shares_words}
+    return made, {name: task.batches(config, prepared, name, **how) for name in splits or prepared.splits}
+
+
+def bare_program(config, frozen, model_facts, devices):
+    """The bodies without rows to work on. `frozen` stands on the devices; model_facts: see task.Task."""
+    fields = config.model.to_dict()
+    model = table.build(config.model.name, fields, axis_name=devices.axis_name, **model_facts)
     train = config.train
     optimizer = optim.build_optimizer(
         learning_rate=train.learning_rate,
@@ -209,11 +198,11 @@ def bare_program(config, frozen, longest_path, devices):
         floor=train.floor,
         cycle=train.cycle,
     )
-    if config.transfer.freeze:
+    if "transfer" in config and config.transfer.freeze:
         optimizer = optim.all_but(optimizer, transfer.pattern(config.transfer.freeze, "config.transfer.freeze"))
     return Program(
         model=model,
-        task=nli.NLITask(),
+        task=tasks.of(config),
         optimizer=optimizer,
         devices=devices,
         frozen=frozen,

@@ -9,7 +9,6 @@ from mednli_jax import experiment
 from mednli_jax.data import partitions
 from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, environment, write_json
-from mednli_jax.tasks import nli
 
 DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 
@@ -27,9 +26,7 @@ class OnCorpus:
             known = ", ".join(self.prepared.splits)
             raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
         if split not in self._scored:
-            bodies, batches = experiment.program(
-                self.config, self.prepared, [split], longest_path=self.run.longest_path
-            )
+            bodies, batches = experiment.program(self.config, self.prepared, [split], model_facts=self.run.model_facts)
             logits = bodies.logits(self.run.variables, batches[split])
             self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
         return self._scored[split]
@@ -57,7 +54,7 @@ class OnCorpus:
         splits = self.prepared.manifest["splits"].values()
         result = {
             **{name: self.run.result[name] for name in kept},
-            "task": "nli",
+            "task": self.run.task.name,
             "corpus": corpus,
             "transfer": {
                 "source": self.run.directory.folder.name,
@@ -71,5 +68,5 @@ class OnCorpus:
             result[split] = None
             if split in self.prepared.splits:
                 result[split], logits = self.scores(split)
-                directory.write_predictions(split, nli.predictions(self.prepared.splits[split], logits))
+                directory.write_predictions(split, self.run.task.predictions(self.prepared.splits[split], logits))
         directory.write_result("complete", result)

@@ -1,6 +1,7 @@
 """`python -m mednli_jax.train`: from a config to a tested accuracy."""
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -24,6 +25,8 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
   --force                      start over in --workdir, dropping the run it holds
   --dry-run                    only say shapes, parameters, memory and the time an epoch will take
   --profile                    write a profiler trace of some steps to <workdir>/profile
+  --coordinator=HOST:PORT --processes=N --process=I   be one of N processes; the coordinator is process 0
+  --distributed                the same, where a TPU pod, Slurm or MPI started them
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
@@ -37,6 +40,10 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "say what would be trained", flag_values=values)
     flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
+    flags.DEFINE_string("coordinator", None, "address of process 0", flag_values=values)
+    flags.DEFINE_integer("processes", None, "processes that train together", flag_values=values)
+    flags.DEFINE_integer("process", None, "number of this process, from 0", flag_values=values)
+    flags.DEFINE_bool("distributed", False, "join the processes of a pod or job", flag_values=values)
 
 
 def main(values: cli.Flags) -> int:
@@ -55,15 +62,29 @@ def main(values: cli.Flags) -> int:
         raise UserError("E-USE-017 --dry-run times training steps, and features have none. Fix: leave it out.")
     if values.dry_run:
         return _dry_run(config)
-    return _Training(config, folder, name, resume=values.resume, profile=values.profile).run(force=values.force)
+    from mednli_jax.training import hosts
+
+    here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
+    if here.count > 1 and config.model.name == "features":
+        raise UserError("E-HOST-007 features are no network: one process fits them. Fix: start one alone.")
+    kind = _Training if here.leads else _Companion
+    training = kind(config, folder, name, resume=values.resume, profile=values.profile)
+    if here.count == 1:
+        return training.run(force=values.force)
+
+    def work():
+        here.check_same("config", config.to_dict())
+        return training.run(force=values.force)
+
+    return here.run(lambda: cli.script(work))
 
 
 def _dry_run(config):
     from mednli_jax import experiment
-    from mednli_jax.tasks.nli import NLITask
+    from mednli_jax.tasks import table as tasks
 
     experiment.use_compile_cache()
-    prepared, _ = NLITask().load(config)
+    prepared, _ = tasks.of(config).load(config)
     for line in experiment.describe(config, prepared):
         print(line, flush=True)  # each is timed, which takes a while
 
@@ -81,13 +102,17 @@ class _Training:
         self.directory.log(line)
 
     def run(self, *, force):
-        from mednli_jax.tasks.nli import NLITask
+        from mednli_jax.tasks import table as tasks
+        from mednli_jax.training import hosts
         from mednli_jax.training.loop import Interrupted
 
-        task = NLITask()
+        task = tasks.of(self.config)
         RunDirectory.check(self.folder, resume=self.resume, force=force)
         prepared, hit = task.load(self.config)  # before the run directory: bad data leaves none behind
-        if self.config.transfer.init_from:  # and no bad source run does
+        here = hosts.here()
+        here.meet()  # the others find the corpus prepared, where they share a cache
+        here.check_same("corpus", prepared.manifest["files"])
+        if "transfer" in self.config and self.config.transfer.init_from:  # and no bad source run does
             from mednli_jax import sources
 
             self.source = sources.source_run(self.config, prepared)
@@ -100,12 +125,12 @@ class _Training:
             directory.check_data(prepared.manifest)
             directory.metrics()
         directory.write_result("running", {})
+        here.on_loss = self._interrupted
         self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
         try:
             return (self._boost if self.config.model.name == "features" else self._train)(task, prepared)
         except (Interrupted, KeyboardInterrupt):
-            directory.write_result("interrupted", {"seconds": self._seconds()})
-            self.say(f"interrupted. Go on with: {self._resume_command()}")
+            self._interrupted()
             return cli.INTERRUPTED
         except BaseException:
             with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
@@ -113,6 +138,10 @@ class _Training:
             raise
         finally:
             directory.close_scalars()
+
+    def _interrupted(self):
+        self.directory.write_result("interrupted", {"seconds": self._seconds()})
+        self.say(f"interrupted. Go on with: {self._resume_command()}")
 
     def _resume_command(self):
         kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
@@ -164,6 +193,7 @@ class _Training:
             self.say(where if found else "no checkpoint to resume from: starting at the beginning")
         self.say("the first steps compile, which takes a while; later runs find most of it in the cache")
         self.directory.keep_metrics(trainer.epoch - 1)
+        trainer.align()
         self._catch_signals()
         best = trainer.run()
         diverged = [seed for seed, epoch in zip(seeds, best.epoch.tolist(), strict=True) if epoch == 0]
@@ -247,11 +277,11 @@ class _Training:
     def _finish(self, task, prepared, facts, logits_of):
         """Scores dev and test, writes the result and its page. logits_of(split) -> [S, N, C]."""
         from mednli_jax.analysis import html
-        from mednli_jax.tasks.nli import predictions
+        from mednli_jax.training import hosts
 
         result = {
             "corpus": cli.corpus_name(self.config),
-            "task": "nli",
+            "task": task.name,
             "model": self.config.model.name,
             "config": self.name,
             "seeds": list(self.config.seeds),
@@ -264,29 +294,63 @@ class _Training:
             if rows:
                 logits = logits_of(split)
                 result[split] = task.score(rows, logits)
-                self.directory.write_predictions(split, predictions(rows, logits))
+                self.directory.write_predictions(split, task.predictions(rows, logits))
+        hosts.here().part()
         self.directory.write_result("complete", {**result, "seconds": self._seconds()})
         write_atomic(self.directory.folder / "report.html", html.run_page(self.directory))
         for split in ("dev", "test"):
             if result[split]:
-                self.say(_summary(split, result[split]))
+                self.say(task.summary(split, result[split]))
         for note in result["notes"]:
             self.say(note)
         print(self.directory.folder / "result.json")
 
 
+class _Companion(_Training):
+    """What every process but the first does: it trains along, says nothing, and leaves nothing behind."""
+
+    def run(self, *, force):
+        from mednli_jax.training.loop import Interrupted
+
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            try:
+                return self._train_along()
+            except (Interrupted, KeyboardInterrupt):
+                return cli.INTERRUPTED
+
+    def _train_along(self):
+        from mednli_jax import experiment
+        from mednli_jax.tasks import table as tasks
+        from mednli_jax.training import hosts
+        from mednli_jax.training.loop import Trainer
+
+        here = hosts.here()
+        here.meet()  # the first has prepared the corpus
+        prepared, _ = tasks.of(self.config).load(self.config)
+        here.check_same("corpus", prepared.manifest["files"])
+        experiment.use_compile_cache()
+        program, batches = experiment.program(self.config, prepared)
+        trainer = Trainer(
+            program,
+            experiment.settings(self.config),
+            prepared.splits,
+            batches,
+            tuple(self.config.seeds),
+            should_stop=lambda: self.signals > 0,
+        )
+        trainer.align()
+        self._catch_signals()
+        best = trainer.run()
+        for split in ("dev", "test"):
+            if prepared.splits.get(split):
+                trainer.predict(split, best.variables)
+        here.part()
+        return cli.OK
+
+
 def _kind(device):
     """`cpu`, or `gpu NVIDIA H200`: the kind only where it says more than the platform."""
     return device.platform if device.device_kind == device.platform else f"{device.platform} {device.device_kind}"
-
-
-def _summary(split, scores):
-    accuracy = scores["accuracy"]
-    text = f"{split} accuracy {accuracy['mean']:.4f}"
-    if len(accuracy["per_seed"]) > 1:
-        text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-    slices = scores.get("slices", {})
-    return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices.items())
 
 
 if __name__ == "__main__":

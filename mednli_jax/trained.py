@@ -5,28 +5,24 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import jax
 import numpy as np
 from ml_collections import config_dict
 
-from mednli_jax import defaults, experiment
-from mednli_jax.data import batching
-from mednli_jax.data.encode import SIDES
+from mednli_jax import defaults
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS
-from mednli_jax.models.layers import ATTENTION
+from mednli_jax.pairs import PairPredictor
+from mednli_jax.passages import PassagePredictor, keep_types
 from mednli_jax.runs import RunDirectory, read_json, write_atomic
 from mednli_jax.scoring import DIRECT, OnCorpus
-from mednli_jax.tasks import nli
+from mednli_jax.tasks import table as tasks
 from mednli_jax.text import UNK, Vocab
 from mednli_jax.training.checkpoint import Checkpoints
-from mednli_jax.training.devices import Devices
 
-COARSE = 16  # tokens: a few new pairs are padded to a multiple
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
-DATA_FIELDS = ("files.vectors.npy", "files.vocabulary.json", "knowledge.longest_path")
-MANY = 2048  # new pairs from which programs of their own pay
+_FILES = ("files.vectors.npy", "files.vocabulary.json")
+DATA_FIELDS = {"nli": (*_FILES, "knowledge.longest_path"), "cloze": (*_FILES, "candidates.types_of_train")}
+PREDICTORS = {"nli": PairPredictor, "cloze": PassagePredictor}
 
 
 def restored_config(values: dict) -> config_dict.ConfigDict:
@@ -60,8 +56,9 @@ def _fields(tree, prefix="") -> list[str]:
 def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     """The config of a run of this version. Raises UserError where a field is missing."""
     path, values = directory.folder / "config.json", directory.config
-    _check_fields(path, values, ["model.name"])
-    _check_fields(path, values, _fields(defaults.nli(values["model"]["name"]).to_dict()))
+    _check_fields(path, values, ["model.name", "task"])
+    parent = {"nli": defaults.nli, "cloze": defaults.cloze}[values["task"]]
+    _check_fields(path, values, _fields(parent(values["model"]["name"]).to_dict()))
     return restored_config(values)
 
 
@@ -94,8 +91,8 @@ class TrainedRun:
         _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
-        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS)
-        self.task = nli.NLITask()
+        self.task = tasks.of(self.config)
+        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.task.name])
         self.vocabulary = Vocab.load(self._own("vocabulary.json"))
         self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
@@ -167,8 +164,8 @@ class TrainedRun:
         return OnCorpus(self, config, replace(prepared, vectors=vectors))
 
     @property
-    def longest_path(self) -> int:
-        return self.manifest["knowledge"]["longest_path"]
+    def model_facts(self) -> dict:
+        return self.task.model_facts(self.manifest)
 
     def check_words(self, prepared) -> None:
         """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
@@ -189,105 +186,26 @@ class TrainedRun:
             return
         raise UserError(f"E-RUN-019 {self.directory.folder}: {problem}. Fix: {fix}.")
 
-    def predict(self, pairs) -> list[dict[str, float]]:
-        """Class probabilities of (premise, hypothesis) string pairs, in their order: [{"entailment": .7, ...}, ...].
+    def predict(self, given) -> list[dict]:
+        """What the run says of new texts, in their order; `unknown_words` afterwards: tokens without vectors, by side.
 
-        The mean over the run's seeds. `unknown_words` afterwards holds the tokens without a vector, per side.
+        Of NLI (premise, hypothesis) string pairs, see pairs.PairPredictor; of cloze (passage, query), see
+        passages.PassagePredictor.
         """
-        examples = [self.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
-        if not examples:
-            self.unknown_words = dict.fromkeys(SIDES, 0)
-            return []
-        arrays, self.unknown_words = self._encoder(examples)
-        bodies = self._bodies
-        batches, data = self._batches(arrays)
-        bodies.data = bodies.devices.replicate(data)
-        logits = bodies.logits(self.variables, batches)
-        bodies.data = {}  # the programs are kept, not the pairs
-        if len(examples) > MANY:  # programs fitted to these pairs fit no others
-            bodies.forget()
-        mean_NC = nli.probabilities(logits).mean(axis=0)
-        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
+        return self._predictor.predict(given)
 
-    def attention(self, pairs) -> list[dict]:
-        """What the tokens of (premise, hypothesis) string pairs attend to, for each seed of the run.
+    def attention(self, given) -> list[dict]:
+        """What the tokens of new texts attend to; given: as in `predict`. Raises UserError where the model aligns
+        nothing."""
+        return self._predictor.attention(given)
 
-        Returns for each pair {"premise", "hypothesis": its tokens, "maps": {name: {"premise": [S, P, H], "hypothesis":
-        [S, H, P]}}}; each row of a map sums to 1. Names: "tokens" (ESIM's soft alignment), "links" (by the ontology
-        alone). Raises UserError where the model aligns nothing.
-        """
-        examples = [self.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
-        if not examples:
-            return []
-        arrays, self.unknown_words = self._encoder(examples)
-        layout = batching.Layout.full(1, tuple(arrays[side].shape[1] for side in SIDES))
-        frozen, model = nli.frozen(self.vectors), self._bodies.model
-
-        def of_seed(variables, frozen, data, index):
-            batch = self.task.to_batch(data, index, layout)
-            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
-            return made.get(ATTENTION, {})
-
-        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
-        found = []
-        for number, example in enumerate(examples):
-            kept = jax.tree.map(np.asarray, body(self.variables, frozen, arrays, np.array([[number]])))
-            if not kept:
-                name = self.config.model.name
-                raise UserError(
-                    f"E-USE-014 the model '{name}' of this run aligns nothing. Fix: give a run of esim, or one with "
-                    "config.model.knowledge."
-                )
-            p, h = (int(arrays[f"{side}_length"][number]) for side in SIDES)
-            maps = {name: (sown[0][0][:, 0, :p, :h], sown[0][1][:, 0, :h, :p]) for name, sown in kept.items()}
-            sides = {side: self._encoder.tokens(example, side) for side in SIDES}
-            found.append({**sides, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}})
-        return found
+    @property
+    def unknown_words(self) -> dict[str, int]:
+        return self._predictor.unknown_words
 
     @cached_property
-    def _encoder(self):
-        return nli.Encoder(self.config, self.vocabulary, self.manifest["knowledge"].get("sha256", ""))
-
-    @cached_property
-    def _bodies(self):
-        devices = Devices()
-        frozen = devices.replicate(nli.frozen(self.vectors))
-        return experiment.bare_program(self.config, frozen, self.longest_path, devices)
-
-    def _batches(self, arrays):
-        """Batches of new pairs and their arrays, in shapes so coarse that the next few pairs fit them as well."""
-        sizes = {name: _power_of_two(arrays[name].shape[1]) for name in nli.LINK_FIELDS if name in arrays}
-        sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
-        if self.config.model.masking == "paper":  # its logits depend on the padded length: the training's is used
-            trained = zip(SIDES, self.result["width"], strict=True)
-            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
-        length = tuple(arrays[f"{side}_length"] for side in SIDES)
-        count = len(length[0])
-        rows = _power_of_two(count, least=8)
-        data = _widened(arrays, sizes, rows)
-        width = tuple(sizes[side] for side in SIDES)
-        few = {"batch_size": min(rows, experiment.PREDICT_ROWS), "coarse": True}
-        many = {
-            "batch_size": experiment.PREDICT_ROWS,
-            "groups": batching.groups_of(arrays["premise"], experiment.PREDICT_GROUP),
-        }
-        fixed = self.config.model.masking == "paper"
-        how = {"width": width, "shares": self._bodies.devices.count, "fixed": fixed}
-        return batching.Batches(*length, **how, **(few if count <= MANY else many)), data
-
-
-def _widened(arrays, sizes, rows):
-    """The arrays [N, T] with room for more: T as in `sizes` by name, N = rows; what is added is empty."""
-    result = {}
-    for name, array in arrays.items():
-        lacking = [(0, rows - len(array))]
-        lacking += [(0, sizes[name] - array.shape[1])] if array.ndim == 2 else []
-        result[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
-    return result
-
-
-def _power_of_two(number, least=1):
-    return max(least, 1 << max(number - 1, 0).bit_length())
+    def _predictor(self):
+        return PREDICTORS[self.task.name](self)
 
 
 def _vectors_of(manifest: dict) -> tuple:
@@ -306,3 +224,5 @@ def keep_for_prediction(directory: RunDirectory, prepared) -> None:
     """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
     for name in ("vocabulary.json", "vectors.npy"):
         write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+    if directory.config["model"]["name"] == "sa_reader":
+        keep_types(directory, prepared)

@@ -21,7 +21,7 @@ FLOORS = (
     ("models",),
     ("training",),
     ("tasks",),
-    ("defaults", "experiment", "scoring", "trained", "sources", "cli"),
+    ("defaults", "experiment", "scoring", "pairs", "passages", "trained", "sources", "cli", "sweeps"),
     ("benchmarking",),
     DOORS,
 )

@@ -245,7 +245,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
         patch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
-        for module in (experiment, trained):
+        for module in (experiment, pairs):
             patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
         home = Home(folder)
         code, _, said = home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")

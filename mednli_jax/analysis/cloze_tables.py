@@ -14,12 +14,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mednli_jax.data import clicr
-from mednli_jax.data.cloze import tag_seen, with_titles
-from mednli_jax.data.demo_cloze import load_demo_cloze
+from mednli_jax.answers import QueryScores, summary
+from mednli_jax.answers import rows as rows_of
+from mednli_jax.data import prepared_cloze
+from mednli_jax.data.prepared_cloze import CLICR, DEMO, FILE
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
-from mednli_jax.metrics import wilson_interval
+from mednli_jax.metrics import mean_sd, wilson_interval
 from mednli_jax.runs import write_atomic
 
 METRICS = ("exact_match", "f1", "bleu2", "bleu4", "embedding")
@@ -41,7 +42,6 @@ PAPER = {
     }.items()
 }
 MOST_BYTES = 1 << 28
-DEMO, CLICR = "demo_cloze", "clicr"
 
 
 def corpus(name: str) -> dict[str, Split]:
@@ -52,16 +52,13 @@ def corpus(name: str) -> dict[str, Split]:
     Raises: UserError E-CLZ-058, DataError.
     """
     if name == DEMO:
-        return tag_seen(load_demo_cloze())
+        return prepared_cloze.read(DEMO)
     folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
     if not folder:
         raise UserError(f"E-CLZ-058 --corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"E-CLZ-058 {folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
-    splits = clicr.load(Path(folder).expanduser())
-    if name == CLICR:
-        splits = {title: with_titles(split) for title, split in splits.items()}
-    return tag_seen(splits)
+    return prepared_cloze.read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
 
 
 def split_of(splits: Mapping[str, Split], name: str) -> Split:
@@ -208,6 +205,57 @@ def _line(name, found, width):
     figures = f"{found['queries']:>8,}{100 * found['exact_match']:>7.1f}{100 * found['f1']:>7.1f}"
     figures += f"{found['bleu2']:>8.2f}{found['bleu4']:>8.2f}{_number(found['embedding'], '.2f'):>7}"
     return f"{name:{width}}{figures}{_number(found['predicted_length'], '.1f'):>7}{found['missing']:>9,}"
+
+
+def run_lines(name: str, scores: dict) -> Iterator[str]:
+    """Text for the scores of a run's seeds (tasks.cloze): all queries, then slices; means over the seeds, and the
+    deviation of exact match where there are several. name: what was scored on what."""
+    exact, queries = scores["accuracy"], scores["examples"]
+    low, high = wilson_interval(round(exact["mean"] * queries), queries)
+    missing = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+    yield f"{name}: {queries:,} queries, {missing} without an answer"
+    sd = f"sd {100 * exact['sd']:.1f}; " if len(exact["per_seed"]) > 1 else ""  # of one seed it says nothing
+    yield f"exact match {100 * exact['mean']:.1f} ({sd}95 % interval of one run {100 * low:.1f}-{100 * high:.1f})"
+    yield f"{scores['in_passage']:,} queries have their answer among the candidates; loss {scores['loss']['mean']:.4f}"
+    if scores["embedding"] is None:
+        yield "no embedding score: it needs word vectors, --vectors=FILE"
+    families = scores["families"]
+    if "slices" in scores:
+        families = {"tag": scores["slices"], **families}
+    width = max([12, *(len(name) for named in families.values() for name in named)]) + 4
+    yield f"{'':{width}}{'queries':>8}{'EM':>7}{'sd':>6}{'F1':>7}{'BLEU-2':>8}{'BLEU-4':>8}{'Emb':>7}"
+    rest = "".join(
+        f"{_number(scores[metric] and scores[metric]['mean'], '.2f'):>{size}}"
+        for metric, size in (("bleu2", 8), ("bleu4", 8), ("embedding", 7))
+    )
+    yield _run_line("all", scores, width) + rest
+    for family, named in families.items():
+        yield family
+        for slice_name, found in named.items():
+            yield _run_line(f"  {slice_name}", found, width)
+
+
+def _run_line(name, found, width):
+    exact, f1 = found["accuracy"], found["f1"]
+    sd = f"{100 * exact['sd']:.1f}" if len(exact["per_seed"]) > 1 else "-"
+    return f"{name:{width}}{found['examples']:>8,}{100 * exact['mean']:>7.1f}{sd:>6}{100 * f1['mean']:>7.1f}"
+
+
+def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
+    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how many there are."""
+    found = [summary(scores, places) for scores in each]
+    exact, f1 = (mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1"))
+    return {"examples": found[0]["queries"], "accuracy": exact, "f1": f1}
+
+
+def mean_rows(each: Sequence[QueryScores]) -> list[dict]:
+    """One object per query, means over the seeds: see answers.rows."""
+    seeds = [rows_of(scores) for scores in each]
+    named = [name for name in seeds[0][0] if name != "uid"]
+    return [
+        {"uid": of[0]["uid"], **{name: sum(row[name] for row in of) / len(of) for name in named}}
+        for of in zip(*seeds, strict=True)
+    ]
 
 
 def _number(value, form):

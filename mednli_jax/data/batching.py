@@ -29,8 +29,9 @@ class Layout:
 
     units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two sides.
     sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the same where every
-    hypothesis has a premise of its own, as layers after the alignment need it. words: at most so many distinct words
-    in the batch; 0 if words are not shared.
+    hypothesis has a premise of its own, as layers after the alignment need it. Both of premises alone, where the two
+    sides do not share a loop (Batches' `joint`). words: at most so many distinct words in the batch; 0 if words are
+    not shared.
     """
 
     units: int
@@ -45,8 +46,11 @@ class Layout:
         return self.units * self.group
 
     @classmethod
-    def full(cls, units: int, width: tuple[int, int], group: int = 1) -> "Layout":
+    def full(cls, units: int, width: tuple[int, int], group: int = 1, joint: bool = True) -> "Layout":
         """The layout that holds any rows of these lengths: every sentence is computed to the end."""
+        if not joint:
+            steps = max(width[0], 1)
+            return cls(units, group, width, ((steps, units),), ((steps, units * group),))
         steps = max(*width, 1)
         return cls(units, group, width, ((steps, units * (1 + group)),), ((steps, 2 * units * group),))
 
@@ -105,6 +109,7 @@ class Batches:
       first: number of the split's first row, added to each.
       seeds, epochs: of the plans to come, as far as known: the staircases are fitted to some of them.
       coarse: do not fit, so that other rows of the same width find their programs compiled.
+      joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
     """
 
     def __init__(
@@ -123,9 +128,10 @@ class Batches:
         epochs: int = 0,
         coarse: bool = False,
         fixed: bool = False,
+        joint: bool = True,
     ):
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
-        self.width, self.shares, self.first, self.tokens = width, shares, first, tokens
+        self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
         if any(int(x.max(initial=0)) > w for x, w in zip(self.length, width, strict=True)):
             raise ValueError("a row is longer than the width")
@@ -136,7 +142,7 @@ class Batches:
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self.buckets = self._buckets(batch_size, most, coarse)
         self.roomy = [
-            Layout.full(-(-per_batch // shares), width if fixed or coarse else self._longest(units), self.group)
+            Layout.full(-(-per_batch // shares), width if fixed or coarse else self._longest(units), self.group, joint)
             for units, per_batch, _ in self.buckets
         ]
         self.layouts = self.roomy
@@ -200,7 +206,7 @@ class Batches:
         else:
             owner = parts.max(axis=2)
             premise = np.where(owner >= 0, self.length[0][owner], 0)
-        for lengths in (premise, hypothesis):
+        for lengths in (premise, hypothesis) if self.joint else (premise,):
             places = np.repeat(np.arange(len(parts)), lengths[:1].size)
             np.add.at(alive, (places, lengths.ravel()), 1)
         longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t

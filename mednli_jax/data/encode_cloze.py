@@ -16,7 +16,7 @@ What belongs to passage a is field[field_start[a] : field_start[a + 1]]. Rows ar
   blank, query_passage, gold [N] int32  place of the placeholder; the passage; the right candidate's number in it, or -1
   label, premise_length, hypothesis_length [N] int32: gold, tokens of the passage and of the query, under the names by
                                         which the cache knows what every corpus has
-  candidate_text, answer_text uint8     see Texts
+  candidate_text, answer_text uint8     see cloze_texts.Texts
 
 Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a query, V words.
 """
@@ -34,8 +34,9 @@ import numpy as np
 from mednli_jax.data import encode
 from mednli_jax.data.cache import FORMAT, Cache
 from mednli_jax.data.cloze import all_views, check_setup, how_answerable, loose_positions, phrase_of
+from mednli_jax.data.cloze_texts import Texts as Texts  # of these arrays
 from mednli_jax.errors import UserError
-from mednli_jax.examples import Answer, Split
+from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors, vector_files
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
@@ -70,26 +71,6 @@ class ClozeEncoding:
         for name in ("max_passage", "max_query", "max_words"):
             if getattr(self, name) < 0:
                 raise UserError(f"E-CONF-003 {name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
-
-
-@dataclass(frozen=True)
-class Texts:
-    """The strings that belong to a prepared corpus's arrays: what a candidate is called, and which answers count."""
-
-    arrays: Mapping[str, np.ndarray]
-
-    def candidates(self, passage: int) -> tuple[str, ...]:
-        """The candidates of a passage in the order of their numbers."""
-        text = self._piece("candidate_text", passage)
-        return tuple(text.split("\n")) if text else ()
-
-    def answers(self, row: int) -> tuple[Answer, ...]:
-        """All answers of a query, the dataset's first."""
-        return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
-
-    def _piece(self, name, number):
-        start, end = self.arrays[f"{name}_start"][number : number + 2]
-        return self.arrays[name][start:end].tobytes().decode()
 
 
 def prepare_cloze(
@@ -139,12 +120,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding, begun: fl
     arrays = flat.arrays()
     words = _Words(flat, arrays, train_sizes, encoding)
     vocab, matrix = words.vocabulary()
-    arrays["passage"], queries = words.numbers[arrays["passage"]], words.numbers[arrays.pop("query_tokens")]
-    cuts = np.cumsum(arrays["query_length"])[:-1]
-    arrays["query"], _ = encode.pad(np.split(queries, cuts), int(arrays["query_length"].max()))
-    lengths = np.diff(arrays["passage_start"]).astype(np.int32)
-    arrays["premise_length"], arrays["hypothesis_length"] = lengths[arrays["query_passage"]], arrays["query_length"]
-    arrays["label"] = arrays["gold"]
+    _number(arrays, words.numbers)
     for rows in facts.values():
         rows |= _counts(rows, arrays, train_sizes["types"])
     types = {"types": len(flat.types), "types_of_train": train_sizes["types"]}
@@ -152,11 +128,35 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding, begun: fl
     return kept, arrays, vocab, matrix, facts
 
 
-class _Flat:
-    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence."""
+def encode_new(examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]) -> dict:
+    """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
 
-    def __init__(self, encoding):
-        self.encoding, self.types, self._passages = encoding, {}, {}
+    types: names of the phrases of training, see cloze_texts.types_of_train; other phrases are numbered behind them.
+    """
+    flat = _Flat(encoding, types)
+    flat.add(Split("new", tuple(examples)), encode.unwatched, answerable_only=False)
+    arrays = flat.arrays()
+    numbers = np.array(vocab.encode(flat.number_of), np.int32)
+    _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
+    return arrays
+
+
+def _number(arrays, numbers) -> None:
+    """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the queries."""
+    arrays["passage"], queries = numbers[arrays["passage"]], numbers[arrays.pop("query_tokens")]
+    cuts = np.cumsum(arrays["query_length"])[:-1]
+    arrays["query"], _ = encode.pad(np.split(queries, cuts), int(arrays["query_length"].max()))
+    lengths = np.diff(arrays["passage_start"]).astype(np.int32)
+    arrays["premise_length"], arrays["hypothesis_length"] = lengths[arrays["query_passage"]], arrays["query_length"]
+    arrays["label"] = arrays["gold"]
+
+
+class _Flat:
+    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence, phrases behind `types`."""
+
+    def __init__(self, encoding, types=()):
+        self.encoding, self._passages = encoding, {}
+        self.types = {name: number for number, name in enumerate(types)}
         self.number_of = defaultdict()
         self.number_of.default_factory = self.number_of.__len__
         self._ints = {name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))}

@@ -50,6 +50,17 @@ def data_folder(config) -> Path | None:
     return Path(folder).expanduser() if folder else None
 
 
+def config_path(config, path: str | None) -> Path | None:
+    """A file that a config names, or None; $MEDNLI_JAX_DATA in it is the data folder, however that was given."""
+    folder = data_folder(config)
+    if not path:
+        return None
+    if folder is not None:
+        path = path.replace("$MEDNLI_JAX_DATA", str(folder))
+    path = Path(os.path.expandvars(path)).expanduser()
+    return either_name(path) or path
+
+
 class Source:
     """What a config says about its corpus: where it comes from, how it is encoded, and the key of both."""
 
@@ -98,14 +109,7 @@ class Source:
                 )
 
     def _path(self, path):
-        """A file of the config, or None; $MEDNLI_JAX_DATA in it stands for the data folder, however that was given."""
-        folder = data_folder(self.config)
-        if not path:
-            return None
-        if folder is not None:
-            path = path.replace("$MEDNLI_JAX_DATA", str(folder))
-        path = Path(os.path.expandvars(path)).expanduser()
-        return either_name(path) or path
+        return config_path(self.config, path)
 
     def _check_builder(self):
         builder = self.config.data.builder

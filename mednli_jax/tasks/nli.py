@@ -2,21 +2,23 @@
 
 from dataclasses import dataclass, replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from mednli_jax import metrics
-from mednli_jax.data import encode
+from mednli_jax.data import batching, encode
 from mednli_jax.data import prepared as prepared_data
 from mednli_jax.data.clinical_sentences import sentences
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.progress import say
+from mednli_jax.tasks.task import frozen as frozen  # of this task, too
 from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
+PREDICT_ROWS = 256
+PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
 
 
@@ -25,6 +27,9 @@ class NLITask:
     """Three-way classification of premise-hypothesis pairs (see task.Task)."""
 
     num_classes: int = len(LABELS)
+    name: str = "nli"
+    sides: tuple[str, str] = encode.SIDES
+    units: str = "pairs"
 
     def load(self, config) -> tuple[encode.Prepared, bool]:
         """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
@@ -33,6 +38,34 @@ class NLITask:
         """
         prepared, hit = prepared_data.prepare(config)
         return (_with_features(config, prepared) if config.data.features else prepared), hit
+
+    def model_facts(self, manifest: dict) -> dict:
+        """What models.table.build is told of a prepared corpus: its longest path between concepts."""
+        return {"longest_path": manifest["knowledge"]["longest_path"]}
+
+    def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
+        """The arrays that live on the device: all splits, as one block per field."""
+        return {name: np.asarray(array) for name, array in prepared.arrays.items()}
+
+    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, shared_words: bool):
+        """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
+        rows, train = prepared.splits[name], config.train
+        tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in encode.SIDES)
+        width = tuple(prepared.arrays[side].shape[1] for side in encode.SIDES)
+        common = {"width": width, "shares": shares, "tokens": tokens if shared_words else None, "first": rows.first}
+        common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
+        if name == "train":
+            return batching.Batches(
+                *rows.length,
+                batch_size=train.batch_size,
+                groups=batching.groups_of(tokens[0], min(train.group, train.batch_size)) if train.group > 1 else None,
+                most=train.max_buckets,
+                seeds=tuple(config.seeds),
+                epochs=train.epochs,
+                **common,
+            )
+        groups = batching.groups_of(tokens[0], PREDICT_GROUP)
+        return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
 
     def to_batch(self, data, index, layout):
         """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features [B, F],
@@ -75,6 +108,27 @@ class NLITask:
             chosen = np.array([tag in tags for tags in rows.tags])
             scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])
         return scores
+
+    def predictions(self, rows: encode.Rows, logits: np.ndarray) -> list[dict]:
+        """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities (order of LABELS)."""
+        return [
+            {
+                "uid": uid,
+                "label": LABELS[label] if label >= 0 else "",
+                "predicted": [LABELS[i] for i in p_SC.argmax(axis=-1)],
+                "probabilities": np.round(p_SC, 6).tolist(),
+            }
+            for uid, label, p_SC in zip(rows.uids, rows.label, np.swapaxes(probabilities(logits), 0, 1), strict=True)
+        ]
+
+    def summary(self, split: str, scores: dict) -> str:
+        """One line on a split's scores."""
+        accuracy = scores["accuracy"]
+        text = f"{split} accuracy {accuracy['mean']:.4f}"
+        if len(accuracy["per_seed"]) > 1:
+            text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
+        slices = scores.get("slices", {}).items()
+        return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices)
 
     def example(self, uid: str, premise: str, hypothesis: str) -> NLIExample:
         """An unlabelled example from two texts: sentence by sentence (a full stop inside stays no part of its word),
@@ -153,19 +207,6 @@ def probabilities(logits) -> np.ndarray:
     return exp / exp.sum(axis=-1, keepdims=True)
 
 
-def predictions(rows: encode.Rows, logits: np.ndarray) -> list[dict]:
-    """One JSON row per pair: uid, gold label, and each seed's prediction and class probabilities (order of LABELS)."""
-    return [
-        {
-            "uid": uid,
-            "label": LABELS[label] if label >= 0 else "",
-            "predicted": [LABELS[i] for i in p_SC.argmax(axis=-1)],
-            "probabilities": np.round(p_SC, 6).tolist(),
-        }
-        for uid, label, p_SC in zip(rows.uids, rows.label, np.swapaxes(probabilities(logits), 0, 1), strict=True)
-    ]
-
-
 def _calibration(label, p_SNC):
     """Expected calibration error of each seed, and the reliability diagram's bins over all of them."""
     seeds, _, classes = p_SNC.shape
@@ -173,13 +214,3 @@ def _calibration(label, p_SNC):
         "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
         "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
     }
-
-
-def resident(prepared: encode.Prepared) -> dict[str, np.ndarray]:
-    """The arrays that live on the device: all splits, as one block per field."""
-    return {name: np.asarray(array) for name, array in prepared.arrays.items()}
-
-
-def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
-    """The `frozen` collection of the models: the word vectors [V, D]."""
-    return {"embedding": {"vectors": jnp.asarray(vectors)}}

@@ -1,15 +1,40 @@
-"""What the training loop asks of a task."""
+"""What the training loop and the doors ask of a task."""
 
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
+    """The `frozen` collection of the models: the word vectors [V, D]."""
+    return {"embedding": {"vectors": jnp.asarray(vectors)}}
 
 
 class Task(Protocol):
     """A frozen dataclass that turns row numbers into batches and logits into scores.
 
-    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes.
+    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes or
+    candidates. name: as a config gives it. sides: what the two texts of a row are called, units: the rows.
     """
+
+    name: str
+    sides: tuple[str, str]
+    units: str
+
+    def load(self, config):
+        """(prepared corpus, whether it was there already). Raises UserError, DataError(s)."""
+
+    def model_facts(self, manifest: dict) -> dict:
+        """What models.table.build is told of a prepared corpus."""
+
+    def resident(self, config, prepared) -> dict[str, np.ndarray]:
+        """The arrays that live on the device: all splits, as one block per field."""
+
+    def batches(self, config, prepared, name: str, *, shares: int, shared_words: bool):
+        """data.batching.Batches of a split; shares: devices; shared_words: whether the model
+        looks at equal words of a batch once."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; holds `mask` [B] float."""
@@ -25,3 +50,9 @@ class Task(Protocol):
 
         The loop reads `loss.per_seed` and `accuracy.per_seed` of the dev split.
         """
+
+    def predictions(self, rows, logits) -> list[dict]:
+        """One JSON row of a split per row, for the run's private files."""
+
+    def summary(self, split: str, scores: dict) -> str:
+        """One line on the scores of a split."""

@@ -1,0 +1,292 @@
+"""Cloze queries over passages: a config becomes a prepared corpus, rows become batches, logits become answers.
+
+Šuster & Daelemans 2018. A row is a query, a unit a passage with some of its queries; logits [S, N, C] are scores of the
+passage's candidates in the order of their first occurrence, C as many as any passage has.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from mednli_jax import answers, metrics
+from mednli_jax.baselines.entity import known_vectors
+from mednli_jax.data import batching, encode, prepared_cloze
+from mednli_jax.data.encode_cloze import Texts
+from mednli_jax.data.prepared import config_path
+from mednli_jax.errors import UserError
+from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.text import Vocab
+
+PREDICT_ROWS = 64
+PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has about nine
+BEST = 5  # candidates of a prediction
+_FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
+_MARKED, _LOOSE = "position", "loose_position"
+_OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
+
+
+@dataclass(frozen=True)
+class ClozeRows(encode.Rows):
+    """One split. texts: candidates and answers; passage [N]: of each query; words: (Vocab, vectors [V, D]) of the
+    embedding score, or None."""
+
+    texts: Texts
+    passage: np.ndarray
+    words: tuple[Vocab, np.ndarray] | None = None
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """The candidates of the split's query `row`."""
+        return self.texts.candidates(int(self.passage[row]))
+
+    def queries(self) -> list["Query"]:
+        """What the answers of the split's queries are scored by."""
+        return [
+            Query(uid, self.texts.answers(self.first + row), tags)
+            for row, (uid, tags) in enumerate(zip(self.uids, self.tags, strict=True))
+        ]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as `answers` reads it: accepted answers, the dataset's first, and tags."""
+
+    uid: str
+    answers: tuple
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClozeTask:
+    """The right candidate of a passage (see task.Task)."""
+
+    name: str = "cloze"
+    sides: tuple[str, str] = ("passage", "query")
+    units: str = "queries"
+
+    def load(self, config) -> tuple[encode.Prepared, bool]:
+        """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
+
+        Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
+        """
+        prepared, hit = prepared_cloze.prepare(config)
+        texts, words = Texts(prepared.arrays), None
+        if path := config_path(config, config.data.answer_vectors):
+            words = known_vectors(str(path), (), sorted(_all_texts(prepared, texts)))
+        splits = {
+            name: ClozeRows(
+                **{field.name: getattr(rows, field.name) for field in fields(encode.Rows)},
+                texts=texts,
+                passage=np.array(prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]),
+                words=words,
+            )
+            for name, rows in prepared.splits.items()
+        }
+        return replace(prepared, splits=splits), hit
+
+    def model_facts(self, manifest: dict) -> dict:
+        """What models.table.build is told of a prepared corpus: how many phrases training shows."""
+        return {"num_types": manifest["candidates"]["types_of_train"]}
+
+    def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
+        """The arrays that live on the device. Starts fit 32 bits; `*_places` say how many there are at most."""
+        arrays = prepared.arrays
+        marks = _MARKED if config.model.name == "sa_reader" else marks_of(config)
+        names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
+        found = {name.replace("loose_", ""): np.asarray(arrays[name]) for name in names}
+        found |= {name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64}
+        for name in ("candidate_type", "position"):
+            most = int(np.diff(found[f"{name}_start"]).max(initial=1))
+            found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
+        return found
+
+    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, shared_words: bool):
+        """A split's batches. Training follows the config; what is only predicted encodes a passage once for some of
+        its queries."""
+        rows, train = prepared.splits[name], config.train
+        widths = tuple(max(int(array.max(initial=1)), 1) for array in _lengths(prepared))
+        common = {"width": widths, "shares": shares, "first": rows.first, "joint": False}
+        group = min(train.group, train.batch_size) if name == "train" else PREDICT_GROUP
+        common["groups"] = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+        if name == "train":
+            chance = {"seeds": tuple(config.seeds), "epochs": train.epochs}
+            return batching.Batches(
+                *rows.length, batch_size=train.batch_size, most=train.max_buckets, **chance, **common
+            )
+        return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, most=batching.MAX_BUCKETS, **common)
+
+    def to_batch(self, data, index, layout):
+        """Rows `index` [U, G] as passage [U, N], query [B, Q], candidates and their marks; B = U G.
+
+        position, position_candidate [U, S]: tokens of the passage and the number of their candidate, C on padding;
+        candidate_type, candidate_length [U, C]: the phrase's number, its words (0 on padding); blank, label, mask [B];
+        passages, paired: staircases of the passages, and of the passage of every query.
+        """
+        units, index = index.max(axis=1), index.reshape(-1)
+        row, real = jnp.maximum(index, 0), index >= 0
+        passage, present = data["query_passage"][jnp.maximum(units, 0)], units >= 0
+        tokens = _of_passage(data, "passage", passage, jnp.arange(layout.width[0]), present)
+        types = _of_passage(data, "candidate_type", passage, data["candidate_type_places"], present)
+        marks = _of_passage(data, "position", passage, data["position_places"], present)
+        most = data["candidate_type_places"].shape[0]
+        return {
+            "passage": jnp.where(tokens.inside, data["passage"][tokens.at], 0),
+            "passage_length": tokens.length,
+            "candidate_type": jnp.where(types.inside, data["candidate_type"][types.at], 0),
+            "candidate_length": jnp.where(types.inside, data["candidate_length"][types.at], 0),
+            "position": jnp.where(marks.inside, data["position"][marks.at], 0),
+            "position_candidate": jnp.where(marks.inside, data["position_candidate"][marks.at], most),
+            "query": jnp.where(real[:, None], data["query"][row, : layout.width[1]], 0),
+            "query_length": jnp.where(real, data["query_length"][row], 0),
+            "blank": data["blank"][row],
+            "label": jnp.maximum(data["gold"][row], 0),
+            "mask": real.astype(jnp.float32),
+            "passages": layout.sentences,
+            "paired": layout.pairs,
+        }
+
+    def loss(self, logits, batch):
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+
+    def correct(self, logits, batch):
+        return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
+
+    def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray:
+        """Mean loss of each seed [S] over the queries whose answer is a candidate that can be predicted, in float64."""
+        gold = np.maximum(rows.label, 0)[None, :, None]
+        known = (rows.label >= 0) & (np.take_along_axis(logits, gold, axis=-1)[..., 0] > MASKED_ENERGY / 2).all(axis=0)
+        if not known.any():
+            return np.zeros(len(logits))
+        logp = np.log(np.maximum(probabilities(logits[:, known]), 1e-300))
+        return -np.take_along_axis(logp, rows.label[known][None, :, None], axis=-1)[..., 0].mean(axis=1)
+
+    def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
+        """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices of the queries.
+
+        accuracy is exact match, under the name that the loop reads. A query whose passage has no candidate has no
+        prediction and counts as wrong. in_passage: queries whose answer is a candidate.
+        """
+        queries = rows.queries()
+        each = [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
+        summaries = [answers.summary(found) for found in each]
+        scores = {
+            "examples": len(rows),
+            "in_passage": int((rows.label >= 0).sum()),
+            "accuracy": metrics.mean_sd([found["exact_match"] for found in summaries]),
+            **_means(summaries),
+            "loss": metrics.mean_sd(self.losses(rows, logits).tolist()),
+        }
+        families = answers.slices(queries)
+        for tag, places in families.pop("tag", {}).items():
+            scores.setdefault("slices", {})[tag] = _slice(each, places)
+        scores["families"] = {
+            family: {name: _slice(each, places) for name, places in named.items()} for family, named in families.items()
+        }
+        return scores
+
+    def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
+        """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
+        found = {}
+        for row, (uid, best) in enumerate(zip(rows.uids, logits.argmax(axis=-1).tolist(), strict=True)):
+            if logits[row, best] > MASKED_ENERGY / 2:
+                found[uid] = rows.candidates(row)[best]
+        return found
+
+    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
+        """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates that the seeds
+        together hold most likely, with their mean probabilities."""
+        said, mean_NC = [self.answers(rows, part) for part in logits], probabilities(logits).mean(axis=0)
+        return [
+            {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in said], "best": best_of(rows, row, p_C)}
+            for row, (uid, p_C) in enumerate(zip(rows.uids, mean_NC, strict=True))
+        ]
+
+    def summary(self, split: str, scores: dict) -> str:
+        """One line on a split's scores."""
+        line = f"{split} exact match {scores['accuracy']['mean']:.4f}"
+        if len(scores["accuracy"]["per_seed"]) > 1:
+            line += f" (sd {scores['accuracy']['sd']:.4f} over {len(scores['accuracy']['per_seed'])} seeds)"
+        line += f", F1 {scores['f1']['mean']:.4f}"
+        slices = scores.get("slices", {})
+        return line + "".join(
+            f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} queries)" for name, s in slices.items()
+        )
+
+
+def marks_of(config) -> str:
+    """Where a reader finds a candidate's mass: its marked spans, or, of unmarked passages, every token that is a word
+    of it. Raises UserError for a pointer that the set-up has no use for."""
+    pointer, setup = config.model.pointer, config.data.setup
+    if setup != "noent":
+        if pointer != "sum":
+            raise UserError(
+                f"E-CONF-005 config.model.pointer '{pointer}': in the set-up '{setup}' a phrase is one token. Fix: "
+                "give sum, or --config.data.setup=noent."
+            )
+        return _MARKED
+    return _MARKED if pointer == "span" else _LOOSE
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Softmax [..., C] over the candidates in float64; 0 where there is none."""
+    logits = np.asarray(logits, np.float64)
+    there = logits > MASKED_ENERGY / 2
+    exp = np.where(there, np.exp(np.where(there, logits - logits.max(axis=-1, keepdims=True), 0.0)), 0.0)
+    return exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
+
+
+def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
+    """The most likely candidates of a query, the first first: [{"answer": ..., "probability": ...}, ...]."""
+    names = rows.candidates(row)
+    order = np.argsort(-p_C[: len(names)], kind="stable")[:BEST]
+    return [{"answer": names[i], "probability": round(float(p_C[i]), 6)} for i in order]
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Places [U, T] in a flat array, which of them belong to the passage, and how many [U] do."""
+
+    at: object
+    inside: object
+    length: object
+
+
+def _of_passage(data, name, passage_U, places_T, present_U):
+    start, end = data[f"{name}_start"][passage_U], data[f"{name}_start"][passage_U + 1]
+    length = jnp.where(present_U, end - start, 0)
+    inside = places_T < length[:, None]
+    return _Places(jnp.where(inside, start[:, None] + places_T, 0), inside, length)
+
+
+def _lengths(prepared):
+    return tuple(prepared.arrays[f"{side}_length"] for side in encode.SIDES)
+
+
+def _all_texts(prepared, texts):
+    """Candidates and answers of dev and test."""
+    found = set()
+    for name, rows in prepared.splits.items():
+        if name == "train":
+            continue
+        of_rows = prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]
+        for passage in np.unique(of_rows):
+            found.update(texts.candidates(int(passage)))
+        for row in range(rows.first, rows.first + len(rows)):
+            found.update(answer.text for answer in texts.answers(row))
+    return found
+
+
+def _means(summaries):
+    """mean_sd over seeds of each figure, None where there is none."""
+    names = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
+    return {
+        name: None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
+        for name in names
+    }
+
+
+def _slice(each, places):
+    summaries = [answers.summary(found, places) for found in each]
+    exact = metrics.mean_sd([found["exact_match"] for found in summaries])
+    return {"examples": len(places), "accuracy": exact, "f1": metrics.mean_sd([found["f1"] for found in summaries])}
