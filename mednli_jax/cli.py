@@ -270,6 +270,8 @@ def config(values: Flags):
 def corpus_name(config) -> str:
     """`mednli`, `multinli/slate`, `mednli+snli`: a config's corpus, with its genre and what is mixed in."""
     data = config.data
+    if config.task == "cloze":
+        return data.name
     return data.name + (f"/{data.genre}" if data.genre else "") + (f"+{data.mix}" if data.mix else "")
 
 

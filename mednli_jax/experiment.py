@@ -17,7 +17,7 @@ from mednli_jax.models import table
 from mednli_jax.models.rows import trains_rows
 from mednli_jax.tasks import table as tasks
 from mednli_jax.tasks.cloze import marks_of
-from mednli_jax.tasks.task import frozen as task_frozen
+from mednli_jax.text import Vocab
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
@@ -174,12 +174,13 @@ def program(
     model_facts: those of the corpus the model was trained on, where it is not this one.
     """
     devices, task = Devices(), tasks.of(config)
-    frozen = devices.replicate(task_frozen(prepared.vectors))
+    words = Vocab.load(prepared.folder / "vocabulary.json").words
+    frozen = devices.replicate(task.frozen(config, words, prepared.vectors))
     made = bare_program(
         config, frozen, task.model_facts(prepared.manifest) if model_facts is None else model_facts, devices
     )
     made.data = devices.replicate(task.resident(config, prepared))
-    how = {"shares": devices.count, "shared_words": made.model.shares_words}
+    how = {"shares": devices.count, "model": made.model}
     return made, {name: task.batches(config, prepared, name, **how) for name in splits or prepared.splits}
 
 

@@ -56,7 +56,7 @@ class PairPredictor:
             return []
         arrays, self.unknown_words = self._encoder(examples)
         layout = batching.Layout.full(1, tuple(arrays[side].shape[1] for side in SIDES))
-        frozen, model = nli.frozen(self.run.vectors), self._bodies.model
+        frozen, model = self._frozen(), self._bodies.model
 
         def of_seed(variables, frozen, data, index):
             batch = self.run.task.to_batch(data, index, layout)
@@ -83,10 +83,13 @@ class PairPredictor:
     def _encoder(self):
         return nli.Encoder(self.run.config, self.run.vocabulary, self.run.manifest["knowledge"].get("sha256", ""))
 
+    def _frozen(self):
+        return self.run.task.frozen(self.run.config, self.run.vocabulary.words, self.run.vectors)
+
     @cached_property
     def _bodies(self):
         devices = Devices()
-        frozen = devices.replicate(nli.frozen(self.run.vectors))
+        frozen = devices.replicate(self._frozen())
         return experiment.bare_program(self.run.config, frozen, self.run.model_facts, devices)
 
     def _batches(self, arrays):

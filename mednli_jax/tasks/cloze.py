@@ -4,6 +4,7 @@
 passage's candidates in the order of their first occurrence, C as many as any passage has.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import jax.numpy as jnp
@@ -17,10 +18,12 @@ from mednli_jax.data.encode_cloze import Texts
 from mednli_jax.data.prepared import config_path
 from mednli_jax.errors import UserError
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.text import Vocab
+from mednli_jax.tasks.task import frozen
+from mednli_jax.text import SPECIALS, Vocab
 
 PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has about nine
+SPELLED = 20  # characters of a word that are looked at
 BEST = 5  # candidates of a prediction
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _MARKED, _LOOSE = "position", "loose_position"
@@ -101,7 +104,12 @@ class ClozeTask:
             found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
         return found
 
-    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, shared_words: bool):
+    def frozen(self, config, words, vectors: np.ndarray) -> dict:
+        """The word vectors [V, D], and how the words are spelled [V, L] where a reader looks at that."""
+        spelled = config.model.name == "ga_reader" and config.model.characters
+        return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if spelled else {})
+
+    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, model):
         """A split's batches. Training follows the config; what is only predicted encodes a passage once for some of
         its queries."""
         rows, train = prepared.splits[name], config.train
@@ -212,6 +220,15 @@ class ClozeTask:
         return line + "".join(
             f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} queries)" for name, s in slices.items()
         )
+
+
+def spellings(words: Sequence[str]) -> np.ndarray:
+    """[V, L] int32 code points of the words' first characters, 0 = padding; special words have none."""
+    table = np.zeros((len(words), SPELLED), np.int32)
+    for row, word in enumerate(words[len(SPECIALS) :], start=len(SPECIALS)):
+        points = [ord(character) for character in word[:SPELLED]]
+        table[row, : len(points)] = points
+    return table
 
 
 def marks_of(config) -> str:

@@ -47,12 +47,16 @@ class NLITask:
         """The arrays that live on the device: all splits, as one block per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
-    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, shared_words: bool):
+    def frozen(self, config, words, vectors: np.ndarray) -> dict:
+        return frozen(vectors)
+
+    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, model):
         """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
         rows, train = prepared.splits[name], config.train
         tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in encode.SIDES)
         width = tuple(prepared.arrays[side].shape[1] for side in encode.SIDES)
-        common = {"width": width, "shares": shares, "tokens": tokens if shared_words else None, "first": rows.first}
+        shared = tokens if model.shares_words else None
+        common = {"width": width, "shares": shares, "tokens": shared, "first": rows.first}
         common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
         if name == "train":
             return batching.Batches(

@@ -1,5 +1,6 @@
 """What the training loop and the doors ask of a task."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import jax
@@ -32,9 +33,11 @@ class Task(Protocol):
     def resident(self, config, prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""
 
-    def batches(self, config, prepared, name: str, *, shares: int, shared_words: bool):
-        """data.batching.Batches of a split; shares: devices; shared_words: whether the model
-        looks at equal words of a batch once."""
+    def frozen(self, config, words: Sequence[str], vectors: np.ndarray) -> dict:
+        """The `frozen` collection of the models, from a vocabulary and its vectors [V, D]."""
+
+    def batches(self, config, prepared, name: str, *, shares: int, model):
+        """data.batching.Batches of a split for a model; shares: devices."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; holds `mask` [B] float."""
