@@ -1,0 +1,118 @@
+"""DisKnE on disk, from the published annotations, from any NLI corpus, or as a demo without credentials.
+
+    python launch/build_diskne.py --out=FOLDER                                     the demo, from bundled facts
+    python launch/build_diskne.py --out=FOLDER --annotations A.csv B.csv --ontology=umls
+                                                                                   the published files over MedNLI
+    python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
+                                                                                   from scratch, any corpus of ours
+
+Writes examples.jsonl, benchmark.json and dropped.tsv (data/diskne_store.py describes them), whole or not at all, for
+the owner alone; --fold=DISEASE (an id, a name, or all) also writes the disease's train, dev and test.jsonl, a corpus
+that `--config=configs/NAME.py:file --config.data.dir=FOLDER/folds/...` trains on. Prints the counts as JSON. From
+scratch, negatives are the most similar diseases by --vectors (of concepts), by --word-vectors (of the words of their
+names), or without either by their common ancestors.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.data import diskne_negatives as ranks
+from mednli_jax.data.demo import SIZES, load_demo
+from mednli_jax.data.demo_diskne import load_demo_diskne
+from mednli_jax.data.diskne import WORDINGS, Benchmark
+from mednli_jax.data.diskne_builder import build, read_categories
+from mednli_jax.data.diskne_files import read_published, source_pairs
+from mednli_jax.data.diskne_folds import folds, folds_of
+from mednli_jax.data.diskne_store import write_benchmark
+from mednli_jax.data.nli import load_nli
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import load_ontology
+
+
+def made(arguments: argparse.Namespace) -> Benchmark:
+    """The benchmark that the flags ask for."""
+    if arguments.annotations:
+        pairs, facts = source_pairs(_data(arguments))
+        ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
+        return read_published(arguments.annotations, pairs, ontology, wording=arguments.wording, facts=facts)
+    if not arguments.corpus:
+        return load_demo_diskne(negatives=arguments.negatives, wording=arguments.wording, seed=arguments.seed)
+    pairs, facts = _pairs(arguments)
+    linker = Linker(load_ontology(arguments.ontology, arguments.data))
+    categories = read_categories(arguments.categories) if arguments.categories else None
+    facts |= {"corpus": arguments.corpus, "negatives_are": arguments.negatives, "negatives_seed": arguments.seed}
+    return build(
+        f"diskne-{arguments.corpus}",
+        pairs,
+        linker,
+        lambda diseases: _ranking(arguments, linker.ontology, diseases),
+        wording=arguments.wording,
+        count=arguments.count,
+        categories=categories,
+        facts=facts,
+    )
+
+
+def _pairs(arguments):
+    if arguments.corpus == "mednli":
+        return source_pairs(_data(arguments))  # with MEDIQA-NLI's, as the paper has it
+    demo = arguments.corpus in SIZES
+    splits = load_demo(arguments.corpus) if demo else load_nli(arguments.corpus, _data(arguments))
+    return [pair for split in splits.values() for pair in split.examples], {"files": {}}
+
+
+def _data(arguments):
+    if not arguments.data:
+        raise UserError("E-CONF-006 no data folder is set. Fix: set $MEDNLI_JAX_DATA, or give --data=FOLDER.")
+    return Path(arguments.data).expanduser()
+
+
+def _ranking(arguments, ontology, diseases):
+    if arguments.negatives == "random":
+        return ranks.shuffled(arguments.seed)
+    if arguments.vectors:
+        return ranks.similar(ranks.read_vectors(arguments.vectors, diseases))
+    if arguments.word_vectors:
+        return ranks.similar(ranks.vectors_of_names(ontology, diseases, arguments.word_vectors))
+    return ranks.similar(ranks.vectors_of_ancestors(ontology, diseases))
+
+
+def main_build(arguments: argparse.Namespace) -> None:
+    """Makes the benchmark, writes it, and prints the counts."""
+    benchmark = made(arguments)
+    found = folds(benchmark, pool=arguments.pool)
+    whole = (
+        found if "all" in arguments.fold else [f for name in arguments.fold for f in folds_of(found, benchmark, name)]
+    )
+    folder = write_benchmark(benchmark, found, arguments.out, whole)
+    print(json.dumps({"folder": str(folder), "folds": len(found), **benchmark.facts}, indent=2))
+
+
+def main() -> int:
+    """Reads the flags and builds; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark, empty or not there yet")
+    parser.add_argument("--annotations", type=Path, nargs="+", default=[], help="published CSV files")
+    parser.add_argument("--corpus", default="", help="mednli, snli, multinli, file, demo, ...: build from scratch")
+    parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
+    parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
+    parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
+    parser.add_argument("--vectors", type=Path, help="vectors of concepts: cui2vec's .csv, or a file of word vectors")
+    parser.add_argument("--word-vectors", type=Path, help="vectors of words, for those of the diseases' names")
+    parser.add_argument("--count", type=int, default=ranks.COUNT, help="negatives of a positive example")
+    parser.add_argument("--seed", type=int, default=0, help="of random negatives")
+    parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
+    parser.add_argument("--categories", type=Path, help="table of uid and category, in place of the rules")
+    parser.add_argument("--pool", choices=("group", "all"), default="group", help="what a fold may be trained on")
+    parser.add_argument("--fold", action="append", default=[], help="a disease, or all: write its fold as a corpus")
+    arguments = parser.parse_args()
+    return cli.script(lambda: main_build(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
