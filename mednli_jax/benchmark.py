@@ -16,25 +16,25 @@ from mednli_jax.errors import UserError
 USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
   python -m mednli_jax.benchmark --models=bow,infersent,esim --against=torch --batch=64,512
-  python -m mednli_jax.benchmark --models=infersent --batch=64 --seeds=1,6,16 --against=none --json=seeds.jsonl
+  python -m mednli_jax.benchmark --models=ga_reader --mode=train --tokens=1500 --json=readers.jsonl
 
-  --models=NAME,...            bow, infersent, esim (default: all)
+  --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; bert
   --against=torch|none         the opponent: the fastest of several PyTorch styles (default: torch)
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
                                epoch: one epoch end to end, against the script one would write without a thought
                                until: seconds to --accuracy on the dev pairs
-  --grouping=off,premise       premise: batches of whole premise groups, each premise encoded once (default: off)
-  --batch=N,... --seeds=N,...  batch sizes (64,512) and seeds in one program (1)
-  --pairs=N,...                training pairs of the made-up corpus (11232, as MedNLI)
-  --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up one
-  --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300)
+  --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
+  --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
+  --pairs=N,...                training rows of the made-up corpus (11232, as MedNLI; readers 4096 queries)
+  --tokens=N --length=N        tokens of a passage on average (1500); pieces of bert's pairs (64; 0 = as MedNLI's)
+  --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up pairs
+  --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300; readers 64, 200; bert 384)
   --rounds=N --accuracy=A      rounds of each row (5); goal of `until` (0.7)
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
   --allow_load                 measure although others use the machine; rows are marked as loaded
 
 PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
 
-MODELS, MODES, GROUPINGS = ("bow", "infersent", "esim"), ("train", "predict", "epoch", "until"), ("off", "premise")
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
     "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
@@ -45,16 +45,18 @@ COLUMNS = {
 
 def define(values: cli.Flags) -> None:
     text, whole = flags.DEFINE_string, flags.DEFINE_integer
-    text("models", ",".join(MODELS), "models", flag_values=values)
+    text("models", "bow,infersent,esim", "models", flag_values=values)
     text("against", "torch", "opponent", flag_values=values)
     text("mode", "train,predict", "modes", flag_values=values)
     text("grouping", "off", "premise grouping", flag_values=values)
-    text("batch", "64,512", "batch sizes", flag_values=values)
+    text("batch", "", "batch sizes", flag_values=values)
     text("seeds", "1", "numbers of seeds", flag_values=values)
-    text("pairs", "11232", "numbers of training pairs", flag_values=values)
+    text("pairs", "", "numbers of training rows", flag_values=values)
     text("prepared", "", "prepared corpus", flag_values=values)
-    whole("hidden", 300, "hidden size", lower_bound=1, flag_values=values)
-    whole("vectors", 300, "numbers per made-up word vector", lower_bound=1, flag_values=values)
+    whole("hidden", None, "hidden size", lower_bound=1, flag_values=values)
+    whole("vectors", None, "numbers per made-up word vector", lower_bound=1, flag_values=values)
+    whole("tokens", 1500, "tokens of a passage", lower_bound=8, flag_values=values)
+    whole("length", 64, "pieces of a pair", lower_bound=0, upper_bound=512, flag_values=values)
     whole("rounds", 5, "rounds of each row", lower_bound=1, flag_values=values)
     flags.DEFINE_float("accuracy", 0.7, "goal", lower_bound=0.0, upper_bound=1.0, flag_values=values)
     flags.DEFINE_bool("allow_load", False, "measure on a busy machine", flag_values=values)
@@ -72,22 +74,28 @@ def chosen(values: cli.Flags, name: str, known) -> list[str]:
     return words
 
 
-def numbers(values: cli.Flags, name: str) -> list[int]:
-    """The numbers of a flag, each at least 1. Raises UserError."""
+def numbers(values: cli.Flags, name: str, default=()) -> list[int]:
+    """The numbers of a flag, each at least 1; an empty flag's are the default. Raises UserError."""
     text = values[name].value
     try:
-        result = [int(word) for word in text.split(",")]
+        result = [int(word) for word in text.split(",")] if text else list(default)
     except ValueError:
         result = [0]
-    if min(result) < 1:
+    if min(result, default=0) < 1:
         raise UserError(f"E-BENCH-006 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
     return result
 
 
 def main(values: cli.Flags) -> None:
     plan = rows_of(values)
-    if values.against == "torch" and not _version("torch"):
-        raise UserError("E-BENCH-002 PyTorch is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
+    if values.against == "torch":
+        needed = ["torch"] + ["transformers"] * any(row.model == "bert" for row in plan)
+        missing = [name for name in needed if not _version(name)]
+        if missing:
+            title = {"torch": "PyTorch"}.get(missing[0], missing[0])
+            raise UserError(
+                f"E-BENCH-002 {title} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none"
+            )
     from mednli_jax.benchmarking import measure, rows
     from mednli_jax.progress import Bar, say
 
@@ -116,21 +124,45 @@ def main(values: cli.Flags) -> None:
 
 def rows_of(values: cli.Flags) -> list:
     """The rows that the flags ask for. Raises UserError for a bad flag."""
-    from mednli_jax.benchmarking.rows import Row
+    from mednli_jax.benchmarking import families
 
     chosen(values, "against", ("torch", "none"))
-    models, modes = chosen(values, "models", MODELS), chosen(values, "mode", MODES)
-    groupings = chosen(values, "grouping", GROUPINGS)
-    batches, seeds = numbers(values, "batch"), numbers(values, "seeds")
-    pairs = [1] if values.prepared else numbers(values, "pairs")
+    models, modes = chosen(values, "models", families.MODELS), chosen(values, "mode", families.MODES)
+    groupings, seeds = chosen(values, "grouping", families.GROUPINGS), numbers(values, "seeds")
     if "until" in modes and seeds != [1]:
         raise UserError("E-BENCH-008 --mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
-    shared = {name: getattr(values, name) for name in ("prepared", "hidden", "vectors", "against", "rounds")}
+    of_models = {model: _rows_of_model(values, model, modes, groupings, seeds) for model in dict.fromkeys(models)}
+    return [row for model in models for row in of_models[model]]
+
+
+def _rows_of_model(values, model, modes, groupings, seeds):
+    from mednli_jax.benchmarking import families
+    from mednli_jax.benchmarking.rows import Row
+
+    family = families.of(model)
+    for name, words, known in (("mode", modes, family.modes), ("grouping", groupings, family.groupings)):
+        for word in words:
+            if word not in known:
+                raise UserError(
+                    f"E-BENCH-009 --{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
+                    "or leave the model out."
+                )
+    if values.prepared and not family.prepared:
+        known = ", ".join(name for name in families.MODELS if families.of(name).prepared)
+        raise UserError(f"E-BENCH-010 --prepared: {model} reads made-up rows only. Fix: give models among {known}.")
+    hidden = values.hidden or family.hidden
+    if model == "bert" and hidden % families.HEAD_SIZE:
+        size = families.HEAD_SIZE
+        raise UserError(f"E-BENCH-011 --hidden={hidden}: bert's heads have {size} numbers. Fix: a multiple of {size}.")
+    if model == "bert" and 0 < values.length < 8:
+        raise UserError(f"E-BENCH-012 --length={values.length}: no room for a pair. Fix: give at least 8, or 0.")
+    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
+    shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
+    pairs = [1] if values.prepared else numbers(values, "pairs", (family.rows,))
+    batches = numbers(values, "batch", family.batch)
     return [
-        Row(model, batch, count, mode, grouping, size, accuracy=values.accuracy, **shared)
-        for size, model, mode, batch, grouping, count in itertools.product(
-            pairs, models, modes, batches, groupings, seeds
-        )
+        Row(model, batch, count, mode, grouping, size, **shared)
+        for size, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
     ]
 
 

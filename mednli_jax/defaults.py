@@ -40,7 +40,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         genre=genre,
         limit=config_dict.placeholder(int),  # first N labelled training pairs
         lowercase=True,
-        max_length=50,
+        tokens="words",  # or "pieces" of words, as BERT's vocabularies have them
+        pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
+        max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
         hypothesis_only=False,
         features=False,  # the 35 features of the feature-based system beside the sentences, for any classifier
         sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
@@ -77,7 +79,26 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         config.model.update(cell="lstm", pooling="max", matching="full")
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
-    if model == "features":
+    if model == "bert":
+        config.model = _section(
+            name=model,
+            weights="",  # a folder of Hugging Face's layout, or an installed package; it decides the sizes below
+            vocab_size=0,
+            hidden_size=128,
+            layers=2,
+            attention_heads=2,
+            intermediate_size=512,
+            positions=512,
+            epsilon=1e-12,
+            activation="gelu",
+            dropout=0.1,
+            rematerialise=False,  # the layers' insides are computed again in the backward pass, to save memory
+            knowledge=knowledge,
+            weighting="auto",
+            knowledge_scale=1.0,
+            masking="masked",
+        )
+    elif model == "features":
         config.model = _section(
             name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
         )
@@ -97,6 +118,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     CORPORA[corpus](config)
     if model == "fasttext":
         _fasttext(config)
+    if model == "bert":
+        _bert(config)
     return config
 
 
@@ -108,9 +131,11 @@ def _train() -> config_dict.ConfigDict:
         learning_rate=1e-3,
         weight_decay=1e-6,
         clip=0.0,
-        optimizer="adam",  # or "amsgrad", "sgd"
+        optimizer="adam",  # or "amsgrad", "adamw", "sgd"
         momentum=0.0,  # of sgd
-        schedule="constant",  # or "plateau", "halving", "cyclical", "linear"
+        schedule="constant",  # or "plateau", "halving", "cyclical", "linear", "warmup_linear"
+        warmup=0.1,  # warmup_linear: the share of the run's steps in which the rate rises
+        accumulate=1,  # batches whose gradients make one step
         decay=0.5,  # of the rate: plateau: at each epoch without a new best; halving: at each from halve_from on
         halve_from=3,
         floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
@@ -217,6 +242,16 @@ def _snli(config):
 def _file(config):
     """One's own files in --config.data.dir, of any size: nothing is known of them, vectors are random unless given."""
     config.train.batch_size = 64
+
+
+def _bert(config):
+    """Devlin et al. 2019, appendix A.3, with the rate, epochs and length of Alghanmi et al. 2021."""
+    config.data.update(tokens="pieces", max_length=128)
+    config.vectors.update(path="", dim=1)  # not used: the pieces have embeddings of their own
+    config.train.update(epochs=8, batch_size=32, learning_rate=2e-5, weight_decay=0.01, clip=1.0)
+    config.train.update(optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4)
+    if not config.model.weights and config.data.name in ("demo", "demo_full"):  # from scratch: a small one, fast
+        config.train.learning_rate = 5e-4
 
 
 def _fasttext(config):

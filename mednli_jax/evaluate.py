@@ -28,9 +28,10 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   --partition=FILE[,FILE]   also the split's pairs that a file names, one id a line or an .npy of strings
   --predictions=FILE        answers to cloze queries, lines {"uid": ..., "answer": ...} or one object {uid: text}; with
   --corpus=NAME|FOLDER      demo_cloze, clicr, or a folder in its layout (queries without an answer count as wrong),
+  of --predictions and of --run of a cloze run alike:
   --vectors=FILE            word vectors for the embedding score
   --skills=FILE             skills that queries need, uid TAB skill, for scores by skill
-  --scores=FILE             also write what each query scores, as JSON lines
+  --scores=FILE             also write what each query scores, as JSON lines; of several seeds, the mean
   --json          all scores as one JSON object"""
 
 
@@ -70,6 +71,12 @@ def main(values: cli.Flags) -> None:
 
     experiment.use_compile_cache()
     run = trained.load_run(folder)
+    if run.task.name == "cloze":
+        score_queries(values, run)
+        return
+    _refuse(values, ("vectors", "skills", "scores"), "is of cloze queries, and the run of sentence pairs")
+    if elsewhere is not None and elsewhere.task != "nli":
+        raise UserError("E-USE-023 --config is of cloze queries, and the run of sentence pairs. Fix: give another.")
     if elsewhere is None:
         corpus, there = run.result["corpus"], run.own()
     else:
@@ -84,6 +91,63 @@ def main(values: cli.Flags) -> None:
     about = {"run": str(folder), "corpus": corpus, "trained_on": run.result["corpus"], "split": values.split}
     told = {**about, "seeds": run.result["seeds"], **_beside(scores)}
     print(json.dumps({**told, "partitions": found} if parts else told, indent=2))
+
+
+def score_queries(values: cli.Flags, run) -> None:
+    """Scores of a run on the cloze queries of its corpus."""
+    _refuse(values, ("config", "workdir"), "asks for another corpus, and a cloze run is scored on its own alone")
+    _refuse(values, ("partition",), "is of sentence pairs, and the run of cloze queries")
+    from mednli_jax import answers
+    from mednli_jax.analysis import cloze_tables
+    from mednli_jax.analysis.cloze_skills import read_skills
+    from mednli_jax.metrics import wilson_interval
+    from mednli_jax.runs import write_atomic
+
+    skills = read_skills(Path(values.skills).expanduser()) if values.skills else None
+    there = run.own()
+    if values.vectors and values.split in there.prepared.splits:
+        _give_words(there, values.split, values.vectors)
+    scores, logits = there.scores(values.split)
+    if values.scores or skills:
+        rows = there.prepared.splits[values.split]
+        queries, words = rows.queries(), rows.words or ()
+        each = [answers.query_scores(queries, run.task.answers(rows, part), *words) for part in logits]
+        if skills:
+            named = answers.slices(queries, skills).get("skill", {})
+            found = {name: cloze_tables.seed_scores(each, places) for name, places in named.items()}
+            scores = {**scores, "families": {**scores["families"], "skill": found}}
+        if values.scores:
+            lines = (json.dumps(row) + "\n" for row in cloze_tables.mean_rows(each))
+            write_atomic(Path(values.scores).expanduser(), "".join(lines))
+    corpus, seeds = run.result["corpus"], run.result["seeds"]
+    if values.json:
+        low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+        about = {"run": str(run.directory.folder), "corpus": corpus, "split": values.split, "seeds": seeds}
+        print(json.dumps({**about, **scores, "interval": {"low": low, "high": high, "level": 0.95}}, indent=2))
+        return
+    title = (
+        f"{run.result['model']} on {corpus}, {values.split}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    )
+    print("\n".join([*cloze_tables.run_lines(title, scores), *run.result["notes"]]))
+
+
+def _give_words(there, split, path):
+    """Word vectors for the embedding score of a split."""
+    from dataclasses import replace
+
+    from mednli_jax.baselines.entity import known_vectors
+
+    rows = there.prepared.splits[split]
+    texts = {answer.text for query in rows.queries() for answer in query.answers}
+    texts |= {phrase for row in range(len(rows)) for phrase in rows.candidates(row)}
+    known = replace(rows, words=known_vectors(path, (), sorted(texts)))
+    there.prepared = replace(there.prepared, splits={**there.prepared.splits, split: known})
+
+
+def _refuse(values, names, why):
+    for name in names:
+        if values[name].value:
+            raise UserError(f"E-USE-024 --{name} {why}. Fix: leave it out.")
 
 
 def score_answers(values: cli.Flags) -> None:

@@ -11,16 +11,16 @@ import numpy as np
 
 from mednli_jax.data import batching
 from mednli_jax.data.cloze import check_setup
-from mednli_jax.data.prepared import cache_folder
+from mednli_jax.data.prepared import cache_folder, config_path
 from mednli_jax.errors import UserError
-from mednli_jax.models import table
+from mednli_jax.models import bert_import, table
 from mednli_jax.models.rows import trains_rows
 from mednli_jax.tasks import table as tasks
 from mednli_jax.tasks.cloze import marks_of
-from mednli_jax.text import Vocab
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
+from mednli_jax.weights import find_weights
 
 READERS = ("sa_reader", "ga_reader")  # the models of the task "cloze"
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
@@ -70,7 +70,8 @@ def check(config) -> None:
     for name in ("hidden_size", "dim", "buckets"):
         if name in config.model and config.model[name] < 1:
             raise UserError(f"E-CONF-003 config.model.{name} is {config.model[name]}. Fix: give at least 1.")
-    model = table.build(config.model.name, config.model.to_dict())
+    sizes = {"vocab_size": 1} if config.model.name == "bert" else {}  # which the corpus or the weights decide
+    model = table.build(config.model.name, config.model.to_dict(), **sizes)
     if "dropout" in config.model and not 0 <= config.model.dropout < 1:
         raise UserError(f"E-CONF-003 config.model.dropout is {config.model.dropout}. Fix: give 0 or more, under 1.")
     if trains_rows(model):
@@ -109,6 +110,8 @@ def _check_protocol(train) -> None:
         "floor": (0 <= train.floor <= 1, "0 to 1"),
         "cycle": (train.cycle == 0 or train.cycle >= 2, "at least 2, or 0 for an epoch"),
         "average_from": (0 <= train.average_from <= train.epochs, f"1 to {train.epochs}, an epoch, or 0 for none"),
+        "warmup": (0 <= train.warmup < 1, "0 or more, under 1"),
+        "accumulate": (train.accumulate >= 1, "at least 1"),
         "average_every": (train.average_every >= 0, "a number of steps, or 0 for the end of each epoch"),
     }
     for name, (good, fix) in ranges.items():
@@ -149,6 +152,13 @@ def _check_transfer(config) -> None:
         )
 
 
+def resolve(config) -> None:
+    """Fills in what pretrained weights decide: a BERT's sizes. Raises: UserError, DataError where there are none."""
+    if config.model.name == "bert" and config.model.weights:
+        weights = find_weights(config_path(config, config.model.weights))
+        config.model.update(bert_import.read_architecture(weights))
+
+
 def settings(config) -> loop.Settings:
     train = config.train
     return loop.Settings(
@@ -174,7 +184,7 @@ def program(
     model_facts: those of the corpus the model was trained on, where it is not this one.
     """
     devices, task = Devices(), tasks.of(config)
-    words = Vocab.load(prepared.folder / "vocabulary.json").words
+    words = task.vocabulary(config, prepared.folder / "vocabulary.json").words
     frozen = devices.replicate(task.frozen(config, words, prepared.vectors))
     made = bare_program(
         config, frozen, task.model_facts(prepared.manifest) if model_facts is None else model_facts, devices
@@ -198,6 +208,8 @@ def bare_program(config, frozen, model_facts, devices):
         schedule=train.schedule,
         floor=train.floor,
         cycle=train.cycle,
+        warmup=train.warmup,
+        accumulate=train.accumulate,
     )
     if "transfer" in config and config.transfer.freeze:
         optimizer = optim.all_but(optimizer, transfer.pattern(config.transfer.freeze, "config.transfer.freeze"))

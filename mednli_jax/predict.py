@@ -1,28 +1,40 @@
-"""`python -m mednli_jax.predict`: class probabilities of new premise-hypothesis pairs."""
+"""`python -m mednli_jax.predict`: what a finished run says of new premise-hypothesis pairs, or passages and queries."""
 
 import json
 import sys
+from pathlib import Path
 
 from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.examples import LABELS
+from mednli_jax.examples import LABELS, PLACEHOLDER
 from mednli_jax.progress import say
 from mednli_jax.text import MAX_LINE_BYTES
 
-USAGE = """Classify premise-hypothesis pairs with a finished run; the mean probabilities of its seeds go to stdout.
+USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, with a finished run; means over its seeds.
 
   printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
   python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
+  printf 'BEG__Fever__END and cough .\\tHe had @placeholder .\\n' | python -m mednli_jax.predict --run=runs/ga_ent-demo
 
   --run=DIR       the run directory
-  --attention     also what each token attends to: JSON and a picture per pair in DIR/private/attention-N/
-  stdin           one pair a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
+  --attention     also where the model looks: JSON and a picture or page of each line in DIR/private/attention-N/
+  stdin, pairs    one a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (sentence1 and sentence2 are read too)
-Output: a header, then label and probabilities, tab-separated, in the order of the input."""
+  stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
+                  of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank
+Output: a header, then lines in the order of the input, tab-separated.
+  pairs           label, probability of each class
+  queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
-NAMES = (("premise", "sentence1"), ("hypothesis", "sentence2"))
+# Fields of a JSON line, by a run's task; each has a name of its own first.
+NAMES = {
+    "nli": (("premise", "sentence1"), ("hypothesis", "sentence2")),
+    "cloze": (("passage",), ("query",)),
+}
+PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
+KINDS = {"nli": "a pair of sentences", "cloze": "a passage and a query"}
 
 
 def define(values: cli.Flags) -> None:
@@ -31,40 +43,60 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
+    folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
+    from mednli_jax.analysis.cloze_outcomes import is_cloze
+
+    task = "cloze" if is_cloze(folder) else "nli"
     if sys.stdin.isatty():
-        say("reading pairs from the terminal, premise TAB hypothesis; end with Ctrl-D")
-    pairs = read_pairs(sys.stdin.buffer)
+        first, second = (names[0] for names in NAMES[task])
+        say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
+    pairs = read_pairs(sys.stdin.buffer, task)
     from mednli_jax import experiment, trained
 
     experiment.use_compile_cache()
     run = trained.load_run(folder)
     rows = run.predict(pairs)
-    print("\t".join(("label", *LABELS)))
-    for row in rows:
-        print("\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS))))
+    print("\n".join(_answers(rows) if task == "cloze" else _labels(rows)))
     unknown = run.unknown_words
     if values.attention and pairs:
-        say(f"attention maps: {write_attention(run, pairs)}")
-    say(
-        f"{len(pairs)} pairs; words without a vector: {unknown['premise']} in premises, "
-        f"{unknown['hypothesis']} in hypotheses"
-    )
+        say(f"attention maps: {(write_views if task == 'cloze' else write_attention)(run, pairs)}")
+    places = ", ".join(f"{count} in {PLURAL[side]}" for side, count in unknown.items())
+    say(f"{len(pairs)} {run.task.units}; words without a vector: {places}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
 
 
-def write_attention(run, pairs):
-    """The attention maps of all pairs in a new folder under the run's private/; returns the folder.
+def _labels(rows):
+    yield "\t".join(("label", *LABELS))
+    for row in rows:
+        yield "\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS)))
 
-    Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on, for the owner's
-    eyes alone: they quote the sentences.
+
+def _answers(rows):
+    yield "\t".join(("answer", "probability", "candidates", "best"))
+    for row in rows:
+        probability = row["best"][0]["probability"] if row["answer"] else 0.0
+        best = json.dumps(row["best"], ensure_ascii=False)
+        yield "\t".join((row["answer"], f"{probability:.6f}", str(row["candidates"]), best))
+
+
+def _new_folder(run):
+    """For attention maps, under the run's private/: they quote what was given."""
+    from mednli_jax.runs import next_free, private_folder
+
+    return private_folder(next_free(run.directory.private / "attention"))
+
+
+def write_attention(run, pairs):
+    """The attention maps of all pairs in a new private folder, which is returned.
+
+    Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on.
     """
     from mednli_jax.analysis import figures
-    from mednli_jax.runs import next_free, private_folder, write_atomic
+    from mednli_jax.runs import write_atomic
 
     found = run.attention(pairs)
-    folder = private_folder(next_free(run.directory.private / "attention"))
+    folder = _new_folder(run)
     for number, pair in enumerate(found, start=1):
         maps = {name: {side: both[side].round(6).tolist() for side in both} for name, both in pair["maps"].items()}
         write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
@@ -76,11 +108,31 @@ def write_attention(run, pairs):
     return folder
 
 
-def read_pairs(stream) -> list[tuple[str, str]]:
-    """(premise, hypothesis) of each line of a binary stream; empty lines are passed over.
+def write_views(run, pairs):
+    """Where a reader looked in each passage, in a new private folder, which is returned.
 
-    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 002 no pair of sentences, 003 a NUL
-    or half a surrogate pair, 004 line too long.
+    Holds passage-1.json (tokens, candidates and weights of every seed) and passage-1.html (means over the seeds) etc.
+    """
+    from mednli_jax.analysis.cloze_sections import attention_page
+    from mednli_jax.runs import write_atomic
+
+    found, said = run.attention(pairs), run.predict(pairs)
+    folder = _new_folder(run)
+    for number, (seen, answered) in enumerate(zip(found, said, strict=True), start=1):
+        page = attention_page(seen, answered["answer"])
+        values = {**seen, "weights": seen["weights"].astype(float).round(6).tolist(), "answer": answered["answer"]}
+        write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
+        write_atomic(folder / f"passage-{number}.html", page)
+    return folder
+
+
+def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
+    """(premise, hypothesis), or of the task "cloze" (passage, query), of each line of a binary stream; empty lines are
+    passed over.
+
+    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 002 no two texts, 003 a NUL or half a
+    surrogate pair, 004 line too long, 005 not one placeholder in a query or one in a passage, 006 marks without their
+    partner.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
@@ -94,24 +146,41 @@ def read_pairs(stream) -> list[tuple[str, str]]:
             continue
         if not line.strip():
             continue
-        pair = _json_pair(line) if line.lstrip().startswith("{") else tuple(line.split("\t"))
+        pair = _json_pair(line, task) if line.lstrip().startswith("{") else tuple(line.split("\t"))
         if pair is None or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
-            fix = "write premise TAB hypothesis, or JSON with the fields premise and hypothesis"
-            problems.add(_fault("E-PRED-002", number, "is not a pair of sentences", fix))
+            first, second = (names[0] for names in NAMES[task])
+            fix = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
+            problems.add(_fault("E-PRED-002", number, f"is not {KINDS[task]}", fix))
         elif not all(map(_is_text, pair)):
             problems.add(_fault("E-PRED-003", number, "holds what is no text (a NUL, half a character)", "remove it"))
+        elif task == "cloze" and (fault := _unmarked(number, *pair)):
+            problems.add(fault)
         else:
             pairs.append(pair)
     problems.raise_if_any()
     return pairs
 
 
-def _json_pair(line):
+def _unmarked(number, passage, query):
+    """What is wrong with the marks or the blank; None where nothing is."""
+    from mednli_jax.data.cloze_files import BEGIN, END, parse_marked
+
+    passage, query = parse_marked(passage), parse_marked(query)
+    if len(query.blanks) != 1 or passage.blanks:
+        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
+        return _fault("E-PRED-005", number, problem, "write one in the query, and none in the passage")
+    if stray := passage.stray + query.stray:
+        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
+        return _fault("E-PRED-006", number, f"has {stray} marks that are unbalanced or mark nothing", fix)
+    return None
+
+
+def _json_pair(line, task):
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return tuple(next((row[name] for name in names if name in row), None) for names in NAMES)
+    return tuple(next((row[name] for name in names if name in row), None) for names in NAMES[task])
 
 
 def _is_text(sentence):

@@ -18,6 +18,7 @@ USAGE = """Report on finished runs.
   RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
   --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
   --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
+  --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
   --runs=FOLDER       the folder that holds the table's runs, each named for its cell
   --split=NAME        dev or test (default: test)
   --categories        also kinds of error (Table 8), by rules over the corpus, which has to be there
@@ -31,7 +32,8 @@ Pages are single files that load nothing. None holds a sentence of the corpus.""
 
 def define(values: cli.Flags) -> None:
     flags.DEFINE_bool("compare", False, "print a comparison", flag_values=values)
-    flags.DEFINE_integer("table", None, "a table of the paper", flag_values=values)
+    flags.DEFINE_string("table", None, "a table of the paper", flag_values=values)
+    flags.DEFINE_string("skills", None, "skills of cloze queries", flag_values=values)
     flags.DEFINE_string("runs", None, "folder of a table's runs", flag_values=values)
     flags.DEFINE_string("split", "test", "split to report", flag_values=values)
     flags.DEFINE_bool("categories", False, "kinds of error by rules", flag_values=values)
@@ -57,21 +59,46 @@ def main(values: cli.Flags, *folders: str) -> None:
 
 
 def _table(values):
-    from mednli_jax.analysis import html, sections, tables
+    from mednli_jax.analysis import cloze_table4, html, sections, tables
 
     runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
-    found = tables.filled(tables.table_of(values.table), runs)
+    if values.table == cloze_table4.NAME:
+        return _cloze_table(values, runs)
+    if not values.table.isdecimal():
+        raise UserError(f"E-REP-010 --table={values.table}: no such table. Fix: see --help.")
+    found = tables.filled(tables.table_of(int(values.table)), runs)
     section = sections.table_section(found)
     _print(values, [section], found)
     if values.out:
         names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
         there = [runs / name for name in sorted(names) if (runs / name / "config.json").is_file()]
-        _write(values.out, html.table_page(section, there))
+        _write(values.out, html.table_page([section], there))
+
+
+def _cloze_table(values, runs):
+    """Table 4 of the paper on CliCR; Figure 5 beside it where skills are given."""
+    from mednli_jax.analysis import cloze_outcomes, cloze_sections, cloze_skills, cloze_table4, html
+
+    found = cloze_table4.filled(runs, values.split)
+    shown = [cloze_sections.table4_section(found)]
+    if values.skills:
+        skills = cloze_skills.read_skills(Path(values.skills).expanduser())
+        systems = cloze_table4.systems(runs, values.split)
+        queries = next(iter(systems.values())).queries
+        found["skills"] = cloze_skills.statistics(skills, queries, cloze_outcomes.f1_of_queries(systems))
+        shown.append(cloze_sections.skills_section(found["skills"]))
+    _print(values, shown, found)
+    if values.out:
+        there = [runs / name for name in cloze_table4.RUNS.values() if (runs / name / "config.json").is_file()]
+        _write(values.out, html.table_page(shown, there, "Šuster & Daelemans 2018"))
 
 
 def _page(values, folder):
     from mednli_jax.analysis import html
+    from mednli_jax.analysis.cloze_outcomes import is_cloze
 
+    if is_cloze(folder):
+        _no_categories(values)
     more = []
     if values.categories or values.categories_file:
         from mednli_jax.analysis.outcomes import finished
@@ -85,8 +112,10 @@ def _page(values, folder):
 
 
 def _comparison(values, folders):
-    from mednli_jax.analysis import html, outcomes, sections
+    from mednli_jax.analysis import cloze_outcomes, html, outcomes, sections
 
+    if cloze_outcomes.is_cloze(folders[0]):
+        return _cloze_comparison(values, folders)
     runs = [outcomes.finished(folder, values.split) for folder in folders]
     compared = outcomes.comparisons(runs)
     shown, result = sections.comparison_sections(runs, compared), {"comparisons": compared}
@@ -99,6 +128,25 @@ def _comparison(values, folders):
         shown.append(html.paths_section(values.paths))
     if values.out or not values.compare:
         _write(values.out or "report.html", html.comparison_page(runs, shown))
+
+
+def _cloze_comparison(values, folders):
+    from mednli_jax.analysis import cloze_outcomes, cloze_sections, html
+
+    _no_categories(values)
+    compared = cloze_outcomes.compared(folders, values.split)
+    shown = [cloze_sections.comparison_section(compared)]
+    if values.compare:
+        _print(values, shown, {"comparisons": compared})
+    if values.out or not values.compare:
+        names = " and ".join(folder.resolve().name for folder in folders)
+        _write(values.out or "report.html", html.cloze_comparison_page(f"{names}: {values.split}", shown, folders))
+
+
+def _no_categories(values):
+    for name in ("categories", "categories_file", "paths"):
+        if values[name].value:
+            raise UserError(f"E-REP-017 --{name} is of sentence pairs. Fix: leave it out for runs on cloze queries.")
 
 
 def _categories(values, runs):

@@ -1,8 +1,11 @@
 """A new run that starts from the weights of a finished one: sequential and multi-target transfer."""
 
 from mednli_jax import trained
+from mednli_jax.data.prepared import config_path
 from mednli_jax.errors import UserError
+from mednli_jax.models import bert_import
 from mednli_jax.training import transfer
+from mednli_jax.weights import find_weights
 
 
 def source_run(config, prepared) -> trained.TrainedRun:
@@ -12,13 +15,25 @@ def source_run(config, prepared) -> trained.TrainedRun:
     """
     source = trained.load_run(config.transfer.init_from)
     source.check_words(prepared)
-    if source.config.model.train_vectors and not config.model.train_vectors:
+    if trained.trains_words(source.config) and not trained.trains_words(config):
         raise UserError(
             f"E-RUN-019 {source.directory.folder}: trained its word vectors, which this config would leave behind. "
             "Fix: give --config.model.train_vectors=True, too."
         )
     transfer.seed_rows(source.config.seeds, config.seeds)
     return source
+
+
+def start_from_weights(trainer, config) -> list[str]:
+    """Gives a new trainer's BERT its pretrained weights, for all seeds the same; returns the names that were not used.
+
+    Raises: UserError, DataError where they do not fit.
+    """
+    weights = find_weights(config_path(config, config.model.weights))
+    params, unused = bert_import.load_weights(weights, trainer.learner.params, stacked=True)
+    trainer.learner = trainer.learner.replace(params=params)
+    trainer.begin()
+    return unused
 
 
 def start_from_source(trainer, source: trained.TrainedRun, config) -> dict:

@@ -52,6 +52,7 @@ def main(values: cli.Flags) -> int:
         raise UserError("E-USE-013 --resume goes on with a run, --force drops it. Fix: give one of the two.")
     from mednli_jax import experiment  # jax is imported after the flags are known to be good
 
+    experiment.resolve(config)
     experiment.check(config)
     name = cli.config_name()
     if values.workdir:
@@ -183,6 +184,9 @@ class _Training:
             f"batches of {' or '.join(map(str, batches['train'].sizes))}"
         )
         taken = {}
+        if self.config.model.name == "bert" and self.config.model.weights:
+            unused = sources.start_from_weights(trainer, self.config)
+            self.say(f"weights from {Path(self.config.model.weights).name}; of other heads, not used: {len(unused)}")
         if self.source:
             taken = sources.start_from_source(trainer, self.source, self.config)
             drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""

@@ -15,7 +15,7 @@ from mednli_jax.passages import PassagePredictor, keep_types
 from mednli_jax.runs import RunDirectory, read_json, write_atomic
 from mednli_jax.scoring import DIRECT, OnCorpus
 from mednli_jax.tasks import table as tasks
-from mednli_jax.text import UNK, Vocab
+from mednli_jax.text import UNK
 from mednli_jax.training.checkpoint import Checkpoints
 
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
@@ -93,7 +93,7 @@ class TrainedRun:
         self.manifest = read_json(directory.folder / "data.json")
         self.task = tasks.of(self.config)
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.task.name])
-        self.vocabulary = Vocab.load(self._own("vocabulary.json"))
+        self.vocabulary = self.task.vocabulary(self.config, self._own("vocabulary.json"))
         self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
 
@@ -170,7 +170,7 @@ class TrainedRun:
     def check_words(self, prepared) -> None:
         """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
         own, other = self.manifest, prepared.manifest
-        trained = self.config.model.train_vectors
+        trained = trains_words(self.config)
         same = {name: own["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
         if same["vocabulary.json"] and (trained or same["vectors.npy"]):
             return
@@ -213,6 +213,11 @@ def _vectors_of(manifest: dict) -> tuple:
     key = manifest["key"]
     retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
     return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)
+
+
+def trains_words(config) -> bool:
+    """Whether a config's models have word vectors, or pieces, of their own."""
+    return config.data.tokens == "pieces" if "train_vectors" not in config.model else config.model.train_vectors
 
 
 def load_run(folder) -> TrainedRun:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mednli_jax.benchmarking import flops, measure, rows, worker, workload
+from mednli_jax.benchmarking import families, flops, measure, rows, worker, workload, workload_cloze
 from mednli_jax.errors import UserError
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +63,7 @@ def test_a_prepared_corpus(tmp_path):
         np.save(tmp_path / f"{name}.npy", array, allow_pickle=False)
     splits = {name: {"first": first, "rows": size} for name, (first, size) in made.spans.items()}
     (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "key": {"corpus": "mednli"}}))
-    work = workload.of_spec({"prepared": str(tmp_path)})
+    work = families.workload_of({"model": "esim", "prepared": str(tmp_path)})
     assert work.spans == made.spans
     assert work.facts == {"corpus": "mednli", "pairs": 12, "dev_pairs": 6}
     same = made.group[:, None] == made.group
@@ -71,6 +71,59 @@ def test_a_prepared_corpus(tmp_path):
     (tmp_path / "label.npy").unlink()
     with pytest.raises(UserError, match="E-BENCH-003"):
         workload.from_prepared(tmp_path)
+
+
+def pieces_of(arrays, name, start, passage):
+    first, end = arrays[f"{start}_start"][passage : passage + 2]
+    return arrays[name][first:end]
+
+
+def test_made_up_passages_have_clicrs_shape():
+    work = workload_cloze.made_up_cloze(4_096, tokens=300, dim=4)
+    train, arrays = work.rows("train"), work.arrays
+    passage, query = work.lengths(train)
+    assert passage.mean() == pytest.approx(300, rel=0.05)
+    assert passage.max() > 900
+    assert (passage.min() >= 20, passage.max() <= 1200) == (True, True)
+    assert query.mean() == pytest.approx(25, abs=0.5)
+    assert np.bincount(work.group[train]).tolist() == [4] * 1024
+    assert not set(work.group[train]) & set(work.group[work.rows("dev")])
+    sizes = {name: np.diff(arrays[f"{name}_start"]) for name in ("passage", "candidate_type", "position")}
+    assert sizes["candidate_type"].mean() == pytest.approx(30, abs=1)
+    assert sizes["position"].mean() == pytest.approx(60, abs=2)
+    assert (sizes["passage"][work.group] == arrays["premise_length"]).all()
+    assert ((arrays["gold"] >= 0) & (arrays["gold"] < sizes["candidate_type"][work.group])).all()
+    assert (arrays["query"][np.arange(len(work.group)), arrays["blank"]] == workload_cloze.BLANK).all()
+    assert ((arrays["query"] > 0).sum(axis=1) == arrays["query_length"]).all()
+
+
+def test_each_candidate_of_a_made_up_passage_is_marked_where_its_word_stands():
+    arrays = workload_cloze.made_up_cloze(40, tokens=100, dim=4).arrays
+    for passage in range(10):
+        tokens = pieces_of(arrays, "passage", "passage", passage)
+        types = pieces_of(arrays, "candidate_type", "candidate_type", passage)
+        place = pieces_of(arrays, "position", "position", passage)
+        owner = pieces_of(arrays, "position_candidate", "position", passage)
+        assert len(set(types)) == len(types)
+        assert set(owner) == set(range(len(types)))
+        assert (np.diff(owner) >= 0).all()
+        assert len(set(place)) == len(place)
+        for candidate in range(len(types)):
+            assert len(set(tokens[place[owner == candidate]])) == 1
+
+
+def test_made_up_word_pieces():
+    fixed = workload.word_pieces(30, length=64)
+    p, h = fixed.lengths(fixed.rows("train"))
+    assert set(p + h + 3) == {64}
+    ragged = workload.word_pieces(3_000, length=0)
+    assert ragged.lengths(ragged.rows("train"))[0].mean() == pytest.approx(27, abs=2)
+    for work in (fixed, ragged):
+        for side in ("premise", "hypothesis"):
+            tokens = work.arrays[side]
+            assert ((tokens > 0).sum(axis=1) == work.arrays[f"{side}_length"]).all()
+            assert tokens.max() < workload.PIECES
+        assert (work.arrays["premise"][0] == work.arrays["premise"][2]).all()
 
 
 # -- operations, by hand -----------------------------------------------------------------------------------------------
@@ -104,6 +157,26 @@ def test_flops_of_groups():
     grouped = flops.per_pair("infersent", lengths, group, grouped=True, **args)
     assert grouped == flops.infersent(3, 4, 2, 3, train=True)
     assert flops.per_pair("infersent", lengths, group, grouped=False, **args) == flops.infersent(9, 4, 2, 3, train=True)
+
+
+def test_flops_of_readers_by_hand():
+    """H = 2, D = 3, a passage of 5 tokens, a query of 4."""
+    args = {"hidden": 2, "dim": 3, "train": False}
+    # A token: two directions, three gates of 2 numbers, each from its inputs and 2 states: 2 * 6 * (inputs + 2) * 2.
+    passage = 5 * (24 * 5 + 24 * 6 + 24 * 8)  # inputs: 3 numbers; 4; 4 and the feature's 2
+    attention = 2 * 2 * 2 * 5 * 4 * 4  # two hops attend: products and sums
+    assert flops.ga_reader(5, 4, **args) == passage + 3 * 4 * 24 * 5 + attention + 2 * 5 * 4
+    candidates = 2 * 30 * 4
+    assert flops.sa_reader(5, 4, **args) == 9 * 24 * 5 + 2 * 4 * 4 + 2 * 2 * 5 * 4 + candidates
+    for count in (flops.ga_reader, flops.sa_reader):  # vectors are trained
+        assert count(5, 4, **{**args, "train": True}) == 3 * count(5, 4, **args)
+        assert count(5, 4, **args) - count(5, 4, share=0.5, **args) == 2.5 * 24 * 5
+
+
+def test_flops_of_bert_by_hand():
+    """D = 64, 5 and 4 pieces and 3 special ones."""
+    layer = 12 * 2 * (4 * 64 * 64 + 2 * 64 * 256) + 2 * 2 * 12 * 12 * 64
+    assert flops.bert(5, 4, 64, 1, train=False) == 6 * layer + 2 * 64 * 64 + 2 * 64 * 3
 
 
 def test_mednli_costs_what_is_known_of_it():
@@ -208,6 +281,28 @@ def test_a_row_of_fakes():
     last = Fake.log[-4:]
     assert [side for side, *_ in last] == ["ours", "torch", "torch", "ours"]
     assert last[0][2] == last[1][2] != last[2][2] == last[3][2]
+
+
+def test_bert_is_compiled_in_each_style():
+    class Compiles(Fake):
+        """Compiled, the style that is slower otherwise is the fastest."""
+
+        def ask(self, do, timeout=None, **message):
+            compiled = do == "build" and message["spec"]["compiled"]
+            if compiled:
+                message["spec"] = {**message["spec"], "compiled": False}
+            answer = super().ask(do, timeout, **message)
+            self.compiled = compiled if do == "build" else self.compiled
+            return answer
+
+        def _seconds(self, number):
+            return {"eager": 3.0, "sdpa": 2.0}[self.spec["style"]] - 2 * self.compiled * (self.spec["style"] == "eager")
+
+    row = replace(ROW, model="bert", hidden=384)
+    opponent, notes = rows.Calibration(contender=Compiles).fastest(row)
+    assert opponent.name == "eager, torch.compile, tuned malloc"
+    assert (opponent.spec["style"], opponent.spec["compiled"]) == ("eager", True)
+    assert sum("torch.compile" in note for note in notes) == 2
 
 
 def test_seeds_cost_is_measured_against_single_runs():
@@ -317,7 +412,13 @@ def door(*arguments):
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
-        (("--models=bert",), "E-BENCH-004"),
+        (("--models=gpt",), "E-BENCH-004"),
+        (("--models=esim,ga_reader", "--mode=epoch"), "E-BENCH-009"),
+        (("--models=sa_reader", "--mode=until"), "E-BENCH-009"),
+        (("--models=bert", "--grouping=premise"), "E-BENCH-009"),
+        (("--models=ga_reader", "--prepared=/nonexistent"), "E-BENCH-010"),
+        (("--models=bert", "--hidden=300"), "E-BENCH-011"),
+        (("--models=bert", "--length=5"), "E-BENCH-012"),
         (("--mode=fit",), "E-BENCH-004"),
         (("--batch=0",), "E-BENCH-006"),
         (("--seeds=many",), "E-BENCH-006"),
@@ -345,6 +446,24 @@ def test_the_door_prints_a_row():
     assert (row["model"], row["batch"], row["seeds"], row["mode"], row["grouping"]) == ("bow", 8, 1, "train", "off")
     assert row["examples_per_second"] > 0
     assert 0 < row["gemm_share"] < 1
+
+
+def test_rows_have_the_sizes_of_their_models():
+    from absl import flags
+
+    from mednli_jax import benchmark
+
+    values = flags.FlagValues()
+    benchmark.define(values)
+    values(["benchmark", "--models=bow,ga_reader,bert", "--mode=train"])
+    sizes = [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in benchmark.rows_of(values)]
+    assert sizes == [
+        ("bow", 64, 11_232, 300, 300), ("bow", 512, 11_232, 300, 300), ("ga_reader", 32, 4_096, 64, 200),
+        ("bert", 16, 11_232, 384, 1), ("bert", 32, 11_232, 384, 1),
+    ]  # fmt: skip
+    values(["benchmark", "--models=ga_reader", "--batch=8", "--hidden=5", "--pairs=12", "--vectors=7"])
+    row = benchmark.rows_of(values)[0]
+    assert (row.batch, row.hidden, row.pairs, row.vectors, row.mode) == (8, 5, 12, 7, "train")
 
 
 def test_without_torch_the_door_says_what_to_install(monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -9,12 +10,27 @@ from pathlib import Path
 import pytest
 from test_answers import cloze
 
-from mednli_jax.analysis.cloze_tables import PAPER, corpus, lines, markdown, read_answers, split_of, write_answers
-from mednli_jax.answers import score
+from mednli_jax.analysis import cloze_outcomes, cloze_table4
+from mednli_jax.analysis.cloze_sections import attention_page, comparison_section, run_sections, table4_section
+from mednli_jax.analysis.cloze_tables import (
+    PAPER,
+    corpus,
+    lines,
+    markdown,
+    mean_rows,
+    read_answers,
+    run_lines,
+    seed_scores,
+    split_of,
+    write_answers,
+)
+from mednli_jax.analysis.sections import lines as section_lines
+from mednli_jax.answers import query_scores, score, summary
 from mednli_jax.data import clicr
 from mednli_jax.data.demo_cloze import load_demo_cloze
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.metrics import mean_sd
 
 LAUNCH = Path(__file__).parent.parent / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
@@ -104,6 +120,127 @@ def test_the_text_of_scores():
     # F1 of "fever of unknown origin" against one word: 2/5.
     assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
     assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
+
+
+# Two seeds: the first answers three of 30 queries right, the second one of them and half of another's words.
+SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
+
+
+def seeds_of(said=SEEDS):
+    return [query_scores(EXAMPLES, own) for own in said]
+
+
+def run_scores():
+    """The scores of SEEDS as the task of a run has them."""
+    each = seeds_of()
+    found = [summary(scores) for scores in each]
+    names = ("exact_match", "f1", "bleu2", "bleu4", "missing")
+    whole = {name: mean_sd([scores[name] for scores in found]) for name in names}
+    whole |= {"examples": 30, "in_passage": 27, "embedding": None, "loss": mean_sd([0.5, 1.5])}
+    part = seed_scores(each, range(2))
+    families = {"answer length": {"1": seed_scores(each)}}
+    return {**whole, "accuracy": whole["exact_match"], "slices": {"seen": part}, "families": families}
+
+
+def test_scores_of_several_seeds_are_means():
+    whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
+    assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
+    assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
+    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # fever of unknown: F1 of one word in three is .5
+    rows = {row["uid"]: row for row in mean_rows(seeds_of())}
+    assert rows["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
+    assert rows["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
+
+
+def test_the_text_of_a_runs_scores():
+    told = list(run_lines("ga on demo, test", run_scores()))
+    assert told[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
+    assert told[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
+    assert told[2] == "27 queries have their answer among the candidates; loss 1.0000"
+    table = [line.split() for line in told]
+    assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
+    assert ["seen", "2", "75.0", "35.4", "87.5"] in table
+
+
+def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
+    scores, kinds = run_sections({"test": run_scores(), "dev": None})
+    (row,) = scores.grids[0].rows
+    assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
+    assert [grid.rows[0][:3] for grid in kinds.grids] == [("seen", "2", "75.0"), ("1", "30", "6.7")]
+    assert all(chart.startswith("<svg") for _, chart in kinds.charts)
+    assert run_sections({"test": None})[0].grids == []
+
+
+def test_two_systems_on_the_same_queries():
+    one, two = (
+        cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
+        for name, said in (("one", SEEDS), ("two", [{f"p.{i}": "fever" for i in range(30)}]))
+    )
+    found = cloze_outcomes.comparison(one, two)
+    assert found["exact_match_of"] == pytest.approx([2 / 30, 1])
+    assert found["exact_match"]["difference"] == pytest.approx(28 / 30)
+    assert found["f1"]["difference"] == pytest.approx(1 - 2.25 / 30)
+    assert 0 < found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"] <= 1
+    nothing = cloze_outcomes.comparison(two, two)["exact_match"]
+    assert nothing["difference"] == nothing["low"] == nothing["high"] == 0
+    told = section_lines(comparison_section([{**found, "split": "test"}]))
+    assert told[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
+    with pytest.raises(UserError, match="E-REP-004 one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "clicr", two.queries, two.each))
+    others = tuple(query_scores(EXAMPLES[1:], own) for own in SEEDS)
+    with pytest.raises(UserError, match="E-REP-005 one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "demo", tuple(EXAMPLES[1:]), others))
+
+
+def write_run(folder, corpus, status="complete"):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"task": "cloze"}))
+    result = {"corpus": corpus, "seeds": [0, 1], "test": run_scores()} if status == "complete" else {}
+    (folder / "result.json").write_text(json.dumps({**result, "status": status}))
+
+
+def test_table_4_names_what_is_missing(tmp_path):
+    write_run(tmp_path / "ga_ent", "clicr")
+    write_run(tmp_path / "sa_ent", "clicr", status="interrupted")
+    found = cloze_table4.filled(tmp_path)
+    rows = {row["system"]: row for row in found["rows"]}
+    assert (found["corpus"], found["comparable"]) == ("clicr", True)
+    assert rows["GA-Ent"]["ours"]["exact_match"]["sd"] == pytest.approx(0.0471, abs=1e-4)
+    assert "embedding" not in rows["GA-Ent"]["ours"]
+    states = {system: row["state"] for system, row in rows.items()}
+    assert [states[name] for name in ("SA-Ent", "GA-NoEnt", "lang-model", "human-expert")] == [
+        "interrupted", "missing", "missing", "",
+    ]  # fmt: skip
+    ((command, lacks),) = found["lacking"].items()
+    assert command == f"bash launch/clicr_table4.sh {tmp_path} clicr"
+    assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
+    told = "\n".join(section_lines(table4_section(found)))
+    assert "NOT COMPARABLE" not in told
+    assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", told)
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
+    with pytest.raises(UserError, match=r"E-REP-004 .*of demo_cloze"):
+        cloze_table4.filled(tmp_path)
+
+
+def test_the_page_of_a_passage_shades_and_escapes():
+    found = {
+        "passage": ["a", "@entity0", "<b>", "@entity1"],
+        "query": ["see", "@entity1", "@placeholder"],
+        "names": {"@entity0": "chest pain", "@entity1": "A & B"},
+        "candidates": ["chest pain", "A & B"],
+        "spans": [[[1, 2]], [[3, 4]]],
+        "weights": [[0.0, 0.2, 0.1, 0.7], [0.0, 0.6, 0.1, 0.3]],
+    }
+    page = attention_page(found, "A & B")
+    body = page[page.index("<body>") :]
+    assert "<p>see A &amp; B <b>_____</b></p>" in body
+    assert '<u><span class="s8" title="0.4000">chest pain</span></u>' in body
+    assert '<u class="answer"><span class="s10" title="0.5000">A &amp; B</span></u>' in body
+    assert "a <u>" in body  # no weight, no shade
+    assert '<span class="s2" title="0.1000">&lt;b&gt;</span>' in body
+    assert "@entity" not in page
+    assert "<script" not in page
 
 
 def test_a_table_has_the_papers_figures_beside_ours():

@@ -6,9 +6,18 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
 from test_parity import tree_of  # noqa: E402
 
-from mednli_jax.benchmarking import opponents, ours, rows, torch_side, workload  # noqa: E402
+from mednli_jax.benchmarking import (  # noqa: E402
+    opponents,
+    ours,
+    rows,
+    torch_readers,
+    torch_side,
+    workload,
+    workload_cloze,
+)
 from mednli_jax.data.batching import Layout  # noqa: E402
 from mednli_jax.models import table  # noqa: E402
 from mednli_jax.tasks.nli import NLITask, frozen  # noqa: E402
@@ -27,14 +36,17 @@ def work():
 
 
 def spec(model, style="packed", grouping="off", mode="train"):
-    style = style if style in opponents.STYLES[model] else "flat"
+    style = "flat" if model == "bow" and style not in opponents.STYLES["bow"] else style
     values = {"model": model, "style": style, "grouping": grouping, "mode": mode, "compiled": False}
     return {**values, "hidden": HIDDEN, "batch": 9}
 
 
 def contender(work, model, **how):
     """An opponent without dropout, and with one bias a gate: Adam would move two of them twice as far as our one."""
-    side = torch_side.Opponent(spec(model, **how), work)
+    return plain(torch_side.Opponent(spec(model, **how), work))
+
+
+def plain(side):
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:
             value.requires_grad_(False).zero_()
@@ -49,7 +61,9 @@ def arrays_of(side):
 
 
 def test_styles_are_those_that_the_calibration_tries():
-    assert {model: tuple(styles) for model, styles in opponents.STYLES.items()} == rows.STYLES
+    torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
+    known = {**opponents.STYLES, **torch_readers.STYLES, **torch_bert.STYLES}
+    assert {model: tuple(styles) for model, styles in known.items()} == rows.STYLES
 
 
 def same_length(work):
@@ -97,11 +111,11 @@ def test_styles_agree(work, model, style, grouping):
     """Packed pairs of any length; the others where there is no padding. Grouped premises change nothing."""
     packed = "packed" in style or model == "bow"
     work = work if packed else same_length(work)
-    plain = contender(work, model, mode="predict")
+    first = contender(work, model, mode="predict")
     other = contender(work, model, style=style, grouping=grouping, mode="predict")
-    other.model.load_state_dict(plain.model.state_dict())
+    other.model.load_state_dict(first.model.state_dict())
     batch = [np.arange(12)]
-    torch.testing.assert_close(other.predict(batch)[1][0], plain.predict(batch)[1][0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(other.predict(batch)[1][0], first.predict(batch)[1][0], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("by_length", [False, True])
@@ -135,3 +149,132 @@ def test_until_stops_at_the_goal(work):
     assert 0 < examples < ROWS
     assert reached >= 0.0
     assert side.until(1.1, seed=0, most=2)[0] == 2 * ROWS
+
+
+# -- readers and BERT: the benchmark's two sides, whole ----------------------------------------------------------------
+
+
+READERS = tuple(torch_readers.STYLES)
+
+
+@pytest.fixture(scope="module")
+def cloze():
+    return workload_cloze.made_up_cloze(20, tokens=12, dim=DIM)
+
+
+def recurrent(w, name):
+    """Our GRU's arrays; PyTorch's update gate keeps what ours replaces."""
+
+    def gates(value):
+        reset, update, candidate = np.split(value, 3)
+        return np.concatenate([reset, -update, candidate]).T
+
+    both = [f"{name}.rnn.%s_l0", f"{name}.rnn.%s_l0_reverse"]
+    return {
+        "kernel": np.concatenate([gates(w[key % "weight_ih"]) for key in both], axis=1),
+        "recurrent": np.stack([gates(w[key % "weight_hh"]) for key in both]),
+        "bias": np.concatenate([gates(w[key % "bias_ih"]) for key in both]),
+    }
+
+
+def reader_tree(w):
+    tree = {"embedding": {"vectors": w["embedding.weight"]}}
+    if "bilinear.weight" in w:
+        tree |= {name: recurrent(w, name) for name in ("passage", "query")}
+        return {**tree, "kernel": w["bilinear.weight"], "types": w["output.weight"]}
+    for side in ("passage", "query"):
+        tree |= {f"{side}_{hop}": recurrent(w, f"{side}.{hop}") for hop in range(torch_readers.HOPS)}
+    return {**tree, "occurrence": w["feature.weight"]}
+
+
+def bert_tree(w):
+    """Our names of the arrays of `transformers`."""
+
+    def linear(name):
+        return {"kernel": w[f"{name}.weight"].T, "bias": w[f"{name}.bias"]}
+
+    def norm(name):
+        return {"scale": w[f"{name}.weight"], "bias": w[f"{name}.bias"]}
+
+    top = "bert.bert.embeddings."
+    names = {"words": "word", "positions": "position", "texts": "token_type"}
+    embeddings = {ours: w[f"{top}{theirs}_embeddings.weight"] for ours, theirs in names.items()}
+    tree = {"embeddings": {**embeddings, "norm": norm(top + "LayerNorm")}}
+    tree |= {"pooler": linear("bert.bert.pooler.dense"), "logits": linear("bert.classifier")}
+    for i in range(6):
+        at = f"bert.bert.encoder.layer.{i}."
+        parts = [linear(f"{at}attention.self.{name}") for name in ("query", "key", "value")]
+        tree[f"layer_{i}"] = {
+            "qkv": {key: np.concatenate([part[key] for part in parts], axis=-1) for key in ("kernel", "bias")},
+            "attended": linear(at + "attention.output.dense"),
+            "norm_attended": norm(at + "attention.output.LayerNorm"),
+            "inner": linear(at + "intermediate.dense"),
+            "outer": linear(at + "output.dense"),
+            "norm_outer": norm(at + "output.LayerNorm"),
+        }
+    return tree
+
+
+def steps_agree(values, work, theirs, tree_of_arrays, atol):
+    """From the same weights, three steps on the batches of our plan, then prediction: the logits are ours."""
+    mine, side = ours.Ours({**values, "seeds": 1}, work, dropout=0.0), plain(theirs)
+    params = jax.tree.map(lambda x: jnp.asarray(x)[None], tree_of_arrays(arrays_of(side)))
+    learner = mine.trainer.learner
+    jax.tree.map(np.testing.assert_array_equal, *(jax.tree.map(np.shape, tree) for tree in (learner.params, params)))
+    mine.trainer.learner = learner.replace(params=params)
+    plan = mine.plan("train")[:3]
+    mine.train(plan)
+    side.train([rows[rows >= 0].astype(np.int64) for _, rows in plan])
+    layout, index = mine.plan("predict")[0]
+    logits = mine.program.predict(layout, mine.trainer.learner.variables, index)
+    logits = mine.program.devices.join(np.asarray(logits))[0]
+    real = index.reshape(-1) >= 0
+    _, expected = side.predict([index.reshape(-1)[real].astype(np.int64)])
+    # Candidates are padded to as many as any passage of the batch has, or of the corpus.
+    width = expected[0].shape[1]
+    np.testing.assert_allclose(logits[real][:, :width], expected[0].numpy(), atol=atol)
+    assert (logits[real][:, width:] <= torch_readers.MASKED_ENERGY).all()
+
+
+@pytest.mark.parametrize("grouping", ["off", "premise"])
+@pytest.mark.parametrize("model", READERS)
+def test_training_of_readers_follows_ours(cloze, model, grouping):
+    values = {**spec(model, grouping=grouping), "batch": 8}
+    steps_agree(values, cloze, torch_readers.Opponent(values, cloze), reader_tree, 1e-4)
+
+
+def test_training_of_bert_follows_ours():
+    torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
+    pieces = workload.word_pieces(12, length=0)
+    values = {**spec("bert"), "style": "eager", "hidden": 64, "batch": 4}
+    steps_agree(values, pieces, torch_bert.Opponent(values, pieces), bert_tree, 1e-4)
+
+
+@pytest.mark.parametrize("model", READERS)
+@pytest.mark.parametrize("style", ["packed", "bucketed"])
+@pytest.mark.parametrize("grouping", ["off", "premise"])
+def test_styles_of_readers_agree(cloze, model, style, grouping):
+    """Packed passages of any length; bucketed ones where there is no padding. Grouped passages change nothing."""
+    batch = np.arange(12) if style == "packed" else np.array([5])
+    first, other = (
+        torch_readers.Opponent({**spec(model, grouping=how), "style": name}, cloze)
+        for name, how in (("packed", "off"), (style, grouping))
+    )
+    other.model.load_state_dict(first.model.state_dict())
+    torch.testing.assert_close(other.predict([batch])[1][0], first.predict([batch])[1][0], atol=1e-5, rtol=0)
+
+
+def test_styles_of_bert_agree():
+    torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
+    work, values = workload.word_pieces(12, length=0), {**spec("bert"), "hidden": 32}
+    sides = [torch_bert.Opponent({**values, "style": style}, work) for style in torch_bert.STYLES["bert"]]
+    sides[1].model.load_state_dict(sides[0].model.state_dict())
+    logits = [side.predict([np.arange(6)])[1][0] for side in sides]
+    torch.testing.assert_close(*logits, atol=1e-5, rtol=0)
+    batch = sides[0].batch(np.arange(6))
+    p, h = (work.arrays[f"{name}_length"][0] for name in ("premise", "hypothesis"))
+    row = batch.pieces[0].tolist()
+    expected = [101, *work.arrays["premise"][0, :p], 102, *work.arrays["hypothesis"][0, :h], 102]
+    assert row == expected + [0] * (len(row) - len(expected))
+    assert batch.kind[0].sum() == h + 1
+    assert batch.mask.sum(dim=1).tolist() == sides[0].lengths[:6].tolist()

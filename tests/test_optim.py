@@ -167,7 +167,7 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     asked |= {"average_from": 2, "average_every": 3, "decay": 0.25, "halve_from": 4}
     made = config(**asked)
     experiment.check(made)
-    program = experiment.bare_program(made, {}, 0, Devices(jax.local_devices()[:1]))
+    program = experiment.bare_program(made, {}, {}, Devices(jax.local_devices()[:1]))
     state = program.optimizer.init({"w": jnp.zeros(2)})
     assert int(optax.tree.get(state, "cycle_steps")) == 6
     updates, state = program.optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})

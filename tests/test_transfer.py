@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import test_mixing
 
-from mednli_jax import cli, evaluate, experiment, predict, report, train, trained
+from mednli_jax import cli, evaluate, experiment, pairs, predict, report, train, trained
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import table

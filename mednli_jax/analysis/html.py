@@ -15,6 +15,8 @@ import jinja2
 from markupsafe import Markup
 
 from mednli_jax.analysis import svg
+from mednli_jax.analysis.cloze_outcomes import is_cloze
+from mednli_jax.analysis.cloze_sections import run_sections
 from mednli_jax.analysis.outcomes import Finished, read_metrics
 from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points
@@ -59,8 +61,12 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
 
 
 def _run_page(directory, result, data, more):
-    sections = [_scores(result), _confusion(result), _curves(directory, result), *_by_class(result)]
-    sections.append(_calibration(result))
+    if is_cloze(directory.folder):
+        scores, *kinds = run_sections(result)
+        sections = [scores, _curves(directory, result), *kinds]
+    else:
+        sections = [_scores(result), _confusion(result), _curves(directory, result), *_by_class(result)]
+        sections.append(_calibration(result))
     if links := data.get("knowledge", {}).get("links_per_length"):
         sections.append(_links(links, data["knowledge"]))
     kept = [section for section in (*sections, *more) if section.grids or section.charts]
@@ -87,16 +93,18 @@ def _facts(directory, result, data) -> list[tuple[str, str]]:
         f"{fact['file']} ({fact['sha256'][:12]})" for fact in splits.values() if "file" in fact and "sha256" in fact
     )
     ontology = " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
+    units = "queries" if is_cloze(directory.folder) else "pairs"
     found = {
         "run": directory.folder.resolve().name,
-        "data": f"{_corpus(directory, result)}: {sizes} pairs" if sizes else _corpus(directory, result),
+        "data": f"{_corpus(directory, result)}: {sizes} {units}" if sizes else _corpus(directory, result),
         "files": read,
         "prepared": result.get("prepared", ""),
         "config": result.get("config", ""),
         "seeds": ", ".join(map(str, directory.config["seeds"])),
         "epochs": _epochs(result),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
-        "word vectors": f"{words['source']}, {words['with_vector']:,} words" if words else "",
+        "set-up": data.get("setup", ""),
+        "word vectors": f"{words.get('source', 'random')}, {words['with_vector']:,} words" if words else "",
         "ontology": ontology,
         "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
         "devices": ", ".join(env.get("devices", ())),
@@ -260,9 +268,14 @@ def comparison_page(runs: Sequence[Finished], sections: Sequence[Section]) -> st
     return render(title, [*sections, confusions(runs), runs_section([run.folder for run in runs])])
 
 
-def table_page(section: Section, folders: Sequence[Path]) -> str:
-    """A table of the paper, sections.table_section, and the runs it was made from."""
-    return render("Romanov & Shivade 2018, beside ours", [section, runs_section(folders)])
+def cloze_comparison_page(title: str, sections: Sequence[Section], folders: Sequence[Path]) -> str:
+    """Runs on cloze queries side by side. sections: of cloze_sections.comparison_section, and more."""
+    return render(title, [*sections, runs_section(folders)])
+
+
+def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
+    """A table of a paper, sections.table_section or the like, and the runs it was made from."""
+    return render(f"{paper}, beside ours", [*sections, runs_section(folders)])
 
 
 def runs_section(folders: Sequence[Path]) -> Section:
@@ -276,5 +289,5 @@ def runs_section(folders: Sequence[Path]) -> Section:
         seeds = ", ".join(map(str, result.get("seeds", ())))
         told = (env[name] for name in ("commit", "started", "versions", "command"))
         rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *told))
-    header = ("run", "model", "corpus", "pairs", "seeds", "commit", "started", "versions", "command")
+    header = ("run", "model", "corpus", "rows", "seeds", "commit", "started", "versions", "command")
     return Section("Runs", grids=[Grid("", header, rows, left=len(header))])

@@ -4,12 +4,15 @@ A multiply-add counts 2. Counted are matrix products: input and recurrent produc
 products of soft alignment, heads. Not counted: activations, softmax, pooling, batch norm, the loss, the optimiser.
 Training adds two products for each product of the forward pass, the gradients of its two factors, except where one
 factor needs none: the frozen word vectors.
-Letters: H hidden size, D numbers per word vector, p and h tokens of premise and hypothesis.
+Letters: H hidden size, D numbers per word vector, p and h tokens of premise and hypothesis, or of passage and query.
 """
 
 import numpy as np
 
+from mednli_jax.benchmarking import families, workload, workload_cloze
+
 CLASSES = 3
+HOPS = 3
 
 
 def _both(gradients):
@@ -22,6 +25,11 @@ def lstm(tokens, inputs: int, hidden: int, *, train: bool, input_gradient: bool)
     if train:
         from_input, recurrent = _both(2 if input_gradient else 1) * from_input, _both(2) * recurrent
     return tokens * (from_input + recurrent)
+
+
+def gru(tokens, inputs: int, hidden: int, *, train: bool):
+    """A bidirectional GRU over `tokens`: three gates, two directions; its inputs are trained, too."""
+    return tokens * (_both(2) if train else 1) * 12 * hidden * (inputs + hidden)
 
 
 def linear(rows, inputs: int, outputs: int, *, train: bool, input_gradient: bool = True):
@@ -51,7 +59,36 @@ def esim(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
     return encoder + alignment + projection + composition + head
 
 
-MODELS = {"bow": bow, "infersent": infersent, "esim": esim}
+def ga_reader(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    """A hop reads passage and query anew and attends from the one to the other; the last one only to the blank."""
+    queries = HOPS * gru(h, dim, hidden, train=train)
+    # The first hop's passage is the same for all its queries. The last has a feature of 2 numbers.
+    passages = gru(p * share, dim, hidden, train=train) + (HOPS - 1) * gru(p, 2 * hidden, hidden, train=train)
+    feature = p * (_both(2) if train else 1) * 12 * hidden * 2
+    attention = (HOPS - 1) * 2 * linear(p, 2 * hidden, h, train=train)
+    return queries + passages + feature + attention + linear(p, 2 * hidden, 1, train=train)
+
+
+def sa_reader(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    encoders = gru(p * share, dim, hidden, train=train) + gru(h, dim, hidden, train=train)
+    # The bilinear product of the query, energies, the attended state, and the scores of the candidates.
+    attention = linear(1, 2 * hidden, 2 * hidden, train=train) + 2 * linear(p, 2 * hidden, 1, train=train)
+    return encoders + attention + linear(workload_cloze.CANDIDATES, 2 * hidden, 1, train=train)
+
+
+def bert(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
+    """Both sides in one sequence, with the special pieces."""
+    tokens = p + h + workload.SPECIAL_PIECES
+    inner = families.WIDER * hidden
+    layer = 4 * linear(tokens, hidden, hidden, train=train) + 2 * linear(tokens, hidden, inner, train=train)
+    layer += 2 * linear(tokens, hidden, tokens, train=train)
+    head = linear(1, hidden, hidden, train=train) + linear(1, hidden, CLASSES, train=train)
+    return families.LAYERS * layer + head
+
+
+MODELS = {
+    "bow": bow, "infersent": infersent, "esim": esim, "ga_reader": ga_reader, "sa_reader": sa_reader, "bert": bert,
+}  # fmt: skip
 
 
 def per_pair(model: str, lengths, group, *, hidden: int, dim: int, train: bool, grouped: bool) -> float:

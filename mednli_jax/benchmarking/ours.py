@@ -10,10 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from mednli_jax import defaults, experiment
-from mednli_jax.benchmarking import workload
+from mednli_jax.benchmarking import families, workload, workload_cloze
 from mednli_jax.data import batching
 from mednli_jax.data.encode import SIDES, Prepared, Rows
+from mednli_jax.data.encode_cloze import Texts
+from mednli_jax.tasks import table as tasks
+from mednli_jax.tasks.cloze import ClozeRows
 from mednli_jax.training import loop
+from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import LOOKAHEAD
 
 AHEAD = 64  # steps under way at most; the loop too waits for the device now and then
@@ -23,29 +27,57 @@ GEMM_SECONDS = 0.5  # of products of each size
 
 def prepared_of(work) -> Prepared:
     """A workload as the prepared corpus that the rest of the package expects."""
-    splits = {}
+    splits, cloze = {}, "query_passage" in work.arrays
     for name, (first, size) in work.spans.items():
         rows = np.arange(first, first + size)
-        splits[name] = Rows(name, first, work.arrays["label"][rows], work.lengths(rows), ("",) * size, ((),) * size)
-    return Prepared(Path(), {"knowledge": {"longest_path": 0}}, work.arrays, work.vectors, splits)
+        common = (name, first, work.arrays["label"][rows], work.lengths(rows), ("",) * size, ((),) * size)
+        splits[name] = ClozeRows(*common, Texts(work.arrays), work.group[rows]) if cloze else Rows(*common)
+    manifest = {"knowledge": {"longest_path": 0}, "candidates": {"types_of_train": work.facts.get("types", 0)}}
+    if "pieces" in work.facts:
+        manifest["pieces"] = work.facts["pieces"]
+    return Prepared(Path(), manifest, work.arrays, work.vectors, splits)
+
+
+def config_of(spec: dict):
+    """The published set-up of a row's model, in the row's sizes."""
+    model, hidden, family = spec["model"], spec["hidden"], families.of(spec["model"])
+    reader = family is families.READERS
+    config = defaults.cloze(model, "clicr") if reader else defaults.nli(model, "mednli")
+    config.seeds = tuple(range(spec["seeds"]))
+    config.model.hidden_size = hidden
+    if family is families.BERT:
+        config.model.update(layers=families.LAYERS, attention_heads=hidden // families.HEAD_SIZE)
+        config.model.intermediate_size = families.WIDER * hidden
+    config.train.batch_size = spec["batch"]
+    group = workload_cloze.GROUP if reader else workload.GROUP
+    config.train.group = group if spec["grouping"] == "premise" else 1
+    return config
+
+
+def program_of(config, prepared: Prepared):
+    """(bodies, batches) of a config over a workload: what experiment.program gives of a corpus on disk."""
+    devices, task = Devices(), tasks.of(config)
+    frozen = devices.replicate(task.frozen(config, (), prepared.vectors))
+    program = experiment.bare_program(config, frozen, task.model_facts(prepared.manifest), devices)
+    program.data = devices.replicate(task.resident(config, prepared))
+    how = {"shares": devices.count, "model": program.model}
+    return program, {name: task.batches(config, prepared, name, **how) for name in prepared.splits}
 
 
 class Ours:
     """One model with S seeds over one workload.
 
     spec: model, hidden, batch, seeds, grouping ("off", or "premise": units of a premise and its hypotheses).
+    dropout: None = the published rate.
     """
 
-    def __init__(self, spec: dict, work):
-        config = defaults.nli(spec["model"], "mednli")
-        config.seeds = tuple(range(spec["seeds"]))
-        config.model.hidden_size = spec["hidden"]
-        config.train.batch_size = spec["batch"]
-        config.train.group = workload.GROUP if spec["grouping"] == "premise" else 1
-        self.work, self.config = work, config
+    def __init__(self, spec: dict, work, *, dropout: float | None = None):
+        self.work, self.config = work, config_of(spec)
+        if dropout is not None:
+            self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
-        self.program, self.batches = experiment.program(config, self.prepared)
-        self.trainer = self._trainer(config.seeds)
+        self.program, self.batches = program_of(self.config, self.prepared)
+        self.trainer = self._trainer(self.config.seeds)
         self.facts = {"device": jax.devices()[0].platform}
 
     def _trainer(self, seeds, epochs=1):
@@ -65,19 +97,22 @@ class Ours:
         return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
 
     def _predicted(self):
-        """The training pairs as they are predicted, in batches of the row's size and grouping."""
-        config, rows = self.config, self.prepared.splits["train"]
+        """The training rows as they are predicted, in batches of the row's size and grouping."""
+        config, rows, shares = self.config, self.prepared.splits["train"], self.program.devices.count
+        size, group = config.train.batch_size, config.train.group
+        common = {"batch_size": size, "shares": shares, "first": rows.first}
+        if config.task == "cloze":
+            groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+            width = tuple(int(self.work.arrays[f"{side}_length"].max()) for side in SIDES)
+            most = batching.MAX_BUCKETS
+            return batching.Batches(*rows.length, width=width, groups=groups, most=most, joint=False, **common)
+        if "pieces" in self.prepared.manifest:
+            width = tuple(self.work.arrays[side].shape[1] for side in SIDES)
+            return batching.Batches(*rows.length, width=width, most=batching.MAX_BUCKETS, **common)
         tokens = tuple(self.work.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-        grouped = config.train.group > 1
-        return batching.Batches(
-            *rows.length,
-            batch_size=config.train.batch_size,
-            width=tuple(self.work.arrays[side].shape[1] for side in SIDES),
-            groups=batching.groups_of(tokens[0], config.train.group) if grouped else None,
-            shares=self.program.devices.count,
-            tokens=tokens,
-            first=rows.first,
-        )
+        groups = batching.groups_of(tokens[0], group) if group > 1 else None
+        width = tuple(side.shape[1] for side in tokens)
+        return batching.Batches(*rows.length, width=width, groups=groups, tokens=tokens, **common)
 
     def warm(self, mode: str, plan: list) -> None:
         """Compiles every layout of a plan and runs it twice."""

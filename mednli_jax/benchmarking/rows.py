@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mednli_jax.benchmarking import flops, measure, workload
+from mednli_jax.benchmarking import families, flops, measure
 from mednli_jax.benchmarking.measure import Contender, ContenderFailed
 
 # The opponent's allocator: glibc's default gives pages back and faults them in again at each step, which halves
@@ -20,24 +20,33 @@ HUGE = {**TUNED, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 PLAIN = dict.fromkeys({**ONE_ARENA, **HUGE})  # what the user set for other programs is not the idiomatic script's
 MALLOC = {"tuned malloc": TUNED, "tuned malloc, one arena": ONE_ARENA, "tuned malloc, huge pages": HUGE}
 COMPILE_SECONDS = 120.0  # given to torch.compile and its first batches
-STYLES = {  # as in opponents.STYLES, which imports torch
+STYLES = {  # as in opponents, torch_readers and torch_bert, which import torch
     "bow": ("flat", "distinct", "bucketed"),
     "infersent": ("packed", "packed stacked", "bucketed", "chunked", "chunked stacked"),
     "esim": ("packed", "packed stacked", "bucketed", "chunked", "chunked stacked"),
+    "ga_reader": ("packed", "bucketed"),
+    "sa_reader": ("packed", "bucketed"),
+    "bert": ("eager", "sdpa"),
 }
+# Models without loops over time, of which torch.compile may make something else in each style: all are tried.
+COMPILED = ("bert",)
 # Styles of the modes that train a model from the start: batches by length would change what is learned per step.
 UNTIL_STYLES = {"bow": ("flat", "distinct"), "infersent": ("packed", "chunked"), "esim": ("packed", "chunked")}
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
     *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
     *("seconds", "torch_seconds", "seeds_cost", "gflop_per_pair", "gemm_gflops", "gemm_share"),
-    *("peak_mb", "torch_peak_mb", "compile_seconds", "loaded", "rounds", "device", "corpus", "notes"),
+    *("peak_mb", "torch_peak_mb", "compile_seconds", "loaded", "rounds", "device", "corpus", "hidden", "notes"),
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one row measures. against: "torch" or "none"; mode: train, predict, epoch or until."""
+    """What one row measures. against: "torch" or "none"; mode: train, predict, epoch or until.
+
+    pairs: training rows, which for readers are queries. tokens: of a passage, on average (readers). length: of a pair
+    in word pieces, 0 = as they come (BERT).
+    """
 
     model: str
     batch: int
@@ -48,12 +57,15 @@ class Row:
     prepared: str = ""
     hidden: int = 300
     vectors: int = 300
+    tokens: int = 1500
+    length: int = 64
     against: str = "torch"
     rounds: int = 5
     accuracy: float = 0.7
 
     def spec(self, **changes) -> dict:
         names = ("model", "batch", "seeds", "mode", "grouping", "pairs", "prepared", "hidden", "vectors")
+        names = (*names, "tokens", "length")
         return {**{name: getattr(self, name) for name in names}, **changes}
 
 
@@ -107,8 +119,9 @@ class Calibration:
             with self._contender("torch", {}, MALLOC[malloc]) as child:
                 attempt(child, best()[0], False, malloc)
         style, _, malloc = best()
-        with self._contender("torch", {}, MALLOC[malloc]) as child:
-            attempt(child, style, True, malloc)
+        for compiled in styles[row.model] if row.model in COMPILED else (style,):
+            with self._contender("torch", {}, MALLOC[malloc]) as child:
+                attempt(child, compiled, True, malloc)
         style, compiled, malloc = best()
         notes = [f"{_name(*key)}: {_told(value)}" for key, value in tried.items()]
         for note in notes:
@@ -118,7 +131,7 @@ class Calibration:
 
     @staticmethod
     def _speed(child, spec, timeout, fastest=0.0):
-        """Examples per second over two short rounds, or why there is none.
+        """Examples per second over two short rounds, one where it takes long; or why there is none.
 
         What a few batches show to be less than half as fast as the fastest so far is not measured further.
         """
@@ -131,7 +144,7 @@ class Calibration:
             count = measure.batches_per_round([each])
             runs = [
                 child.ask(do="run", positions=measure.positions(i, count), number=i, accuracy=0.0, **wait)
-                for i in range(2)
+                for i in range(1 if count * each > 2 * measure.LONGEST_ROUND else 2)
             ]
         except ContenderFailed as failure:
             return str(failure)
@@ -198,7 +211,7 @@ def _figures(row, opponent, notes, answers, loaded, peak, gemm, facts):
     whole = row.mode == "until"
     seconds = {name: measure.seconds_each(a, whole=whole) for name, a in answers.items()}
     speed = {name: float(np.median([a["examples"] / a["seconds"] for a in rows])) for name, rows in answers.items()}
-    work = workload.of_spec(row.spec())
+    work = families.workload_of(row.spec())
     rows = work.rows("train")
     operations = flops.per_pair(
         row.model, work.lengths(rows), work.group[rows], hidden=row.hidden, dim=work.vectors.shape[1],
@@ -207,7 +220,7 @@ def _figures(row, opponent, notes, answers, loaded, peak, gemm, facts):
     once = 1 if whole else len(rows)
     values = {
         **dict.fromkeys(KEYS),
-        **{name: getattr(row, name) for name in ("model", "batch", "seeds", "mode", "grouping", "rounds")},
+        **{name: getattr(row, name) for name in ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden")},
         "pairs": len(rows),
         "corpus": work.facts["corpus"],
         "examples_per_second": measure.rounded(speed["ours"]),

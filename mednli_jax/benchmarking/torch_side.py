@@ -60,25 +60,40 @@ class Opponent:
     """One model in one style over one workload.
 
     spec: model, hidden, batch, grouping, style, compiled (torch.compile).
+    Other families of models say what else they load, how they are built and trained, and what a batch of theirs is.
     """
+
+    STYLES = opponents.STYLES
+    clip = 0.0  # limit of the gradient's norm; 0 = none
+    dynamic = True  # shapes of what is compiled; False: each is compiled by itself
+    warmers = 12  # batches that warm up what is compiled anew for shapes not seen before
 
     def __init__(self, spec: dict, work):
         self.device = set_up()
         self.spec, self.work = spec, work
-        self.grouped, self.style = spec["grouping"] == "premise", opponents.STYLES[spec["model"]][spec["style"]]
-        tensor = {name: torch.from_numpy(np.array(array)).long() for name, array in work.arrays.items()}
-        self.length = {side: tensor[f"{side}_length"] for side in SIDES}
-        self.tokens = {side: tensor[side].to(self.device) for side in SIDES}
-        self.label = tensor["label"].to(self.device)
+        self.grouped, self.style = spec["grouping"] == "premise", self.STYLES[spec["model"]][spec["style"]]
+        self._load({name: torch.from_numpy(np.array(array)).long() for name, array in work.arrays.items()})
         self.facts = {"device": self.device}
         self._start(0)
 
+    def _load(self, tensor):
+        """Takes what batches are made of from the workload's arrays, as tensors."""
+        self.length = {side: tensor[f"{side}_length"] for side in SIDES}
+        self.tokens = {side: tensor[side].to(self.device) for side in SIDES}
+        self.label = tensor["label"].to(self.device)
+
+    def _build(self):
+        spec = self.spec
+        return opponents.build(spec["model"], self.work.vectors, spec["hidden"], spec["style"])
+
+    def _optimizer(self):
+        return opponents.adam(self.model)
+
     def _start(self, seed):
         torch.manual_seed(seed)
-        spec = self.spec
-        self.model = opponents.build(spec["model"], self.work.vectors, spec["hidden"], spec["style"]).to(self.device)
-        self.call = torch.compile(self.model, dynamic=True) if spec["compiled"] else self.model
-        self.optimizer = opponents.adam(self.model)
+        self.model = self._build().to(self.device)
+        self.call = torch.compile(self.model, dynamic=self.dynamic) if self.spec["compiled"] else self.model
+        self.optimizer = self._optimizer()
 
     def compiled(self) -> float:
         """Seconds spent on compiling within rounds: none, torch.compile is done with when it is warm."""
@@ -117,7 +132,7 @@ class Opponent:
 
     def warm(self, mode: str, plan: list) -> None:
         """Runs a few batches of all sizes; more where shapes that have not been seen are compiled anew."""
-        few = 12 if self.spec["compiled"] else 3
+        few = self.warmers if self.spec["compiled"] else 3
         self.run(mode, [plan[i] for i in np.linspace(0, len(plan) - 1, few).astype(int)])
 
     def run(self, mode: str, batches: list) -> int:
@@ -133,6 +148,8 @@ class Opponent:
             loss = F.cross_entropy(self.call(batch), batch.label)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
+            if self.clip:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
             self.optimizer.step()
         return sum(map(len, batches))
 

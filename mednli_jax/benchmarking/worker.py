@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from mednli_jax.benchmarking import workload
+from mednli_jax.benchmarking import families
 from mednli_jax.errors import UserError
 
 MOST_EPOCHS = 10  # of "until"
@@ -28,14 +28,18 @@ MOST_EPOCHS = 10  # of "until"
 
 def build_contender(side: str, spec: dict):
     """The contender of a side: "ours", "torch" or "idiomatic". Only its own libraries are imported."""
-    work = workload.of_spec(spec)
+    work, family = families.workload_of(spec), families.of(spec["model"])
     if side == "ours":
-        from mednli_jax.benchmarking.ours import Ours
-
-        return Ours(spec, work)
-    from mednli_jax.benchmarking import torch_side
-
-    return (torch_side.Opponent if side == "torch" else torch_side.Idiomatic)(spec, work)
+        from mednli_jax.benchmarking.ours import Ours as contender
+    elif family is families.READERS:
+        from mednli_jax.benchmarking.torch_readers import Opponent as contender
+    elif family is families.BERT:
+        from mednli_jax.benchmarking.torch_bert import Opponent as contender
+    elif side == "torch":
+        from mednli_jax.benchmarking.torch_side import Opponent as contender
+    else:
+        from mednli_jax.benchmarking.torch_side import Idiomatic as contender
+    return contender(spec, work)
 
 
 class Worker:

@@ -1,6 +1,6 @@
 """What both contenders work on: a made-up corpus of MedNLI's shape, or any prepared corpus. NumPy only.
 
-Each contender builds it anew in its own process, from the same few numbers.
+Each contender builds it anew in its own process, from the same few numbers. Passages are in `workload_cloze`.
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,9 @@ SHAPES = {"premise": 2.2, "hypothesis": 4.0}  # of the gamma distributions
 # have fewer, 450-540 and 1,700: work that is shared among equal words is not flattered here.
 OFFSET, EXPONENT = 8.0, 1.4
 CUES, CUE_SHARE = 30, 0.9  # words that stand for a label, and how often they tell the truth
+# Word pieces (BERT's vocabulary): the special ones of a pair, the first that is a word, and pieces of a word of a note.
+PIECES, SPECIAL_PIECES, FIRST_PIECE, PIECES_PER_WORD = 30_522, 3, 1_000, 1.35
+CLS, SEP = 101, 102  # of the published vocabularies
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,6 @@ class Workload:
 
     def lengths(self, rows) -> tuple[np.ndarray, np.ndarray]:
         return tuple(self.arrays[f"{side}_length"][rows] for side in SIDES)
-
-
-def of_spec(spec: dict) -> Workload:
-    """The workload of a row: `prepared` (a folder, or "" for made-up pairs), `pairs`, `vectors` (numbers per word)."""
-    if spec["prepared"]:
-        return from_prepared(Path(spec["prepared"]))
-    return made_up(spec["pairs"], dim=spec["vectors"])
 
 
 def made_up(pairs: int, *, dim: int = 300, dev_pairs: int | None = None, seed: int = 0) -> Workload:
@@ -86,11 +82,42 @@ def _sentences(rng, number, side):
     shape, cap = SHAPES[side], CAPS[side]
     drawn = rng.gamma(shape, MEANS[side] / shape, number)
     length = np.clip(np.round(drawn), 1, cap).astype(np.int32)
+    tokens = zipf(rng, number * cap).reshape(number, cap)
+    return np.where(np.arange(cap) < length[:, None], tokens, 0).astype(np.int32), length
+
+
+def zipf(rng, number: int) -> np.ndarray:
+    """[number] int32 words as often as in a text."""
     share = (np.arange(1, WORDS + 1) + OFFSET) ** -EXPONENT
     edges = np.cumsum(share / share.sum())
-    tokens = FIRST_WORD + np.minimum(np.searchsorted(edges, rng.random((number, cap))), WORDS - 1)
-    tokens = np.where(np.arange(cap) < length[:, None], tokens, 0)
-    return tokens.astype(np.int32), length
+    return (FIRST_WORD + np.minimum(np.searchsorted(edges, rng.random(number)), WORDS - 1)).astype(np.int32)
+
+
+def word_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
+    """Pairs in word pieces, as BERT reads them.
+
+    length: pieces of every pair with the three special ones, all of one length; 0: of MedNLI's shape. The arrays are
+    those of `made_up`; there are no vectors.
+    """
+    rng = np.random.default_rng(seed)
+    words = made_up(pairs, dim=1, seed=seed)
+    arrays, total = dict(words.arrays), len(words.group)
+    if length:
+        hypothesis = round((length - SPECIAL_PIECES) * MEANS["hypothesis"] / sum(MEANS.values()))
+        of_side = {"premise": length - SPECIAL_PIECES - hypothesis, "hypothesis": hypothesis}
+        of_side = {side: np.full(total, size, np.int32) for side, size in of_side.items()}
+    else:
+        of_side = {s: np.ceil(PIECES_PER_WORD * arrays[f"{s}_length"]).astype(np.int32) for s in SIDES}
+    for side, size in of_side.items():
+        drawn = rng.integers(FIRST_PIECE, PIECES, (total, int(size.max())))
+        if side == "premise":
+            drawn = drawn[words.group]  # one premise for the pairs of a group
+        arrays[side] = np.where(np.arange(drawn.shape[1]) < size[:, None], drawn, 0).astype(np.int32)
+        arrays[f"{side}_length"] = size
+    shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
+    facts = {**words.facts, "corpus": f"made up, word pieces, {shape}"}
+    facts["pieces"] = {"size": PIECES, "cls": CLS, "sep": SEP}
+    return Workload(arrays, np.zeros((2, 1), np.float32), words.spans, words.group, facts)
 
 
 def from_prepared(folder: Path) -> Workload:

@@ -178,14 +178,27 @@ def encode_links(
 
     paths: finds distances between concepts, see distance.corpus_links.
     """
-    ontology, found = linker.ontology, {}
+    found = {}
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
+    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths)
+    if isinstance(linker, Recognised):
+        facts |= {"mentions": linker.facts | _unknown_concepts(mentions, linker.ontology)}
+    return arrays, facts
+
+
+def links_of(
+    mentions: dict[str, list[list[Mention]]], ontology, encoding: Encoding, max_tokens: int, paths=shortest_paths
+) -> tuple[dict, dict]:
+    """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
+
+    max_tokens: the most tokens of a side.
+    """
     links = corpus_links(
         ontology,
         mentions["premise"],
         mentions["hypothesis"],
         max_links=encoding.max_links,
-        max_tokens=encoding.max_length,
+        max_tokens=max_tokens,
         direction=encoding.direction,
         max_length=encoding.max_path,
         paths=paths,
@@ -209,8 +222,6 @@ def encode_links(
         "links": int(filled.sum()),
         "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
     }
-    if isinstance(linker, Recognised):
-        facts |= {"mentions": linker.facts | _unknown_concepts(mentions, ontology)}
     return arrays, facts
 
 
@@ -247,13 +258,11 @@ def encode_corpus(
         if linker is not None:
             links, knowledge = encode_links(examples, linker, encoding, watch, paths)
     arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    if any(MIXED_TAG in e.tags for e in examples):
-        arrays["domain"] = np.array([MIXED_TAG in e.tags for e in examples], np.int8)
+    arrays |= domains(examples)
     if linker is not None:
         arrays |= links
-    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {
-        "splits": {name: {**split.facts, "first": first[name], "rows": len(split)} for name, split in splits.items()},
+        "splits": split_facts(splits),
         "vocabulary": {
             "words": len(seen) - 2,
             "with_vector": vectors.found,
@@ -270,3 +279,15 @@ def encode_corpus(
         "knowledge": knowledge,
     }
     return arrays, vocab, matrix, facts
+
+
+def domains(examples) -> dict[str, np.ndarray]:
+    """`domain` [N] int8, 1 for the rows of another corpus, where some are mixed in."""
+    mixed = [MIXED_TAG in example.tags for example in examples]
+    return {"domain": np.array(mixed, np.int8)} if any(mixed) else {}
+
+
+def split_facts(splits: dict[str, Split]) -> dict[str, dict]:
+    """Facts of each split with its first row in the arrays and its rows."""
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
+    return {name: {**split.facts, "first": first[name], "rows": len(split)} for name, split in splits.items()}

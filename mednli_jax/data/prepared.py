@@ -8,11 +8,12 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax.data import demo, encode, mixing, nli
+from mednli_jax.data import demo, encode, encode_pieces, mixing, nli
 from mednli_jax.data.cache import FORMAT, Cache
 from mednli_jax.data.concepts import Linking, corpus_paths, linking
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import source_files
+from mednli_jax.data.wordpiece import vocabulary_files
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import ontology as ontologies
@@ -24,6 +25,7 @@ from mednli_jax.knowledge.spans import Recognised
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.knowledge.wordlists import check_file
 from mednli_jax.progress import say
+from mednli_jax.weights import find_weights
 
 BUILDERS = ("direct", "tfds")
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -86,6 +88,7 @@ class Source:
             retrofit_lexicon=None if self._retrofit_name else self._path(config.vectors.retrofit),
             retrofit_rounds=config.vectors.retrofit_rounds,
         )
+        self.pieces = self._pieces() if config.data.tokens == "pieces" else None
         for name, value in (
             ("data.max_length", config.data.max_length),
             ("knowledge.max_links", knowledge.max_links),
@@ -107,6 +110,24 @@ class Source:
                 raise UserError(
                     f"E-CONF-003 config.data.{name} is {size}. Fix: give at least 1, or leave it out for all."
                 )
+
+    def _pieces(self) -> encode_pieces.PieceEncoding:
+        """How word pieces are made. Raises UserError for settings that need words."""
+        data, vectors = self.config.data, self.config.vectors
+        for name, value in (
+            ("vectors.path", vectors.path),
+            ("vectors.retrofit", vectors.retrofit),
+            ("data.features", data.features),
+            ("knowledge.mentions", self.linking.mentions),
+        ):
+            if value:
+                raise UserError(f"E-CONF-005 config.{name}: not of word pieces. Fix: leave it out.")
+        weights = self.config.model.weights
+        return encode_pieces.PieceEncoding(
+            file=find_weights(self._path(weights)) if weights else None,
+            size=data.pieces,
+            room=data.max_length,
+        )
 
     def _path(self, path):
         return config_path(self.config, path)
@@ -131,11 +152,14 @@ class Source:
             "sample": data.sample or 0,
             "mix": data.mix,
             **settings,
+            "tokens": data.tokens,
             "format": FORMAT,
             "code": self._code(cache),
             "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self._source_files()),
         }
+        if self.pieces:
+            key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
         if self.ontology_name:
             key |= {"ontology": self.ontology_name, "linking": self.linking.key()}
         if self.ontology_name or self._retrofit_name:
@@ -172,6 +196,8 @@ class Source:
             files += self._mixed._corpus_files()
         if self.encoding.vectors_path:
             files += vector_files(self.encoding.vectors_path)
+        if self.pieces and self.pieces.file:
+            files += vocabulary_files(self.pieces.file)
         for name in {self.ontology_name, self._retrofit_name} - {""}:
             # One that is not there is told by its reader.
             files += filter(Path.is_file, ontology_files(name, data_folder(self.config)))
@@ -254,7 +280,7 @@ class Source:
         if not self.ontology_name:
             return None
         if self.linking.mentions is None:
-            if len(self.ontology.names) <= MANY_NAMES:
+            if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces are made of other words
                 return self.linker
             examples = (example for split in splits.values() for example in split.examples)
             words = {
@@ -324,6 +350,11 @@ class Source:
         if size > LARGE:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
+        if self.pieces:
+            made = encode_pieces.encode_corpus(
+                splits, self.recogniser(splits), self.encoding, self.pieces, begun, self.paths
+            )
+            return splits, *made
         return (
             splits,
             *encode.encode_corpus(

@@ -103,6 +103,13 @@ class Packing:
         """[R, D] the sum over each sentence's tokens."""
         return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
 
+    def ends(self, states_ND):
+        """[R, D] the last states of both directions, forward | backward: at the last token and at the first one."""
+        forward, backward = jnp.split(states_ND, 2, axis=-1)
+        last_R = jnp.asarray(self._at)[jnp.maximum(self.length_R - 1, 0)] + self.rank_R
+        both_RD = jnp.concatenate([_take(forward, last_R), _take(backward, self.rank_R)], axis=-1)
+        return jnp.where(self.length_R[:, None] > 0, both_RD, 0.0)
+
     def mean(self, x_ND):
         """[R, D] the mean over each sentence's tokens; zeros where it has none."""
         return self.sum(x_ND) / jnp.maximum(self.length_R, 1)[:, None]

@@ -5,13 +5,12 @@ staircase ((steps, sentences), ...) says how many sentences each step computes, 
 where only long ones go on.
 Dimension letters: N slots, R sentences of a step, H hidden, G gates times hidden.
 
-The LSTM has a backward pass of its own: reverse-mode through a loop would add every step's product to the gradient of
+Both have a backward pass of their own: reverse-mode through a loop would add every step's product to the gradient of
 the recurrent matrix in turn; one product over all slots after the loop moves far less memory and is a large GEMM.
 """
 
 from functools import partial
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,32 +142,96 @@ def _slot_before(segments) -> np.ndarray:
     return np.concatenate(before)
 
 
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
 def gru(gates, recurrent, bias, keep_N1, segments):
     """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne, cuDNN), as `lstm`'s.
 
     r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset, update, candidate.
     """
-    return tuple(_gru(*parts, keep_N1, segments) for parts in zip(gates, recurrent, bias, strict=True))
+    return _gru_loop(gates, recurrent, bias, keep_N1, segments, keeps=False)[0]
 
 
-def _gru(gates_NG, recurrent_HG, bias_G, keep_N1, segments):
-    size = recurrent_HG.shape[0]
+def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
+    """(states, activations, products of the candidates' h U); the last two only where the gradient `keeps` them."""
+    size, dtype = recurrent[0].shape[0], gates[0].dtype
+    at_step = jnp.asarray(offsets(segments))
 
-    def step(h, inputs):
-        gate, k = inputs
-        r, u, n = jnp.split(gate + bias_G, 3, axis=-1)
-        r_h, u_h, n_h = jnp.split(h @ recurrent_HG, 3, axis=-1)
-        r, u = nn.sigmoid(r + r_h), nn.sigmoid(u + u_h)
-        h = k * ((1 - u) * h + u * jnp.tanh(n + r * n_h))
-        return h, h
+    def step(at, state, gates, u, b):
+        h, h_all, *stored = state
+        rows = h.shape[0]
+        x, product = _read(stored[0] if keeps else gates, at, rows) + b, h @ u
+        # sigmoid(x) = (tanh(x / 2) + 1) / 2
+        both = jnp.tanh((x[:, : 2 * size] + product[:, : 2 * size]) * 0.5) * 0.5 + 0.5
+        r, z = jnp.split(both, 2, axis=-1)
+        c = jnp.tanh(x[:, 2 * size :] + r * product[:, 2 * size :])
+        h = _read(keep, at, rows) * (h + z * (c - h))
+        if keeps:
+            # The activations take the place of the gates they were made of.
+            a = jnp.concatenate([both, c], axis=-1)
+            stored = [_write(stored[0], a, at), _write(stored[1], product[:, 2 * size :], at)]
+        return h, _write(h_all, h, at), *stored
 
-    h, states = jnp.zeros((segments[0][1], size), gates_NG.dtype), []
-    cuts = np.cumsum([steps * rows for steps, rows in segments])[:-1]
-    for (steps, rows), gates, keep in zip(segments, jnp.split(gates_NG, cuts), jnp.split(keep_N1, cuts), strict=True):
-        inputs = (gates.reshape(steps, rows, -1), keep.reshape(steps, rows, 1))
-        h, out = lax.scan(step, h[:rows], inputs)
-        states.append(out.reshape(steps * rows, size))
-    return jnp.concatenate(states)
+    zeros, everywhere = jnp.zeros((segments[0][1], size), dtype), jnp.zeros((gates[0].shape[0], size), dtype)
+    states = [(zeros, everywhere, *([x, everywhere] if keeps else [])) for x in gates]
+    for first, steps, rows in _starts(segments):
+        states = [(h[:rows], *stored) for h, *stored in states]
+        states = lax.fori_loop(
+            first, first + steps,
+            lambda t, states: [step(at_step[t], *parts) for parts in zip(states, gates, recurrent, bias, strict=True)],
+            states,
+        )  # fmt: skip
+    return tuple(tuple(state[n] for state in states) for n in range(1, 4 if keeps else 2))
+
+
+def _gru_forward(gates, recurrent, bias, keep, segments):
+    h_all, activations, products = _gru_loop(gates, recurrent, bias, keep, segments, keeps=True)
+    return h_all, (h_all, activations, products, recurrent, keep)
+
+
+def _gru_backward(segments, saved, d_out):
+    h_all, activations, products, recurrent, keep = saved
+    size = recurrent[0].shape[0]
+    at_step = jnp.asarray(offsets(segments))
+
+    def step(t, state, d_out, h_all, activations, products, u):
+        d_h, d_gates = state
+        at, before, rows = at_step[t], at_step[jnp.maximum(t - 1, 0)], d_h.shape[0]
+        r, z, c = jnp.split(_read(activations, at, rows), 3, axis=-1)
+        h_last = _read(h_all, before, rows) * (t > 0).astype(d_h.dtype)
+        d_h = _read(keep, at, rows) * (d_h + _read(d_out, at, rows))
+        d_c = d_h * z * (1 - c**2)
+        d_r = d_c * _read(products, at, rows) * r * (1 - r)
+        d_z = d_h * (c - h_last) * z * (1 - z)
+        d_product = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
+        d_last = d_h * (1 - z) + lax.dot_general(d_product, u, (((1,), (1,)), ((), ())))
+        return d_last, _write(d_gates, jnp.concatenate([d_r, d_z, d_c], axis=-1), at)
+
+    starts = _starts(segments)
+    zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
+    states = [(zeros, jnp.zeros_like(a)) for a in activations]
+    of_direction = list(zip(d_out, h_all, activations, products, recurrent, strict=True))
+    for first, steps, rows in reversed(starts):
+        states = [(_grow(d_h, rows), d_gates) for d_h, d_gates in states]
+        states = lax.fori_loop(
+            0, steps,
+            lambda n, states, last=first + steps - 1: [
+                step(last - n, state, *parts) for state, parts in zip(states, of_direction, strict=True)
+            ],
+            states,
+        )  # fmt: skip
+    d_gates, before = tuple(d for _, d in states), _slot_before(segments)
+
+    def of_recurrent(h, d, a):
+        # What reaches the product h U of the candidate has passed the reset gate.
+        d_product = jnp.concatenate([d[:, : 2 * size], d[:, 2 * size :] * a[:, :size]], axis=-1)
+        last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
+        return lax.dot_general(last, d_product, (((0,), (0,)), ((), ())))
+
+    d_recurrent = tuple(of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True))
+    return d_gates, d_recurrent, tuple(d.sum(axis=0) for d in d_gates), None
+
+
+gru.defvjp(_gru_forward, _gru_backward)
 
 
 # name -> (recurrence, gates per hidden unit)

@@ -88,6 +88,9 @@ class ClozeTask:
         }
         return replace(prepared, splits=splits), hit
 
+    def vocabulary(self, config, path) -> Vocab:
+        return Vocab.load(path)
+
     def model_facts(self, manifest: dict) -> dict:
         """What models.table.build is told of a prepared corpus: how many phrases training shows."""
         return {"num_types": manifest["candidates"]["types_of_train"]}

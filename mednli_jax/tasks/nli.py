@@ -7,9 +7,10 @@ import numpy as np
 import optax
 
 from mednli_jax import metrics
-from mednli_jax.data import batching, encode
+from mednli_jax.data import batching, encode, encode_pieces
 from mednli_jax.data import prepared as prepared_data
 from mednli_jax.data.clinical_sentences import sentences
+from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.progress import say
@@ -18,6 +19,7 @@ from mednli_jax.text import UNK, Vocab, treebank_tokens
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
 PREDICT_ROWS = 256
+PREDICT_PIECES = 64  # rows of word pieces
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
 
@@ -39,25 +41,34 @@ class NLITask:
         prepared, hit = prepared_data.prepare(config)
         return (_with_features(config, prepared) if config.data.features else prepared), hit
 
+    def vocabulary(self, config, path) -> Vocab | WordPieces:
+        """What stands in a prepared corpus's vocabulary.json."""
+        return (WordPieces.restore if in_pieces(config) else Vocab.load)(path)
+
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is told of a prepared corpus: its longest path between concepts."""
-        return {"longest_path": manifest["knowledge"]["longest_path"]}
+        """What models.table.build is told of a prepared corpus: its longest path between concepts, its pieces."""
+        facts = {"longest_path": manifest["knowledge"]["longest_path"]}
+        if "pieces" in manifest:
+            pieces = manifest["pieces"]
+            facts |= {"vocab_size": pieces["size"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
+        return facts
 
     def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
     def frozen(self, config, words, vectors: np.ndarray) -> dict:
-        return frozen(vectors)
+        return {} if in_pieces(config) else frozen(vectors)
 
     def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, model):
         """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
         rows, train = prepared.splits[name], config.train
         tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in encode.SIDES)
         width = tuple(prepared.arrays[side].shape[1] for side in encode.SIDES)
-        shared = tokens if model.shares_words else None
-        common = {"width": width, "shares": shares, "tokens": shared, "first": rows.first}
-        common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
+        common = {"width": width, "shares": shares, "first": rows.first}
+        if not in_pieces(config):
+            common["tokens"] = tokens if model.shares_words else None
+            common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
         if name == "train":
             return batching.Batches(
                 *rows.length,
@@ -67,6 +78,10 @@ class NLITask:
                 seeds=tuple(config.seeds),
                 epochs=train.epochs,
                 **common,
+            )
+        if in_pieces(config):  # a pair is one row: nothing is shared, and padding is work
+            return batching.Batches(
+                *rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common
             )
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
@@ -141,6 +156,11 @@ class NLITask:
         return NLIExample(uid, premise, hypothesis, "", *tokens)
 
 
+def in_pieces(config) -> bool:
+    """Whether a config's models read pieces of words, through embeddings of their own."""
+    return config.data.tokens == "pieces"
+
+
 class Encoder:
     """New examples as arrays in a trained run's vocabulary; the ontology is read and its linker made once.
 
@@ -148,7 +168,7 @@ class Encoder:
     which belong to a corpus.
     """
 
-    def __init__(self, config, vocab: Vocab, ontology_sha256: str):
+    def __init__(self, config, vocab: Vocab | WordPieces, ontology_sha256: str):
         if config.data.features:
             raise UserError(
                 "E-RUN-021 the run's models take features, which are made of a whole corpus. Fix: use a run without "
@@ -156,6 +176,7 @@ class Encoder:
             )
         source = prepared_data.Source(config)
         self.vocab, self.encoding, self.linker = vocab, source.encoding, source.linker
+        self.pieces = source.pieces
         if source.linking.mentions:
             say("the run's concepts were found by another program; those of new pairs are found by this package")
         if self.linker and self.linker.ontology.sha256 != ontology_sha256:
@@ -165,17 +186,31 @@ class Encoder:
             )
 
     def tokens(self, example, side: str) -> list[str]:
-        """The tokens of one side that the arrays hold."""
+        """The tokens of one side that the arrays hold; of pieces all that there are."""
+        if self.pieces:
+            return [self.vocab.words[number] for number in self.vocab.encode(getattr(example, side)).numbers]
         return encode.tokens_of(example, side, self.encoding)
 
     def __call__(self, examples) -> tuple[dict, dict[str, int]]:
         """(arrays of the examples, number of tokens without a vector per side)."""
+        if self.pieces:
+            return self._of_pieces(examples)
         arrays = encode.encode_sentences(examples, self.vocab, self.encoding)
         unknown = {side: int((arrays[side] == UNK).sum()) for side in encode.SIDES}
         arrays["label"] = np.full(len(examples), -1, np.int32)
         if self.linker:
             links, _ = encode.encode_links(examples, self.linker, self.encoding)
             arrays |= links
+        return arrays, unknown
+
+    def _of_pieces(self, examples):
+        arrays, found, _ = encode_pieces.encode_pairs(
+            examples, self.vocab, self.pieces, self.encoding.hypothesis_only
+        )
+        unknown = {side: int((arrays[side] == self.vocab.unk).sum()) for side in encode.SIDES}
+        if self.linker:
+            arrays |= encode_pieces.encode_links(arrays, found, self.linker, self.encoding)[0]
+        arrays["label"] = np.full(len(examples), -1, np.int32)
         return arrays, unknown
 
 

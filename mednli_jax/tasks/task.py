@@ -1,6 +1,7 @@
 """What the training loop and the doors ask of a task."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import jax
@@ -26,6 +27,9 @@ class Task(Protocol):
 
     def load(self, config):
         """(prepared corpus, whether it was there already). Raises UserError, DataError(s)."""
+
+    def vocabulary(self, config, path: Path):
+        """What stands in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
 
     def model_facts(self, manifest: dict) -> dict:
         """What models.table.build is told of a prepared corpus."""

@@ -2,6 +2,7 @@
 
 Orbax writes under a temporary name and renames, so that a killed save leaves no half checkpoint. It does not notice a
 flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
+Of many processes the first alone saves and loads, and shares what it loaded (`packed`).
 """
 
 import contextlib
@@ -96,7 +97,7 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with _without_echoes(), ocp.StandardCheckpointer() as checkpointer:
+            with _without_echoes(), ocp.StandardCheckpointer(**_alone()) as checkpointer:
                 checkpointer.save(target, tree)
         except (OSError, ValueError) as error:
             for path in (target, *self.folder.glob(f"{number}.orbax*")):  # room for what is still to be written
@@ -131,7 +132,7 @@ class Checkpoints:
                 content = {key: manifest[key] for key in ("files", "meta")}
                 intact = _digest(content) == manifest["sha256"]
                 if intact and _digests(self.folder / str(number)) == manifest["files"]:
-                    with ocp.StandardCheckpointer() as checkpointer:
+                    with ocp.StandardCheckpointer(**_alone()) as checkpointer:
                         return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError):
                 pass
@@ -142,12 +143,23 @@ class Checkpoints:
         return None
 
 
+def _alone():
+    """Of many processes one saves and loads, and what it holds is whole: no other is to be waited for."""
+    own = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(primary_host=own, active_processes={own})
+    return {"multiprocessing_options": options} if jax.process_count() > 1 else {}
+
+
 def _as_numpy(checkpointer, folder):
     """Restores to host memory whatever devices wrote it."""
     shapes = checkpointer.metadata(folder).item_metadata.tree
-    return ocp.PyTreeCheckpointer().restore(
-        folder, restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-    )
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**_alone()), **_alone()) as reader:
+        return reader.restore(
+            folder,
+            ocp.args.PyTreeRestore(
+                restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+            ),
+        )
 
 
 def restore_into(template, tree):
@@ -172,6 +184,28 @@ def restore_into(template, tree):
 
 
 def _paths(tree):
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree.leaves_with_path(tree)
-    }
+    return {_name(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
+
+
+def _name(path):
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def packed(tree, meta: dict) -> bytes:
+    """A checkpoint's tree and value as bytes, for other processes."""
+    leaves = {name: np.asarray(leaf) for name, leaf in _paths(serialization.to_state_dict(tree)).items()}
+    head = {"meta": meta, "leaves": [[name, x.dtype.name, list(x.shape)] for name, x in leaves.items()]}
+    text = json.dumps(head).encode()
+    return b"".join([len(text).to_bytes(8, "little"), text, *(x.tobytes() for x in leaves.values())])
+
+
+def unpacked(template, data: bytes):
+    """(tree in the structure of `template`, value) of what `packed` made; shapes may differ from the template's."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    head, leaves = json.loads(data[8:start]), {}
+    for name, dtype, shape in head["leaves"]:
+        leaf = np.frombuffer(data, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), start).reshape(shape)
+        leaves[name], start = leaf, start + leaf.nbytes
+    named = serialization.to_state_dict(template)
+    tree = jax.tree.map_with_path(lambda path, _: leaves[_name(path)], named)
+    return serialization.from_state_dict(template, tree), head["meta"]

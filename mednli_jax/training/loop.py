@@ -18,7 +18,7 @@ from mednli_jax.data import batching
 from mednli_jax.progress import Bar
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
-from mednli_jax.training.checkpoint import Checkpoints, restore_into
+from mednli_jax.training.checkpoint import Checkpoints, packed, restore_into, unpacked
 from mednli_jax.training.program import Program
 
 CHUNK_SECONDS = 2.0
@@ -77,6 +77,7 @@ class Trainer:
         profile: Path | None = None,
     ):
         self.program, self.settings, self.seeds = program, settings, tuple(seeds)
+        self._hosts = program.devices.hosts
         self.splits, self.batches = splits, batches
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
         self._profile, self._chunks = profile, 0
@@ -84,7 +85,7 @@ class Trainer:
         self.trained_examples, self.train_seconds = 0, 0.0
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
-        self._chunk = 4
+        self._chunk = self._wish = 4  # steps of a chunk, and what would be better
 
     def _initial(self):
         program = self.program
@@ -112,25 +113,38 @@ class Trainer:
         if loaded is None:
             return False
         tree, meta = loaded
-        restored = self.program.devices.replicate(restore_into(self._carried(), tree))
+        self._go_on(restore_into(self._carried(), tree), meta)
+        return True
+
+    def align(self):
+        """With many processes: all go on from what the first has, be it new, resumed, or another run's weights."""
+        if self._hosts.count > 1:
+            data = self._hosts.share(packed(self._carried(), self._meta()) if self._hosts.leads else b"")
+            self._go_on(*unpacked(self._carried(), data))
+            self._hosts.watch_closely()
+
+    def _go_on(self, carried, meta):
+        restored = self.program.devices.replicate(carried)
         self.learner, self.best, self.average = (restored.get(name) for name in ("learner", "best", "average"))
         self.epoch, self.done, self.sums = meta["epoch"], meta["done"], meta["sums"]
         if self.sums is not None:  # null is NaN again
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
         self.trained_examples, self.train_seconds = meta["trained_examples"], meta["train_seconds"]
-        return True
 
     def save(self):
         self._saved = time.monotonic()
         if self.checkpoints:
-            meta = {
-                "epoch": self.epoch,
-                "done": self.done,
-                "sums": self.sums and {name: _finite(values) for name, values in self.sums.items()},
-                "trained_examples": self.trained_examples,
-                "train_seconds": self.train_seconds,
-            }
-            self.checkpoints.save(self._carried(), meta)
+            self.checkpoints.save(self._carried(), self._meta())
+        self._hosts.meet()  # the first alone saves
+
+    def _meta(self):
+        return {
+            "epoch": self.epoch,
+            "done": self.done,
+            "sums": self.sums and {name: _finite(values) for name, values in self.sums.items()},
+            "trained_examples": self.trained_examples,
+            "train_seconds": self.train_seconds,
+        }
 
     def _carried(self):
         """What a checkpoint holds."""
@@ -180,8 +194,7 @@ class Trainer:
                     self._take(pending, started)
                 pending = sums
                 self.done += len(chunk)
-                stop = self.should_stop()
-                save = time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
+                stop, save = self._agreed(time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes)
                 if stop or save or self.done == len(plan):
                     self._take(pending, started)
                     pending = None
@@ -232,9 +245,9 @@ class Trainer:
             self.sums = {name: np.add(self.sums[name], sums[name]).tolist() for name in sums}
         seconds = time.monotonic() - started
         if seconds > 1.5 * CHUNK_SECONDS:
-            self._chunk = max(1, self._chunk // 2)
+            self._wish = max(1, self._chunk // 2)
         elif seconds < CHUNK_SECONDS / 2:
-            self._chunk = min(256, self._chunk * 2)
+            self._wish = min(256, self._chunk * 2)
 
     def _note(self):
         if self.sums is None:
@@ -319,13 +332,25 @@ class Trainer:
 
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""
-        return self.program.logits(variables, self.batches[split], tick=self._stop_if_asked)
+        if self._hosts.count == 1:
+            return self.program.logits(variables, self.batches[split], tick=self._stop_if_asked)
+        logits = self.program.logits(variables, self.batches[split])
+        self._stop_if_asked()  # asked of all at the same place
+        return logits
 
     def _stop_if_asked(self):
         """Between two epochs or within an evaluation: what is saved resumes with that evaluation."""
-        if self.should_stop():
+        if self._agreed()[0]:
             self.save()
             raise Interrupted
+
+    def _agreed(self, save=False):
+        """Whether to stop, and to save: if one of the processes is to, all are. Their chunks are the shortest wish."""
+        stop, save, wish = self._hosts.agree(self.should_stop(), save, -self._wish)
+        self._chunk = -int(wish)
+        if stop:
+            self._hosts.part()
+        return bool(stop), bool(save)
 
 
 def _examples(plan):

@@ -68,7 +68,10 @@ class Program:
         self._compiled.clear()
 
     def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch.
+
+        Of many processes each computes its devices' shares, and all have the whole.
+        """
         result, pending = None, collections.deque()
 
         def take():
@@ -81,9 +84,9 @@ class Program:
             tick()
 
         for layout, index in batches.once():
-            pending.append((index.reshape(-1), self.predict(layout, variables, index)))
+            pending.append((self.devices.split(index).reshape(-1), self.predict(layout, variables, index)))
             if len(pending) > LOOKAHEAD:
                 take()
         while pending:
             take()
-        return result
+        return self.devices.hosts.summed(result)

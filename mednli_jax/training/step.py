@@ -5,6 +5,7 @@ Dimension letters: S seeds, Q units of this device's share of the batch, G rows 
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import lax
 
 from mednli_jax.models import rows
@@ -36,6 +37,8 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     loss, correct, count. Division happens once, at the end of the epoch.
     """
 
+    optimizer = optax.with_extra_args_support(optimizer)  # one that accumulates batches asks for their rows
+
     def over_devices(x):
         return x if axis_name is None else lax.psum(x, axis_name)
 
@@ -57,7 +60,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
             rows.taken(learner.params, index)
         )
         gradients, index = rows.over_devices(gradients, index, axis_name)
-        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params)
+        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count)
         learner = Learner(
             seed=learner.seed,
             step=learner.step + 1,

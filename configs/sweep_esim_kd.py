@@ -1,0 +1,24 @@
+"""A sweep over ESIM with knowledge-directed attention: learning rate, batch size and how paths are weighted.
+
+  python launch/sweep.py --config=configs/sweep_esim_kd.py     # demo, 12 trials of up to 2 min on 2 cores
+  python launch/sweep.py --config=configs/sweep_esim_kd.py:mednli --study=kd --workers=2
+  python launch/sweep.py --study=sweep_esim_kd-demo --table
+
+The product of all choices; each trial is a run like those of configs/esim_kd.py. The table has the best dev accuracy
+first. More choices, or ranges for a random search: `search`, as in configs/search_ga.py.
+"""
+
+from mednli_jax import defaults
+from mednli_jax.sweeps.spaces import product
+
+
+def get_config(variant="demo"):
+    return defaults.nli("esim", variant, knowledge="replace")
+
+
+def get_sweep():
+    return product({
+        "model.weighting": ("paper", "exp"),
+        "train.batch_size": (32, 64),
+        "train.learning_rate": (5e-4, 1e-3, 2e-3),
+    })  # fmt: skip

@@ -1,0 +1,37 @@
+"""A reader against the baselines of the most frequent phrase, by paired bootstrap over queries and seeds.
+
+  python launch/compare_cloze.py --runs=runs/clicr_table4
+  python launch/compare_cloze.py --runs=runs/clicr_table4 --run=ga_ent --json
+
+--runs: what launch/clicr_table4.sh filled, with the run's predictions and the baselines' answers. No text is shown.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.analysis import cloze_table4
+from mednli_jax.analysis.cloze_sections import comparison_section
+from mednli_jax.analysis.sections import lines
+
+
+def main() -> int:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the runs and the baselines")
+    parser.add_argument("--run", default="ga_anonym", help="the run (default ga_anonym)")
+    parser.add_argument("--split", default="test", help="queries (default test)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    wish = parser.parse_args()
+
+    def compare() -> None:
+        found = cloze_table4.against_baselines(wish.runs, wish.split, wish.run)
+        print(json.dumps(found, indent=2) if wish.json else "\n".join(lines(comparison_section(found))))
+
+    return cli.script(compare)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Sweep over fields of a config by optuna: see USAGE. Trials are shared by all workers that open the same study."""
+
+import re
+import runpy
+import shlex
+import sys
+import traceback
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import UserError
+from mednli_jax.progress import say
+from mednli_jax.runs import private_folder, write_atomic, write_json
+from mednli_jax.sweeps.spaces import Sweep
+from mednli_jax.sweeps.study import Study
+from mednli_jax.sweeps.worker import Worker
+
+USAGE = """Train the trials of a sweep: the product of some choices, or a random search.
+
+  python launch/sweep.py --config=configs/sweep_esim_kd.py --workers=2
+  python launch/sweep.py --config=configs/search_ga.py:clicr --study=ga --storage=postgresql://USER@HOST/DB
+  python launch/sweep.py --study=ga --table
+
+  --config=FILE[:VARIANT]  a file of configs/ with a get_sweep() beside its get_config()
+  --config.FIELD=VALUE     the same for all trials; fields that are swept are not given
+  --study=NAME             its name in the database, and its folder runs/NAME (default: FILE-VARIANT)
+  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines want a server's)
+  --workers=N              trials at a time on this machine (default 1; one for each accelerator)
+  --trials=N               how many in all, those done included (default: what get_sweep says)
+  --retry                  try the trials again that failed
+  --table                  only print the table of what is done
+  --grace=SECONDS          after which a silent worker counts as dead (default 60)
+  --command=COMMAND        what trains a trial (default: python -m mednli_jax.train), e.g. with srun or nice before it
+
+The same command on further machines joins in; after Ctrl-C or a crash it goes on. Each trial is a run of its own,
+runs/NAME/trial-K, with what it printed in trial-K.log; at the end runs/NAME holds table.md, trials.json, study.png.
+Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'."""
+
+
+def define(values: cli.Flags) -> None:
+    """The flags of the script, beside those of the config."""
+    cli.define_config(values)
+    for name, default in (("study", None), ("storage", None), ("command", None)):
+        flags.DEFINE_string(name, default, name, flag_values=values)
+    for name, default in (("workers", 1), ("trials", None), ("grace", 60)):
+        flags.DEFINE_integer(name, default, name, flag_values=values)
+    for name in ("retry", "table"):
+        flags.DEFINE_bool(name, False, name, flag_values=values)
+
+
+def main(values: cli.Flags) -> int:
+    """Trains what is left of the study, or prints its table; returns the exit code."""
+    name = values.study if values.study is not None else cli.config_name()
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise UserError("E-SWEEP-004 --study names a folder of runs/. Fix: give letters, digits, '-', '_' and '.'.")
+    for flag, least in (("workers", 1), ("trials", 1), ("grace", 3)):
+        if values[flag].value is not None and values[flag].value < least:
+            raise UserError(f"E-SWEEP-004 --{flag} is {values[flag].value}. Fix: give at least {least}.")
+    folder = Path("runs") / name
+    url = values.storage or f"sqlite:///{folder / 'study.db'}"
+    if values.table:
+        from mednli_jax.sweeps import summary  # drawing is slow to import, and --help does without
+
+        study = Study.open(url, name, None, {}, grace=values.grace)
+        rows, sweep = study.rows(), study.sweep
+        print("\n".join(summary.table(rows, sweep)))
+        return cli.OK
+    return _train(values, name, folder, url)
+
+
+def _train(values, name, folder, url):
+    config, given = cli.config(values), [a for a in sys.argv[1:] if re.match(r"--?config[.=]", a)]
+    sweep = sweep_of(Path(_file(given)))
+    if not _accepted(sweep, given):
+        return cli.USAGE
+    total = values.trials or sweep.trials
+    if sweep.most is not None and total > sweep.most:
+        raise UserError(f"E-SWEEP-004 --trials is {total}: the product has {sweep.most}. Fix: give at most so many.")
+    private_folder(folder)
+    study = Study.open(url, name, sweep, config.to_dict(), grace=values.grace)
+    command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
+    worker = Worker(study, sweep, folder, command, given, slots=values.workers, total=total, grace=values.grace)
+    if not worker.run(retry=values.retry):
+        say("interrupted. The same command goes on with the study.")
+        return cli.INTERRUPTED
+    return _report(study, total, folder)
+
+
+def _file(given):
+    """The config file of --config=FILE:VARIANT."""
+    return next(a.partition("=")[2].split(":", 1)[0] for a in given if a.lstrip("-").startswith("config="))
+
+
+def sweep_of(path: Path) -> Sweep:
+    """What the get_sweep of a config file returns. Raises UserError where there is none, or it fails."""
+    fix = "write one as in configs/sweep_esim_kd.py"
+    make = runpy.run_path(str(path)).get("get_sweep")
+    if make is None:
+        raise UserError(f"E-SWEEP-005 {path}: it defines no get_sweep. Fix: {fix}.")
+    try:
+        sweep = make()
+    except UserError:
+        raise
+    except Exception as error:  # a config file is code, and may come to anything
+        frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
+        where = f"{path}:{frames[-1]}" if frames else path
+        raise UserError(f"E-SWEEP-005 {where}: {type(error).__name__} in get_sweep. Fix: correct the line.") from None
+    if not isinstance(sweep, Sweep):
+        raise UserError(f"E-SWEEP-005 {path}: its get_sweep returns no Sweep. Fix: {fix}.")
+    return sweep
+
+
+def _accepted(sweep, given) -> bool:
+    """Whether the config has all fields, for all values: read as train reads its flags. Prints a line where not."""
+    twice = sorted(set(sweep.fields) & {a.lstrip("-").removeprefix("config.").partition("=")[0] for a in given})
+    if twice:
+        raise UserError(f"E-SWEEP-004 --config.{twice[0]}: the sweep gives it its values. Fix: leave it out.")
+    typed = sys.argv
+    sys.argv = [typed[0], *given, *sweep.flags()]
+    try:
+        return cli.run(lambda values: cli.OK, USAGE, cli.define_config) == cli.OK
+    finally:
+        sys.argv = typed
+
+
+def _report(study, total, folder):
+    from mednli_jax.sweeps import summary
+
+    rows, sweep = study.rows(total), study.sweep
+    lines = list(summary.table(rows, sweep))
+    write_atomic(folder / "table.md", "\n".join(lines) + "\n")
+    write_json(folder / "trials.json", {"sweep": sweep, "trials": [vars(row) for row in rows]})
+    write_atomic(folder / "study.png", summary.picture(rows, sweep))
+    print("\n".join(lines))
+    say(f"{folder / 'table.md'}, {folder / 'trials.json'}, {folder / 'study.png'}")
+    failed = sorted(row.trial for row in rows if row.metric is None)
+    if failed:
+        numbers = ", ".join(map(str, failed[:10])) + (", ..." if len(failed) > 10 else "")
+        say(f"E-SWEEP-008 {len(failed)} of {total} trials failed: {numbers}. Fix: see their logs, then --retry.")
+    return cli.USAGE if failed else cli.OK
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE, define))

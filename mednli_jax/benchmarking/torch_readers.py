@@ -1,0 +1,201 @@
+"""The readers in PyTorch, as fast as we know how to write them, and which of their rows stand in which batch.
+
+Architecture, dropout, loss, clipping and optimiser are those of `models` (Šuster & Daelemans 2018; Dhingra et al. 2017;
+Chen et al. 2016). Styles differ in how passages reach the recurrences:
+
+  packed     pack_padded_sequence on shuffled batches, no work on padding
+  bucketed   plain nn.GRU on batches of passages of about one length; its backward direction starts on padding, so that
+             logits differ a little from the packed ones, the work is the same
+
+PyTorch's update gate is one minus ours, and it keeps two biases per gate where `models` has one.
+Dimension letters: U passages, B queries, N passage tokens, Q query tokens, S marked tokens, C candidates.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from mednli_jax.benchmarking import torch_side
+from mednli_jax.benchmarking.opponents import Sentences, Style
+
+HOPS = 3
+UNKNOWN = 1  # text.UNK
+MASKED_ENERGY = -1e9  # models.packing
+DROPOUT = {"ga_reader": 0.4, "sa_reader": 0.6}  # defaults.cloze
+STYLES = {
+    name: {"packed": Style("packed"), "bucketed": Style("bucketed")} for name in ("ga_reader", "sa_reader")
+}  # fmt: skip
+
+
+class Cloze(NamedTuple):
+    """A batch. passage: U of them; `of` [B] says which one belongs to each query, None: its own.
+
+    blank, label [B]; position, candidate [U, S] marked tokens and their candidates' numbers (C on padding);
+    kind [U, C] numbers of the candidates' phrases, there [U, C] bool.
+    """
+
+    passage: Sentences
+    query: Sentences
+    of: torch.Tensor | None
+    blank: torch.Tensor
+    position: torch.Tensor
+    candidate: torch.Tensor
+    kind: torch.Tensor
+    there: torch.Tensor
+    label: torch.Tensor
+
+    def spread(self, x):
+        """[B, ...] of the queries from [U, ...] of the passages."""
+        return x if self.of is None else x.index_select(0, self.of)
+
+
+class BiGRU(nn.Module):
+    """[R, T, D] -> states [R, T, 2H]; what stands on padding is for nobody to read."""
+
+    def __init__(self, inputs, hidden, style: Style):
+        super().__init__()
+        self.rnn = nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
+        self.packed = style.how == "packed"
+
+    def forward(self, x, length):
+        if not self.packed:
+            return self.rnn(x)[0]
+        packed = pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+
+
+def pointed(energies, batch: Cloze):
+    """[B, C] log of the summed exponentials of each candidate's energies [B, N]; MASKED_ENERGY on padding."""
+    position, candidate, there = map(batch.spread, (batch.position, batch.candidate, batch.there))
+    at = energies.gather(1, position)
+    size = (len(at), there.shape[1] + 1)  # the last column takes what is padding
+    top = at.new_full(size, MASKED_ENERGY).scatter_reduce(1, candidate, at.detach(), "amax")
+    mass = at.new_zeros(size).scatter_add(1, candidate, (at - top.gather(1, candidate)).exp())[:, :-1]
+    return torch.where(there, mass.clamp_min(1e-30).log() + top[:, :-1], MASKED_ENERGY)
+
+
+class Reader(nn.Module):
+    """What the readers share: trained word vectors and dropout."""
+
+    def __init__(self, vectors, dropout):
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
+        self.drop = nn.Dropout(dropout)
+
+
+class GAReader(Reader):
+    """Gated attention: each hop reads passage and query anew and gates the passage by what it attends to."""
+
+    def __init__(self, vectors, hidden, dropout, style, hops=HOPS):
+        super().__init__(vectors, dropout)
+        dim, wide = vectors.shape[1], 2 * hidden
+        sizes = [(dim if hop == 0 else wide) + 2 * (hop == hops - 1) for hop in range(hops)]
+        self.passage = nn.ModuleList(BiGRU(size, hidden, style) for size in sizes)
+        self.query = nn.ModuleList(BiGRU(dim, hidden, style) for _ in sizes)
+        self.feature = nn.Embedding(2, 2)
+
+    def occurs(self, batch):
+        """[B, N] 1 where a known word of the passage stands in the query."""
+        tokens = batch.spread(batch.passage.tokens)
+        same = (tokens[:, :, None] == batch.query.tokens[:, None, :]).any(dim=2)
+        return (same & (tokens > UNKNOWN)).long()
+
+    def forward(self, batch: Cloze):
+        words, x = self.embedding(batch.query.tokens), self.embedding(batch.passage.tokens)
+        length = batch.passage.length
+        lowest, no_word = torch.finfo(x.dtype).min, ~batch.query.mask[:, None, :]
+        for hop, (of_passage, of_query) in enumerate(zip(self.passage, self.query, strict=True)):
+            last = hop == len(self.passage) - 1
+            if last:
+                x = torch.cat([x, self.feature(self.occurs(batch))], dim=-1)
+            d, q = of_passage(x, length), of_query(words, batch.query.length)
+            if hop == 0:  # the same for all queries of a passage up to here
+                d, length = batch.spread(d), length if batch.of is None else length[batch.of.cpu()]
+            if not last:
+                weights = (d @ q.transpose(1, 2)).masked_fill(no_word, lowest).softmax(dim=2)
+                x = self.drop(d * (weights @ q))
+        at_blank = q[torch.arange(len(q), device=q.device), batch.blank]
+        return pointed((d @ at_blank[:, :, None])[..., 0], batch)
+
+
+class SAReader(Reader):
+    """Attention of one vector of the query over the passage; candidates are scored by what it attends to."""
+
+    def __init__(self, vectors, hidden, dropout, style, types):
+        super().__init__(vectors, dropout)
+        self.hidden = hidden
+        self.passage = BiGRU(vectors.shape[1], hidden, style)
+        self.query = BiGRU(vectors.shape[1], hidden, style)
+        self.bilinear = nn.Linear(2 * hidden, 2 * hidden, bias=False)
+        self.output = nn.Embedding(types, 2 * hidden)
+        nn.init.uniform_(self.output.weight, -0.01, 0.01)
+
+    def forward(self, batch: Cloze):
+        passage, query = self.drop(self.embedding(batch.passage.tokens)), self.drop(self.embedding(batch.query.tokens))
+        h, states = batch.spread(self.passage(passage, batch.passage.length)), self.query(query, batch.query.length)
+        rows = torch.arange(len(states), device=states.device)
+        end = (batch.query.length - 1).to(states.device)
+        q = torch.cat([states[rows, end, : self.hidden], states[:, 0, self.hidden :]], dim=-1)
+        energies = (h @ self.bilinear(q)[:, :, None])[..., 0]
+        mask = batch.spread(batch.passage.mask)
+        weights = energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=1)
+        o = (weights[:, None, :] @ h)[:, 0]
+        kind, there = batch.spread(batch.kind), batch.spread(batch.there)
+        scores = (self.output(kind) @ o[:, :, None])[..., 0]
+        return torch.where(there, scores, MASKED_ENERGY)
+
+
+def padded(flat, start, of, fill):
+    """[U, longest] pieces of a flat array, and how long [U] they are."""
+    first, length = start[of], start[of + 1] - start[of]
+    places = torch.arange(int(length.max()))
+    inside = places < length[:, None]
+    at = torch.where(inside, first[:, None] + places, 0)
+    return torch.where(inside, flat[at], fill), length
+
+
+class Opponent(torch_side.Opponent):
+    """One reader in one style over one workload."""
+
+    STYLES = STYLES
+    clip = 10.0
+    warmers = 5
+
+    def _load(self, tensor):
+        self.of_corpus = tensor
+
+    def _build(self):
+        spec, vectors = self.spec, torch.from_numpy(self.work.vectors)
+        sizes = (vectors, spec["hidden"], DROPOUT[spec["model"]], self.style)
+        return GAReader(*sizes) if spec["model"] == "ga_reader" else SAReader(*sizes, self.work.facts["types"])
+
+    def _optimizer(self):
+        if self.spec["model"] == "sa_reader":
+            return torch.optim.SGD(self.model.parameters(), lr=0.1)
+        return torch.optim.Adam(self.model.parameters(), lr=5e-4, fused=True)
+
+    def _sentences(self, tokens, length):
+        mask = torch.arange(tokens.shape[1]) < length[:, None]
+        return Sentences(tokens.to(self.device), length, mask.to(self.device))
+
+    def batch(self, rows: np.ndarray) -> Cloze:
+        corpus, rows = self.of_corpus, torch.from_numpy(rows)
+        passages, of = corpus["query_passage"][rows], None
+        if self.grouped:
+            passages, of = torch.unique(passages, return_inverse=True)
+
+        def pieces(name, of_start, fill=0):
+            return padded(corpus[name], corpus[f"{of_start}_start"], passages, fill)
+
+        kind, count = pieces("candidate_type", "candidate_type")
+        there = torch.arange(kind.shape[1]) < count[:, None]
+        position, _ = pieces("position", "position")
+        candidate, _ = pieces("position_candidate", "position", kind.shape[1])
+        length = corpus["query_length"][rows]
+        query = self._sentences(corpus["query"][rows, : int(length.max())], length)
+        rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
+        of = None if of is None else of.to(self.device)
+        return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))

@@ -1,0 +1,265 @@
+"""Pieces of words (Wu et al. 2016) as BERT's vocabularies have them: read from its files, or made from training texts.
+
+A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it says whether text is
+lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text. (Clinical
+models were published without that file, and lower-casing what they were trained on in its own case costs words.)
+
+Faults: E-BERT-020 no vocabulary    E-BERT-023 special piece missing      E-BERT-026 other kind of tokeniser
+        E-BERT-021 unreadable       E-BERT-024 not as many as weights     E-BERT-027 size too small
+        E-BERT-022 piece repeated   E-BERT-025 too large
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from mednli_jax import runs
+from mednli_jax.errors import DataError, Problems
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+FILES = ("vocab.txt", "tokenizer.json")
+CONFIG = "tokenizer_config.json"
+LONGEST_WORD = 100  # characters; a longer word is unknown
+MAX_BYTES = 1 << 26
+_PADDING_ROWS = 128  # rows that a table of weights may have beyond the pieces, to make its size a round number
+_BRACKETED = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
+_COPY = "copy the file again from where the weights came from"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One text. numbers: of its pieces. words: of the text, in its own case, split at spaces and punctuation.
+    word_of_piece: the place among the words of each piece's own."""
+
+    numbers: tuple[int, ...]
+    words: tuple[str, ...]
+    word_of_piece: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WordPieces:
+    """Pieces in order of their numbers, and how text is prepared for them.
+
+    words: the pieces; one that starts with ## continues a word. lowercase: text is lower-cased; strip_accents: and
+    loses its accents. Special pieces cannot be reached from text: "[SEP]" is three words, so that no sentence can end
+    itself.
+    """
+
+    words: tuple[str, ...]
+    lowercase: bool
+    strip_accents: bool
+    file: str = field(default="vocabulary", repr=False, compare=False)
+    _tokenizer: Tokenizer = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        number = {word: i for i, word in enumerate(self.words)}
+        problems = Problems()
+        if len(number) < len(self.words):
+            again = (i for i, word in enumerate(self.words) if number[word] != i)
+            for i in again:
+                fault = f"the piece of number {i} comes again"
+                problems.add(DataError("E-BERT-022", fault, file=self.file, fix=_COPY))
+        for special in SPECIALS:
+            if special not in number:
+                fault = f"the special piece {special} is missing"
+                problems.add(DataError("E-BERT-023", fault, file=self.file, fix="give a vocabulary of BERT's"))
+        problems.raise_if_any()
+        model = models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
+        tokenizer = Tokenizer(model)
+        tokenizer.normalizer = _normalizer(self.lowercase, self.strip_accents)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        object.__setattr__(self, "_tokenizer", tokenizer)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def pad(self) -> int:
+        return self.words.index("[PAD]")
+
+    @property
+    def unk(self) -> int:
+        return self.words.index("[UNK]")
+
+    @property
+    def cls(self) -> int:
+        return self.words.index("[CLS]")
+
+    @property
+    def sep(self) -> int:
+        return self.words.index("[SEP]")
+
+    def encode(self, text: str) -> Pieces:
+        """The pieces of a text, without special ones. A word that no pieces spell is one unknown piece."""
+        text = text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no character
+        encoded = self._tokenizer.encode(text, add_special_tokens=False)
+        word_of_piece = tuple(encoded.word_ids)
+        spans: list[list[int]] = []
+        for word, (first, last) in zip(word_of_piece, encoded.offsets, strict=True):
+            if word == len(spans):
+                spans.append([first, last])
+            spans[word][1] = last
+        return Pieces(tuple(encoded.ids), tuple(text[first:last] for first, last in spans), word_of_piece)
+
+    def check_size(self, vocab_size: int) -> None:
+        """Raises DataError E-BERT-024 where weights for `vocab_size` pieces are not those of this vocabulary."""
+        if not 0 <= vocab_size - len(self) < _PADDING_ROWS:
+            fault = f"the vocabulary has {len(self)} pieces, the weights are for {vocab_size}"
+            fix = "give the weights and the vocabulary of one model"
+            raise DataError("E-BERT-024", fault, file=self.file, fix=fix)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "WordPieces":
+        """The vocabulary of a folder, or of a file vocab.txt or tokenizer.json.
+
+        Raises: DataError(s) E-BERT-020 to 026.
+        """
+        path = _vocabulary_file(Path(path))
+        said = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
+        if path.suffix == ".json":
+            words, own = _of_tokenizer(path)
+            said = own | {key: value for key, value in said.items() if value is not None}
+        else:
+            words = _of_lines(path)
+        if said.get("tokenize_chinese_chars") is False:
+            raise _other_kind(path, "characters of Chinese do not stand alone")
+        lowercase = said.get("do_lower_case")
+        if not isinstance(lowercase, bool):
+            lowercase = not any(_has_capital(word) for word in words)
+        strip = said.get("strip_accents")
+        return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str], size: int, *, lowercase: bool = True) -> "WordPieces":
+        """A vocabulary of at most `size` pieces for models without pretrained weights.
+
+        The special pieces, every character of the texts at the head of a word and (##) within one, then the most
+        frequent words; equally frequent ones by code point. Raises: DataError E-BERT-027.
+        """
+        bare, split = _normalizer(lowercase, lowercase), pre_tokenizers.BertPreTokenizer()
+        counts = Counter(
+            word
+            for text in texts
+            for word, _ in split.pre_tokenize_str(bare.normalize_str(text.encode("utf-8", "replace").decode("utf-8")))
+        )
+        characters = sorted({character for word in counts for character in word})
+        words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
+        if len(words) > size:
+            fault = f"the texts have {len(characters)} characters, which take {len(words)} of {size} pieces"
+            raise DataError("E-BERT-027", fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
+        known = set(words)
+        frequent = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
+        return cls((*words, *frequent[: size - len(words)]), lowercase, lowercase)
+
+    def save(self, path: Path | str) -> None:
+        """Writes the pieces and how text is prepared for them, as JSON."""
+        content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
+        runs.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def restore(cls, path: Path | str) -> "WordPieces":
+        """Reads what `save` wrote. Raises: DataError E-BERT-021 where the file is something else."""
+        path = Path(path)
+        content = _json(path)
+        pieces, flags = content.get("pieces"), (content.get("lowercase"), content.get("strip_accents"))
+        if not _are_words(pieces) or not all(isinstance(flag, bool) for flag in flags):
+            raise _unreadable(path, "it holds no vocabulary", "prepare the data again")
+        return cls(tuple(pieces), *flags, file=path.name)
+
+
+def vocabulary_files(path: Path | str) -> list[Path]:
+    """The files that `WordPieces.load` reads for the folder or file of some weights. Raises: DataError E-BERT-020."""
+    found = _vocabulary_file(Path(path))
+    return [found, *(file for file in [found.with_name(CONFIG)] if file.is_file())]
+
+
+def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
+    """How many pieces of each side are kept where both together may have `size`: the longer side is cut first."""
+    premise = min(premise, max(size - hypothesis, size - size // 2))
+    return premise, min(hypothesis, size - premise)
+
+
+def _normalizer(lowercase, strip_accents):
+    return normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=strip_accents, lowercase=lowercase
+    )
+
+
+def _has_capital(word):
+    return not _BRACKETED.fullmatch(word) and word != word.lower()
+
+
+def _vocabulary_file(path: Path) -> Path:
+    if path.suffix == ".safetensors":
+        path = path.parent
+    if path.is_file():
+        return path
+    for name in FILES:
+        if (path / name).is_file():
+            return path / name
+    fault = f"there is no vocabulary ({' or '.join(FILES)})"
+    raise DataError("E-BERT-020", fault, file=path.name, fix="name the folder that the weights came in")
+
+
+def _of_lines(path: Path) -> tuple[str, ...]:
+    lines = _text(path).split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return tuple(line.removesuffix("\r") for line in lines)
+
+
+def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
+    """(pieces, how text is prepared) of a tokenizer.json."""
+    content = _json(path)
+    model, normalizer = (content.get(name) or {} for name in ("model", "normalizer"))
+    if not isinstance(model, dict) or model.get("type", "WordPiece") != "WordPiece":
+        raise _other_kind(path, "its model is not WordPiece")
+    if model.get("continuing_subword_prefix", "##") != "##":
+        raise _other_kind(path, "pieces within a word do not start with ##")
+    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
+        raise _other_kind(path, "text is not prepared as for BERT")
+    numbers = model.get("vocab")
+    if not isinstance(numbers, dict) or sorted(numbers.values(), key=str) != sorted(range(len(numbers)), key=str):
+        raise _unreadable(path, "its pieces are not numbered from 0 on, each once", _COPY)
+    said = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
+    said["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
+    return tuple(sorted(numbers, key=numbers.get)), said
+
+
+def _are_words(pieces) -> bool:
+    return isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
+
+
+def _json(path: Path) -> dict:
+    try:
+        content = json.loads(_text(path))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _unreadable(path, "it is no JSON object", _COPY)
+    return content
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            fault = f"the file is larger than {MAX_BYTES >> 20} MiB"
+            raise DataError("E-BERT-025", fault, file=path.name, fix="name a vocabulary")
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise _unreadable(path, f"it cannot be read ({error.strerror})", "check the file") from error
+    except UnicodeDecodeError:
+        raise _unreadable(path, "it is no text in UTF-8", _COPY) from None
+
+
+def _unreadable(path: Path, problem: str, fix: str) -> DataError:
+    return DataError("E-BERT-021", f"the vocabulary cannot be read: {problem}", file=path.name, fix=fix)
+
+
+def _other_kind(path: Path, problem: str) -> DataError:
+    return DataError("E-BERT-026", f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")

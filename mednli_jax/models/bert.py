@@ -1,0 +1,321 @@
+"""BERT over a pair of texts (Devlin et al. 2019), as Alghanmi et al. 2021, section 4 fine-tune it; with ontology links.
+
+Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces of a row, U those
+asked from (all T, or the first), N heads, A numbers of a head, D hidden, F inner, C classes.
+"""
+
+import functools
+import math
+import zlib
+from dataclasses import dataclass
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mednli_jax.errors import UserError
+from mednli_jax.models import layers
+from mednli_jax.models.packing import MASKED_ENERGY
+
+STATES = "states"  # the collection in which the last layer's states [B, T, D] are left where a caller makes it mutable
+SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
+ACTIVATIONS = ("gelu",)
+LONGEST = 1 << 12
+SPREAD = 0.02  # of drawn weights (Devlin et al.'s code)
+_draw = nn.initializers.normal(SPREAD)
+
+
+class BERT(nn.Module):
+    """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout, linear layer -> logits.
+
+    vocab_size: pieces. positions: the most pieces that a row may have, with its three special ones. cls_id, sep_id:
+    their numbers among the pieces. epsilon: of the layer norms. activation: "gelu", by the exact error function.
+    dropout: of embeddings, attention weights, both sublayers and the pooled state.
+    knowledge "bias": ontology links are added to the energies of attention between premise and hypothesis, in both
+    directions, in all heads and layers; weights of 0 are plain BERT. weighting, longest_path, knowledge_scale: as in
+    layers.KnowledgeEnergies.
+    rematerialise: keep only the layers' inputs for the backward pass and compute the rest again: less memory, a third
+    more work.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    layers: int = 12
+    attention_heads: int = 12
+    intermediate_size: int = 3072
+    positions: int = 512
+    epsilon: float = 1e-12
+    activation: str = "gelu"
+    dropout: float = 0.1
+    num_classes: int = 3
+    cls_id: int = 101
+    sep_id: int = 102
+    knowledge: str = "none"
+    longest_path: int = 0
+    weighting: str = "auto"
+    knowledge_scale: float = 1.0
+    rematerialise: bool = False
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        self._check(batch)
+        row = rows_of_pairs(batch, self.cls_id, self.sep_id)
+        noise = Noise.of(batch, train and self.dropout > 0)
+        x = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")(row)
+        x = drop(x, self.dropout, noise, "embeddings")
+        bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
+        if self.knowledge == "bias":
+            bias = bias + self._links(batch, row)[:, None]
+        layer = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
+        whole = self.is_mutable_collection(STATES)
+        for i in range(self.layers):
+            # The pooler reads [CLS] alone: the last layer need not ask from any other piece.
+            first_only = i == self.layers - 1 and not whole
+            x = layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
+                x, bias, noise, first_only
+            )
+        if whole:
+            self.sow(STATES, "last", x.reshape(*row.pieces_BT.shape, -1))
+            x = x.reshape(*row.pieces_BT.shape, -1)[:, 0]
+        pooled_BD = jnp.tanh(Affine(self.hidden_size, name="pooler")(x))
+        self.sow(STATES, "pooled", pooled_BD)
+        pooled_BD = drop(layers.with_features(pooled_BD, batch), self.dropout, noise, "pooled")
+        return Affine(self.num_classes, name="logits")(pooled_BD)
+
+    def _check(self, batch):
+        """Raises UserError where fields do not go together, or a row could be longer than there are positions."""
+        if self.activation not in ACTIVATIONS:
+            raise UserError(f"E-BERT-001 activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
+        if self.knowledge not in ("none", "bias"):
+            raise UserError(
+                f"E-BERT-002 config.model.knowledge: BERT has no '{self.knowledge}', its layers attend with energies of "
+                "their own. Fix: give none or bias."
+            )
+        if self.hidden_size % self.attention_heads:
+            raise UserError(
+                f"E-BERT-003 config.model.attention_heads: {self.hidden_size} numbers of a state are not "
+                f"{self.attention_heads} equal parts. Fix: give a number of heads that divides hidden_size."
+            )
+        size = sum(batch[side].shape[1] for side in layers.SIDES) + SPECIALS
+        if size > self.positions:
+            raise UserError(
+                f"E-BERT-004 a pair of {size} pieces is longer than the model's {self.positions} positions. Fix: lower "
+                "config.data.max_length."
+            )
+
+    def _links(self, batch, row):
+        """[B, T, T] what is added to energies for links between pieces of premise and hypothesis, both ways."""
+        weighting = layers.weighting_of(self.knowledge, self.weighting)
+        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
+            batch
+        )
+        size = row.pieces_BT.shape[1]
+        links_BPH = jnp.where(row.premise_BP[:, :, None] & row.hypothesis_BH[:, None, :], links_BPH, 0.0)
+        links_BTH = jnp.pad(links_BPH, ((0, 0), (1, size - 1 - links_BPH.shape[1]), (0, 0)))
+        links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
+        links_BTT = jnp.where(row.in_hypothesis_BT[:, None, :], links_BTT, 0.0)
+        return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
+
+
+# ---- a row of pieces ----
+
+
+@dataclass(frozen=True)
+class Row:
+    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps.
+
+    pieces_BT: numbers, 0 behind the end. second_BT: which belong to the second text, its [SEP] among them. real_BT.
+    in_hypothesis_BT: pieces of the hypothesis; place_BT: where they stand in it.
+    premise_BP, hypothesis_BH: which pieces of the two sides are real.
+    """
+
+    pieces_BT: jax.Array
+    second_BT: jax.Array
+    real_BT: jax.Array
+    in_hypothesis_BT: jax.Array
+    place_BT: jax.Array
+    premise_BP: jax.Array
+    hypothesis_BH: jax.Array
+
+
+def rows_of_pairs(batch, cls_id: int, sep_id: int) -> Row:
+    """The batch's pairs as rows. A pair that is padding has an empty premise, as has one that is hypothesis only."""
+    premise_QP, hypothesis_BH = batch["premise"], batch["hypothesis"]
+    (premise_B1, hypothesis_B1) = (length[:, None] for length in layers.pair_lengths(batch))
+    places = jnp.arange(premise_QP.shape[1] + hypothesis_BH.shape[1] + SPECIALS)[None, :]
+    middle_B1 = premise_B1 + 1  # the [SEP] between the two
+    end_B1 = middle_B1 + hypothesis_B1 + 1
+    in_hypothesis_BT = (places > middle_B1) & (places < end_B1)
+    place_BT = jnp.clip(places - middle_B1 - 1, 0, hypothesis_BH.shape[1] - 1)
+    premise_BP = jnp.repeat(premise_QP, layers.group_of(batch), axis=0)
+    own_BT = jnp.take_along_axis(hypothesis_BH, place_BT, axis=1)
+    premise_BT = jnp.pad(premise_BP, ((0, 0), (1, places.shape[1] - 1 - premise_BP.shape[1])))
+    pieces_BT = jnp.where(in_hypothesis_BT, own_BT, jnp.where(places < middle_B1, premise_BT, 0))
+    pieces_BT = jnp.where((places == middle_B1) | (places == end_B1), sep_id, pieces_BT)
+    return Row(
+        pieces_BT=jnp.where(places == 0, cls_id, pieces_BT),
+        second_BT=places > middle_B1,
+        real_BT=places <= end_B1,
+        in_hypothesis_BT=in_hypothesis_BT,
+        place_BT=place_BT,
+        premise_BP=layers.length_mask(premise_B1[:, 0], premise_BP.shape[1]),
+        hypothesis_BH=layers.length_mask(hypothesis_B1[:, 0], hypothesis_BH.shape[1]),
+    )
+
+
+# ---- layers ----
+
+
+class Affine(nn.Module):
+    """y = x W + b over the last axis, drawn as BERT's weights are."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x):
+        kernel, bias = self.weights(x.shape[-1])
+        return x @ kernel + bias
+
+    def weights(self, size):
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        return self.param("kernel", _draw, (size, self.features)), bias
+
+
+class LayerNorm(nn.Module):
+    """(x - mean) / sqrt(variance + epsilon) over the last axis, scaled and moved (Ba et al. 2016)."""
+
+    epsilon: float
+
+    @nn.compact
+    def __call__(self, x):
+        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
+        bias = self.param("bias", nn.initializers.zeros, (x.shape[-1],))
+        return standardise(x, self.epsilon) * scale + bias
+
+
+class Embeddings(nn.Module):
+    """Word, position and text embeddings, summed and normalised."""
+
+    vocab_size: int
+    features: int
+    positions: int
+    epsilon: float
+
+    @nn.compact
+    def __call__(self, row: Row):
+        words = self.param("words", _draw, (self.vocab_size, self.features))
+        positions = self.param("positions", _draw, (self.positions, self.features))
+        texts = self.param("texts", _draw, (2, self.features))
+        x_BTD = words[row.pieces_BT] + jnp.where(row.second_BT[..., None], texts[1], texts[0])
+        x_BTD = x_BTD + positions[: x_BTD.shape[1]]
+        return LayerNorm(self.epsilon, name="norm")(x_BTD.reshape(-1, self.features))
+
+
+class Layer(nn.Module):
+    """Self-attention and a perceptron, each with dropout, added to what it was given, and normalised."""
+
+    heads: int
+    intermediate_size: int
+    epsilon: float
+    dropout: float
+
+    @nn.compact
+    def __call__(self, x, bias, noise, first_only: bool):
+        """x: states [B T, D]; bias: added to energies [B, 1, 1 or T, T]. Returns [B T, D], or of the first pieces [B, D]."""
+        size, rows = x.shape[-1], bias.shape[0]
+        kernel, offset = Qkv(3 * size, name="qkv")(size)
+        if first_only:
+            keys_values = x @ kernel[:, size:] + offset[size:]
+            x, bias = x.reshape(rows, -1, size)[:, 0], bias[:, :, :1]
+            queries = x @ kernel[:, :size] + offset[:size]
+            q_k_v = queries, *jnp.split(keys_values, 2, axis=-1)
+        else:
+            q_k_v = jnp.split(x @ kernel + offset, 3, axis=-1)
+        site = "/".join(self.path)
+        attended = self._attend(q_k_v, bias, noise, site)
+        attended = drop(Affine(size, name="attended")(attended), self.dropout, noise, site + "/attended")
+        x = LayerNorm(self.epsilon, name="norm_attended")(x + attended)
+        inner = gelu(Affine(self.intermediate_size, name="inner")(x))
+        outer = drop(Affine(size, name="outer")(inner), self.dropout, noise, site + "/outer")
+        return LayerNorm(self.epsilon, name="norm_outer")(x + outer)
+
+    def _attend(self, q_k_v, bias, noise, site):
+        """[B U, D] what each piece attends to (Vaswani et al. 2017, eq. 1), head by head."""
+        rows, size = bias.shape[0], q_k_v[0].shape[-1]
+        heads = (rows, -1, self.heads, size // self.heads)
+        q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in q_k_v)
+        energies_BNUT = (q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3) + bias
+        weights_BNUT = drop(nn.softmax(energies_BNUT), self.dropout, noise, site + "/weights")
+        return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
+
+
+class Qkv(nn.Module):
+    """The weights that make queries, keys and values of states, side by side: ([D, 3 D], [3 D])."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, size):
+        kernel = self.param("kernel", _draw, (size, self.features))
+        return kernel, self.param("bias", nn.initializers.zeros, (self.features,))
+
+
+def standardise(x, epsilon):
+    mean = x.mean(axis=-1, keepdims=True)
+    centred = x - mean
+    return centred * lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon)
+
+
+@jax.custom_vjp
+def gelu(x):
+    """x Phi(x) by the exact error function (Hendrycks & Gimpel 2016)."""
+    return x * (0.5 + 0.5 * lax.erf(x * math.sqrt(0.5)))
+
+
+def _gelu_forward(x):
+    # The slope is all that the backward pass needs, so that the error function is computed once.
+    below = 0.5 + 0.5 * lax.erf(x * math.sqrt(0.5))
+    return x * below, below + x * jnp.exp(-0.5 * x**2) * (2 * math.pi) ** -0.5
+
+
+def _gelu_backward(slope, d_out):
+    return (slope * d_out,)
+
+
+gelu.defvjp(_gelu_forward, _gelu_backward)
+
+# ---- dropout ----
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Noise:
+    """What dropout is drawn from: two words of each row's key [B, 2]; None: there is no dropout."""
+
+    words_B2: jax.Array | None
+
+    @classmethod
+    def of(cls, batch, on: bool):
+        return cls(jax.vmap(jax.random.key_data)(batch["row_key"]) if on else None)
+
+
+def drop(x, rate, noise, site):
+    """Dropout of states [B T, D] or of attention weights [B, N, U, T]."""
+    if noise.words_B2 is None or rate == 0.0:
+        return x
+    rows = noise.words_B2.shape[0]
+    x_B = x.reshape(rows, -1, *x.shape[1:]) if x.ndim == 2 else x
+    place = 0
+    for axis in range(1, x_B.ndim):
+        place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, x_B.shape[1:], axis - 1)
+    words = noise.words_B2.reshape(rows, 2, *(1,) * (x_B.ndim - 1))
+    bits = mixed(mixed(place ^ words[:, 0]) + (words[:, 1] ^ jnp.uint32(zlib.crc32(site.encode()))))
+    kept = bits >= jnp.uint32(round(rate * 2**32))
+    return jnp.where(kept.reshape(x.shape), x / (1.0 - rate), 0.0)
+
+
+def mixed(x):
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)

@@ -1,0 +1,290 @@
+"""Pretrained weights of BERT from the files that the Transformers library writes: config.json and model.safetensors.
+
+Only these are read: other formats of weights hold programs (pickle), and reading one would run it. Every weight is
+accounted for: a missing one, one of another shape, or one that BERT does not know is an error, all named together.
+
+Faults: E-BERT-040 no weights found     E-BERT-043 other architecture       E-BERT-046 weights that are not finite
+        E-BERT-041 a pickle             E-BERT-044 damaged weights          E-BERT-047 not the model's architecture
+        E-BERT-042 unreadable config    E-BERT-045 weights that do not fit
+"""
+
+import json
+import re
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from mednli_jax.errors import DataError, UserError
+
+CONFIGS = ("config.json", "bert_config.json")
+WEIGHTS = "model.safetensors"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".index", ".npz")
+NAMED = 8  # weights that an error names
+MAX_CONFIG_BYTES = 1 << 20
+# Their name -> ours; all are whole numbers over 0.
+SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "attention_heads",
+    "intermediate_size": "intermediate_size",
+    "max_position_embeddings": "positions",
+}
+# What BERT has, and what a file without the field means by that.
+FIXED = {
+    "model_type": ("bert", "bert"),
+    "hidden_act": ("gelu", "gelu"),
+    "position_embedding_type": ("absolute", "absolute"),
+    "type_vocab_size": (2, 2),
+    "is_decoder": (False, False),
+    "add_cross_attention": (False, False),
+}
+OWN = ("knowledge", "logits")  # parts of the model that no pretrained weights have
+_ENCODER = ("embeddings.", "encoder.", "pooler.")
+_IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
+_OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_CONVERT = (
+    "convert it once, where torch is installed: python -c \"import torch; from safetensors.torch import save_file; "
+    "save_file({k: v.clone().contiguous() for k, v in torch.load('pytorch_model.bin', weights_only=True).items()}, "
+    "'model.safetensors')\""
+)
+
+
+def find(name: str | Path) -> Path:
+    """The folder or file of some weights: a path, or the name of an installed package that carries them.
+
+    The package is not imported. Raises: UserError E-BERT-040.
+    """
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    try:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(name)):
+            raise metadata.PackageNotFoundError
+        distribution = metadata.distribution(str(name))
+    except metadata.PackageNotFoundError:
+        raise UserError(
+            f"E-BERT-040 {path.name}: no such folder or file, and no such package is installed. Fix: name the folder "
+            f"of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)."
+        ) from None
+    files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
+    folders = sorted({file.parent for file in files if _config_beside(file) is not None})
+    if len(folders) != 1:
+        raise UserError(
+            f"E-BERT-040 package {name}: it carries {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}. "
+            "Fix: name the folder of the weights."
+        )
+    return folders[0]
+
+
+def read_architecture(path: str | Path) -> dict:
+    """The fields of models.bert.BERT that pretrained weights decide: sizes, epsilon, activation.
+
+    Args:
+      path: a folder, a safetensors file with its config.json beside it, or an installed package (see `find`).
+    Raises: UserError, DataError: E-BERT-040 to 043.
+    """
+    file = _weights_file(path)
+    config = _config_beside(file)
+    if config is None:
+        raise DataError("E-BERT-042", "no such file", file=CONFIGS[0], fix=f"put it beside {file.name}")
+    values = _json(config)
+    wrong = []
+    for name, (value, default) in FIXED.items():
+        given = values[name] if name in values else default
+        if given != value or isinstance(given, bool) != isinstance(value, bool):
+            wrong.append(f"'{name}' is {_shown(given)}, not {_shown(value)}")
+    for name in SIZES:
+        size = values[name] if name in values else None
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 24:
+            wrong.append(f"'{name}' is no whole number over 0")
+    epsilon = values.get("layer_norm_eps", 1e-12)
+    if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+        wrong.append("'layer_norm_eps' is no small number")
+    if not wrong and values["hidden_size"] % values["num_attention_heads"]:
+        wrong.append("'num_attention_heads' does not divide 'hidden_size'")
+    if wrong:
+        fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"
+        raise DataError("E-BERT-043", f"another architecture: {'; '.join(wrong)}", file=config.name, fix=fix)
+    return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon, "activation": "gelu"}
+
+
+def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str]]:
+    """The parameters of a BERT with the pretrained weights in them; its classifier and links stay as they were drawn.
+
+    Args:
+      path: as for `read_architecture`.
+      params: nested parameters of models.bert.BERT. stacked: leaves have a leading axis [S, ...] of seeds, which all
+        start from the same weights.
+
+    Returns (params, names of the file's weights that belong to other heads and were not used).
+
+    Raises: UserError, DataError: E-BERT-040 to 046, all weights that do not fit together.
+    """
+    file = _weights_file(path)
+    found = _tensors(file)
+    expected, result, missing, wrong, used = _sources(params), {}, [], [], set()
+    for place, names in expected.items():
+        shape = _leaf(params, place).shape[1 if stacked else 0 :]
+        parts = []
+        for name in names:
+            used.add(name)
+            due = _due(name, shape, len(names))
+            if name not in found:
+                missing.append(name)
+            elif found[name].shape != due:
+                wrong.append(f"{name} ({_size(found[name].shape)} in the file, {_size(due)} in the model)")
+            else:
+                parts.append(found[name].T if place[-1] == "kernel" else found[name])
+        if len(parts) == len(names):
+            result[place] = np.concatenate(parts, axis=-1)
+    unknown = [name for name in found if name not in used and name.startswith(_ENCODER) and not _IGNORED.match(name)]
+    _refuse(file, missing, wrong, unknown)
+    merged = {place: _as_leaf(result[place], _leaf(params, place)) for place in expected}
+    unused = sorted(name for name in found if name not in used and not _IGNORED.match(name))
+    return _replaced(params, merged), unused
+
+
+def _weights_file(path) -> Path:
+    """The safetensors file that a path or a package's name stands for."""
+    path = find(path)
+    if path.is_dir():
+        here = sorted(path.glob("*.safetensors"))
+        if (path / WEIGHTS).is_file():
+            return path / WEIGHTS
+        if len(here) == 1:
+            return here[0]
+        pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
+        if pickles and not here:
+            raise _pickle(pickles[0])
+        holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
+        raise UserError(f"E-BERT-040 {path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
+    if path.suffix != ".safetensors":
+        raise _pickle(path.name)
+    return path
+
+
+def _pickle(name):
+    return UserError(f"E-BERT-041 {name}: only safetensors are read, other formats can run programs. Fix: {_CONVERT}.")
+
+
+def _config_beside(file: Path) -> Path | None:
+    return next((file.with_name(name) for name in CONFIGS if file.with_name(name).is_file()), None)
+
+
+def _json(path: Path) -> dict:
+    fix = "copy the file again from where the weights came from"
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise DataError("E-BERT-042", "larger than a model's settings are", file=path.name, fix=fix)
+        values = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError("E-BERT-042", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise DataError("E-BERT-042", "not a JSON object", file=path.name, fix=fix)
+    return values
+
+
+def _tensors(file: Path) -> dict[str, np.ndarray]:
+    """{name as BertModel has it: float32 array}. Whole-number tensors (positions) are left as they are."""
+    fix = "copy the file again from where it came from"
+    found, not_finite = {}, []
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 - no mapping
+                array = tensors.get_tensor(name)
+                if not np.issubdtype(array.dtype, np.integer):
+                    array = array.astype(np.float32)
+                    if not np.isfinite(array).all():
+                        not_finite.append(name)
+                name = name.removeprefix("bert.")
+                for old, new in _OLD.items():
+                    name = name.replace(old, new)
+                found[name] = array
+    except (SafetensorError, ValueError, TypeError, MemoryError, AttributeError):
+        # The library's words may hold bytes of the file.
+        raise DataError("E-BERT-044", "the weights are damaged or cut short", file=file.name, fix=fix) from None
+    except OSError as error:
+        problem = f"the weights cannot be read ({error.strerror or 'system error'})"
+        raise DataError("E-BERT-044", problem, file=file.name, fix=fix) from error
+    if not_finite:
+        raise DataError("E-BERT-046", f"{_listed(not_finite)}: not all numbers are finite", file=file.name, fix=fix)
+    return found
+
+
+def _sources(params) -> dict[tuple[str, ...], list[str]]:
+    """{path of a parameter: names of the tensors it is made of}, of all parameters that pretrained weights have."""
+    parts = {
+        "attended": "attention.output.dense",
+        "norm_attended": "attention.output.LayerNorm",
+        "inner": "intermediate.dense",
+        "outer": "output.dense",
+        "norm_outer": "output.LayerNorm",
+    }
+    tables = {"words": "word_embeddings", "positions": "position_embeddings", "texts": "token_type_embeddings"}
+    ends = {"kernel": "weight", "scale": "weight", "bias": "bias"}
+    sources = {("embeddings", ours): [f"embeddings.{theirs}.weight"] for ours, theirs in tables.items()}
+    for which in ("scale", "bias"):
+        sources["embeddings", "norm", which] = [f"embeddings.LayerNorm.{ends[which]}"]
+    for module in params:
+        if not module.startswith("layer_"):
+            continue
+        layer = f"encoder.layer.{module.removeprefix('layer_')}"
+        for which in ("kernel", "bias"):
+            of_heads = [f"{layer}.attention.self.{x}.{ends[which]}" for x in ("query", "key", "value")]
+            sources[module, "qkv", which] = of_heads
+        for ours, theirs in parts.items():
+            for which in ("scale" if "norm" in ours else "kernel", "bias"):
+                sources[module, ours, which] = [f"{layer}.{theirs}.{ends[which]}"]
+    return sources | {("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")}
+
+
+def _due(name, shape, parts):
+    """The shape of a tensor in the file: matrices lie the other way round, what stands side by side is shared out."""
+    if len(shape) == 1:
+        return (shape[0] // parts,)
+    return shape if "embeddings" in name else (shape[1] // parts, shape[0])
+
+
+def _refuse(file, missing, wrong, unknown):
+    """Raises UserError E-BERT-045 where weights do not fit."""
+    faults = (("missing", missing), ("of another shape", wrong), ("unknown to BERT", unknown))
+    told = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
+    if told:
+        raise UserError(
+            f"E-BERT-045 {file.name}: its weights do not fit the model; {'. '.join(told)}. Fix: give the model the "
+            "sizes of the config.json beside the weights, or other weights."
+        )
+
+
+def _listed(names):
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _leaf(params, place):
+    for name in place:
+        params = params[name]
+    return params
+
+
+def _as_leaf(array, leaf):
+    return np.ascontiguousarray(np.broadcast_to(array, leaf.shape)).astype(leaf.dtype)
+
+
+def _replaced(params, merged, at=()):
+    return {
+        name: _replaced(value, merged, (*at, name)) if isinstance(value, dict) else merged.get((*at, name), value)
+        for name, value in params.items()
+    }
+
+
+def _size(shape):
+    return "x".join(map(str, shape)) or "one number"
+
+
+def _shown(value):
+    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", value) else json.dumps(value)[:40]

@@ -1,0 +1,135 @@
+"""The Gated-Attention Reader (Dhingra et al. 2017), as Suster & Daelemans 2018 run it on CliCR (section 5.2, eq. 3).
+
+Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T slots of packed tokens, C candidates,
+W distinct words, L characters of a word, D feature.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from mednli_jax.models import layers, pointer
+from mednli_jax.models.packing import Packing
+from mednli_jax.models.words import WordEmbedding, distinct_words
+
+UNKNOWN = 1  # the number of all words without one of their own; two of them need not be the same word
+
+
+class GAReader(nn.Module):
+    """Hops of passage and query BiGRUs joined by gated attention; attention mass at their places scores candidates.
+
+    hidden_size: units of each direction. hops: K; each has BiGRUs of its own, and reads the query's words afresh.
+    gate: how a passage token d meets the query it attends to, q: "mul" d * q, "sum" d + q, "concat" [d, q].
+    dropout: of what a gate gives. query_feature: whether a passage word occurs in the query, as two learned numbers
+    beside the input of the last hop (Dhingra et al. 2017, "Further Enhancements", qe-comm).
+    characters: size of a BiGRU over the characters of words; 0 = none. Their numbers stand in the frozen collection,
+    characters/table [V, L], 0 = padding; numbers from `alphabet` on share the last one's vector.
+    pointer: mass of a candidate: "sum" over its places, "mean" divided by its words, "span" as sum, of places that
+    are the marked ones alone (what the batch holds).
+    """
+
+    hidden_size: int = 64
+    hops: int = 3
+    gate: str = "mul"
+    dropout: float = 0.0
+    query_feature: bool = True
+    characters: int = 0
+    alphabet: int = 257
+    pointer: str = "sum"
+    train_vectors: bool = True
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
+        # What the first hop reads does not depend on the query: the passage of several is encoded once.
+        once = self.hops > 1 and pointer.group_of(batch) > 1
+        packing = pointer.passages(batch) if once else paired
+        passage = batch["passage"] if once else pointer.per_query(batch["passage"], batch)
+        x_TD, words_TD = self._words(packing.tokens(passage), queries.tokens(batch["query"]), batch)
+        for hop in range(self.hops - 1):
+            states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
+            x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
+            x_TD = self._drop(hop, x_TD, paired, batch, train=train)
+            packing = paired
+        if self.query_feature:
+            numbers = self.param("occurrence", nn.initializers.normal(1.0), (2, 2))
+            x_TD = jnp.concatenate([x_TD, numbers[occurs(paired, batch).astype(jnp.int32)]], axis=-1)
+        states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
+        states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
+        blank_BD = jnp.take_along_axis(query_BQD, batch["blank"][:, None, None], axis=1)[:, 0]
+        # Dhingra et al. 2017, "Answer Prediction".
+        energies_BN = jnp.einsum("bnd,bd->bn", states_BND, blank_BD)
+        mask_BN = layers.length_mask(pointer.passage_lengths(batch), energies_BN.shape[1])
+        self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
+        return pointer.candidate_logits(energies_BN, batch, by_length=self.pointer == "mean")
+
+    def _words(self, passage_T, query_T, batch):
+        """Vectors of the passages' tokens and of the queries': the words', the characters' beside them."""
+        embedding = WordEmbedding(self.train_vectors, name="embedding")
+        passage_TD, query_TD = embedding(passage_T), embedding(query_T)
+        if not self.characters:
+            return passage_TD, query_TD
+        both_T = jnp.concatenate([passage_T, query_T])
+        spelled = Characters(self.characters, self.alphabet, name="characters")(both_T, distinct=batch.get("words", 0))
+        spelled = jnp.split(spelled, [len(passage_T)])
+        return tuple(jnp.concatenate(pair, axis=-1) for pair in zip((passage_TD, query_TD), spelled, strict=True))
+
+    def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
+        """States of passage tokens, in slots, and of query tokens [B, Q, 2H]: D and Q of a hop."""
+        states_TD = layers.BiRNN(self.hidden_size, "gru", name=f"passage_{hop}")(x_TD, packing)
+        query_TD = layers.BiRNN(self.hidden_size, "gru", name=f"query_{hop}")(words_TD, queries)
+        return states_TD, queries.unpack(query_TD, batch["query"].shape)[0]
+
+    def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
+        """Passage tokens, paired, after what they attend to in the query (Dhingra et al. 2017, "Gated-Attention
+        Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
+        states = packing.unpack(states_TD, (len(packing.length_R), batch["passage"].shape[1]))[0]
+        if packing is not paired:
+            states_TD = paired.pack(pointer.per_query(states, batch))
+        mask_BQ = layers.length_mask(batch["query_length"], query_BQD.shape[1])
+        weights_BNQ = layers.masked_softmax(layers.token_products(states, query_BQD), mask_BQ[:, None, :])
+        self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
+        attended_TD = paired.pack(weights_BNQ @ query_BQD)
+        if self.gate == "concat":
+            return jnp.concatenate([states_TD, attended_TD], axis=-1)
+        return states_TD + attended_TD if self.gate == "sum" else states_TD * attended_TD
+
+    def _drop(self, hop, x_TD, paired, batch, *, train):
+        """Dropout of passage tokens: the mask belongs to the row and the token's place."""
+        if not train or self.dropout == 0.0:
+            return x_TD
+        keys_T = paired.token_keys(batch["row_key"])
+        return layers.RowDropout(self.dropout, name=f"drop_{hop}")(x_TD, keys_T, train=train, time=paired.time_N)
+
+
+def occurs(paired, batch):
+    """[T] bool: True on the words of the passages that the query has too; the unknown word is in neither."""
+    mask_BQ = layers.length_mask(batch["query_length"], batch["query"].shape[1])
+    query_BQ = jnp.where(mask_BQ, batch["query"], 0)
+    tokens_T = paired.tokens(pointer.per_query(batch["passage"], batch))
+    same_TQ = tokens_T[:, None] == query_BQ[paired.sentence_N]
+    return same_TQ.any(axis=1) & (tokens_T > UNKNOWN)
+
+
+class Characters(nn.Module):
+    """Vectors of tokens [T, size] from how they are spelled: the last states of both directions of a BiGRU over the
+    characters, in one linear map (Dhingra et al. 2017, "Further Enhancements", character-level embeddings).
+
+    distinct: at most so many distinct words are among the tokens; 0 = not known. Each is read once.
+    """
+
+    size: int
+    alphabet: int
+
+    @nn.compact
+    def __call__(self, tokens_T, *, distinct: int = 0):
+        table_VL = self.get_variable("frozen", "table")
+        most = distinct or min(len(tokens_T), len(table_VL))
+        words = distinct_words(table_VL, tokens_T, most)
+        spelling_WL = table_VL[words.words]
+        packing = Packing((spelling_WL > 0).sum(axis=1), None, steps=spelling_WL.shape[1])
+        init = nn.initializers.normal(0.1)
+        vectors = self.param("vectors", init, (self.alphabet, self.size))
+        numbers = jnp.clip(packing.tokens(spelling_WL), 0, self.alphabet - 1)
+        states = layers.BiRNN(self.size, "gru", name="encoder")(vectors[numbers], packing)
+        spelled_WD = layers.Linear(self.size, name="projection")(packing.ends(states))
+        return jnp.take(spelled_WD, words.place, axis=0)

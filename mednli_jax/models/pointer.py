@@ -1,0 +1,76 @@
+"""What the cloze readers share: packed passages and queries, and the scores of candidates from marked places.
+
+Dimension letters: U passages, B queries (the G = B / U queries of a passage stand together), N passage tokens,
+Q query tokens, S marked places of a passage, C its candidates.
+
+Memory grows with N + S + C: no array has places and candidates as two axes.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+
+from mednli_jax.models.layers import Batch
+from mednli_jax.models.packing import MASKED_ENERGY, Packing
+
+
+def group_of(batch: Batch) -> int:
+    """Queries of each passage."""
+    return batch["query"].shape[0] // batch["passage"].shape[0]
+
+
+def per_query(x_U, batch: Batch):
+    """[B, ...] of the queries from [U, ...] of the passages."""
+    return jnp.repeat(x_U, group_of(batch), axis=0)
+
+
+def passage_lengths(batch: Batch):
+    """[B] tokens of each query's passage; the passage of a row that is padding has none."""
+    return jnp.where(batch["mask"] > 0, per_query(batch["passage_length"], batch), 0)
+
+
+def passages(batch: Batch) -> Packing:
+    """The U passages, packed."""
+    return Packing(batch["passage_length"], batch.get("passages"), steps=batch["passage"].shape[1])
+
+
+def paired_passages(batch: Batch) -> Packing:
+    """The passage of every query [B], packed."""
+    segments = batch.get("passages" if group_of(batch) == 1 else "paired")
+    return Packing(passage_lengths(batch), segments, steps=batch["passage"].shape[1])
+
+
+def queries(batch: Batch) -> Packing:
+    """The B queries, packed."""
+    lengths_B = jnp.where(batch["mask"] > 0, batch["query_length"], 0)
+    return Packing(lengths_B, None, steps=batch["query"].shape[1])
+
+
+def candidate_mask(batch: Batch):
+    """[B, C] bool: True on the candidates of each query's passage."""
+    return per_query(batch["candidate_length"] > 0, batch)
+
+
+def candidate_logits(energies_BN, batch: Batch, *, by_length: bool = False):
+    """[B, C] logits of the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
+
+    The mass of a candidate is the sum, over its places, of the softmax of the energies; divided by the mass of all
+    candidates it is the softmax of log sum exp of the energies at the places of each. A place may belong to several
+    candidates, which then share none of it. by_length: divided by the candidate's number of words, of which each
+    place is one. Candidates without a place in the passage, and padding, get MASKED_ENERGY.
+    """
+    position_BS, owner_BS = (per_query(batch[name], batch) for name in ("position", "position_candidate"))
+    length_BC = per_query(batch["candidate_length"], batch)
+    rows, beyond = jnp.arange(len(owner_BS))[:, None], length_BC.shape[1]
+    real_BS = (position_BS < passage_lengths(batch)[:, None]) & (owner_BS < beyond)
+    owner_BS = jnp.where(real_BS, owner_BS, beyond)  # past the end: dropped below
+    energies_BS = jnp.take_along_axis(energies_BN, jnp.where(real_BS, position_BS, 0), axis=1)
+    energies_BS = jnp.where(real_BS, energies_BS, MASKED_ENERGY)
+    top_BC = jnp.full(length_BC.shape, MASKED_ENERGY, energies_BS.dtype)
+    top_BC = top_BC.at[rows, owner_BS].max(lax.stop_gradient(energies_BS), mode="drop")
+    own_top_BS = top_BC.at[rows, owner_BS].get(mode="fill", fill_value=0.0)
+    mass_BC = jnp.zeros_like(top_BC).at[rows, owner_BS].add(jnp.exp(energies_BS - own_top_BS), mode="drop")
+    known_BC = (length_BC > 0) & (mass_BC > 0)
+    logits_BC = top_BC + jnp.log(jnp.where(known_BC, mass_BC, 1.0))
+    if by_length:
+        logits_BC = logits_BC - jnp.log(jnp.maximum(length_BC, 1).astype(logits_BC.dtype))
+    return jnp.where(known_BC, logits_BC, MASKED_ENERGY)

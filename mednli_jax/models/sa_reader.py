@@ -1,0 +1,88 @@
+"""The Stanford Attentive Reader (Chen et al. 2016), as Suster & Daelemans 2018 run it on CliCR (section 5.2, eq. 2).
+
+Dimension letters: U passages, B queries, G = B / U, N passage tokens, T slots of packed tokens, C candidates,
+E types of candidates, D feature.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from mednli_jax.models import layers, pointer
+from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.words import WordEmbedding
+
+
+class SAReader(nn.Module):
+    """BiGRUs over passage and query; the passage as the query attends to it, by the output vector of each candidate.
+
+    attention: energy of a token h for the query q: "bilinear" h^T W q (Chen et al. 2016, section 3.2), "dot" h^T q,
+    "mlp" v^T tanh(W h + U q) (Hermann et al. 2015, section 3.2); "average" weighs all tokens alike; "last" takes the
+    passage's last states in place of a weighted sum.
+    num_types: output vectors; a candidate whose type is beyond (never seen in training) cannot be predicted.
+    dropout: of the words that the BiGRUs read.
+    """
+
+    hidden_size: int = 70
+    dropout: float = 0.0
+    attention: str = "bilinear"
+    num_types: int = 0
+    train_vectors: bool = True
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        passages, queries = pointer.passages(batch), pointer.queries(batch)
+        embedding = WordEmbedding(self.train_vectors, name="embedding")
+
+        def encode(tokens, packing, keys, name):
+            words_TD = self._drop(embedding(packing.tokens(tokens)), packing, keys, f"drop_{name}", train=train)
+            return layers.BiRNN(self.hidden_size, "gru", name=name)(words_TD, packing)
+
+        keys_B = batch.get("row_key")
+        keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key
+        states_TD = encode(batch["passage"], passages, keys_U, "passage")
+        query_BD = queries.ends(encode(batch["query"], queries, keys_B, "query"))
+        if self.attention == "average":
+            read_BD = pointer.per_query(passages.mean(states_TD), batch)
+        elif self.attention == "last":
+            read_BD = pointer.per_query(passages.ends(states_TD), batch)
+        else:
+            read_BD = self._attend(states_TD, query_BD, passages, batch)
+        return self._scores(read_BD, batch)
+
+    def _drop(self, words_TD, packing, keys, name, *, train):
+        """Dropout of words: the mask belongs to the row and the token's place."""
+        if not train or self.dropout == 0.0:
+            return words_TD
+        keys_T = packing.token_keys(keys)
+        return layers.RowDropout(self.dropout, name=name)(words_TD, keys_T, train=train, time=packing.time_N)
+
+    def _attend(self, states_TD, query_BD, passages, batch):
+        """[B, D] o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""
+        states_UND = passages.unpack(states_TD, batch["passage"].shape)[0]
+        size = query_BD.shape[-1]
+        init = layers.uniform_init(size)
+        if self.attention == "mlp":
+            kernel = self.param("kernel", init, (size, size))
+            passage_BND = pointer.per_query(states_UND @ kernel, batch)
+            query_BD = query_BD @ self.param("query_kernel", init, (size, size))
+            energies_BN = jnp.tanh(passage_BND + query_BD[:, None]) @ self.param("energy", init, (size,))
+        else:
+            if self.attention == "bilinear":
+                query_BD = query_BD @ self.param("kernel", init, (size, size)).T
+            energies_BN = layers.token_products(states_UND, query_BD[:, None])[..., 0]
+        mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch["passage"].shape[1])
+        weights_BN = layers.masked_softmax(energies_BN, mask_BN)
+        self.sow(layers.ATTENTION, "places", weights_BN)
+        weights_UGN = weights_BN.reshape(len(states_UND), -1, states_UND.shape[1])
+        return (weights_UGN @ states_UND).reshape(-1, size)
+
+    def _scores(self, read_BD, batch):
+        """[B, C] e(i)^T o of the candidates in each passage (Suster & Daelemans 2018, eq. 2)."""
+        size = read_BD.shape[-1]
+        vectors_ED = self.param("types", layers.uniform_init(size), (max(self.num_types, 1), size))
+        type_UC = batch["candidate_type"]
+        vectors_UCD = vectors_ED[jnp.clip(type_UC, 0, len(vectors_ED) - 1)]
+        read_UGD = read_BD.reshape(len(type_UC), -1, size)
+        scores_BC = (read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2)).reshape(len(read_BD), -1)
+        known_BC = pointer.candidate_mask(batch) & pointer.per_query(type_UC < self.num_types, batch)
+        return jnp.where(known_BC, scores_BC, MASKED_ENERGY)

@@ -1,0 +1,177 @@
+"""What a sweep varies: the product of some choices, or a random search (Bergstra & Bengio 2012).
+
+A config file says it in `get_sweep()`, beside `get_config()`:
+
+    def get_sweep():
+        return search({"model.hidden_size": Whole(32, 96), "model.dropout": Real(0.2, 0.7)}, trials=30)
+
+The values of trial K follow from the sweep and K alone, so that any number of workers agree on them.
+Faults: E-SWEEP-005 get_sweep.
+"""
+
+import json
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from mednli_jax.errors import UserError
+
+SCALARS = (bool, int, float, str)
+
+
+def _fault(problem: str) -> UserError:
+    return UserError(f"E-SWEEP-005 get_sweep: {problem}")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers from low to high, both included; log: as many draws from 1-10 as from 10-100."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self):
+        if type(self.low) is not int or type(self.high) is not int or not self.low <= self.high:
+            raise _fault("Whole is not given two whole numbers, the lower first. Fix: Whole(32, 96).")
+        if self.log and self.low < 1:
+            raise _fault("Whole with log begins under 1. Fix: begin at 1 or more.")
+
+    def at(self, share: float) -> int:
+        """The number at a share of the range, 0 <= share < 1."""
+        if not self.log:
+            return self.low + int(share * (self.high - self.low + 1))
+        low, high = math.log(self.low), math.log(self.high + 1)
+        return min(int(math.exp(low + share * (high - low))), self.high)
+
+
+@dataclass(frozen=True)
+class Real:
+    """Numbers from low to high; log: as many draws from .001-.01 as from .01-.1."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self):
+        numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (self.low, self.high))
+        if not numbers or not self.low <= self.high:
+            raise _fault("Real is not given two numbers, the lower first. Fix: Real(0.2, 0.7).")
+        if self.log and self.low <= 0:
+            raise _fault("Real with log begins at 0 or under. Fix: begin over 0.")
+
+    def at(self, share: float) -> float:
+        """The number at a share of the range, to four digits, so that a command stays legible."""
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        drawn = low + share * (high - low)
+        return min(max(float(f"{math.exp(drawn) if self.log else drawn:.4g}"), float(self.low)), float(self.high))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is varied: made by `product` or `search`.
+
+    fields: a config's field -> its choices, or a range. trials: how many. metric: of result.json, with dots between;
+    maximize: whether more of it is better. seed: of the draws, None for a product.
+    """
+
+    fields: Mapping[str, tuple | Whole | Real]
+    trials: int
+    metric: str
+    maximize: bool
+    seed: int | None
+
+    @property
+    def most(self) -> int | None:
+        """How many trials there are; None for a search, which has no end."""
+        return math.prod(map(len, self.fields.values())) if self.seed is None else None
+
+    def values(self, trial: int) -> dict[str, bool | int | float | str]:
+        """Field -> value of a trial by its number, from 0: the same on every machine."""
+        if self.seed is None:
+            chosen, rest = {}, trial
+            for field, choices in reversed(self.fields.items()):  # the last field changes fastest
+                rest, place = divmod(rest, len(choices))
+                chosen[field] = choices[place]
+            return {field: chosen[field] for field in self.fields}
+        draws = random.Random(f"{self.seed}/{trial}")  # of these, random() alone never changes with the version
+        return {field: _at(space, draws.random()) for field, space in self.fields.items()}
+
+    def flags(self) -> list[str]:
+        """Every choice and both ends of every range, as flags of the command line, to check the fields by."""
+        ends = {f: s if isinstance(s, tuple) else (s.at(0.0), s.at(1 - 1e-9)) for f, s in self.fields.items()}
+        return [flag(field, value) for field, values in ends.items() for value in values]
+
+    def description(self, config: dict) -> dict:
+        """All that shapes a trial by its number, as JSON: the sweep, and the config that it starts from."""
+        fields = {f: list(s) if isinstance(s, tuple) else asdict(s) for f, s in self.fields.items()}
+        own = {"fields": fields, "metric": self.metric, "maximize": self.maximize, "seed": self.seed}
+        return json.loads(json.dumps({"sweep": own, "config": config}))
+
+
+def flag(field: str, value: bool | int | float | str) -> str:
+    """`--config.train.learning_rate=0.001`."""
+    return f"--config.{field}={value}"
+
+
+def _at(space, share):
+    return space[int(share * len(space))] if isinstance(space, tuple) else space.at(share)
+
+
+def product(
+    fields: Mapping[str, tuple], *, metric: str = "dev.accuracy.mean", maximize: bool = True, trials: int = 0
+) -> Sweep:
+    """Every combination of the choices, the last field changing fastest; or the first `trials` of them.
+
+    Raises: UserError for choices that are not tuples of distinct values.
+    """
+    if any(not isinstance(space, tuple) for space in fields.values()):
+        raise _fault("product takes choices alone. Fix: give tuples, or use search.")
+    checked = _checked(fields, metric)
+    sweep = Sweep(checked, 0, metric, maximize, None)
+    return replace(sweep, trials=_number(trials, most=sweep.most) or sweep.most)
+
+
+def search(
+    fields: Mapping[str, tuple | Whole | Real],
+    *,
+    trials: int,
+    metric: str = "dev.accuracy.mean",
+    maximize: bool = True,
+    seed: int = 0,
+) -> Sweep:
+    """Random draws: of the choices each alike, of a range evenly.
+
+    Raises: UserError for what is neither choices nor a range.
+    """
+    return Sweep(_checked(fields, metric), _number(trials, least=1), metric, maximize, _number(seed))
+
+
+def _number(value, least=0, most=None):
+    if type(value) is not int or value < least or (most is not None and value > most):
+        end = "up" if most is None else f"to {most}"
+        raise _fault(f"trials and seed are to be whole numbers from {least} {end}. Fix: correct them.")
+    return value
+
+
+def _checked(fields, metric):
+    if not fields or not all(isinstance(field, str) for field in fields):
+        raise _fault("it varies no field. Fix: give {'train.learning_rate': (0.001, 0.0003)}, say.")
+    if not isinstance(metric, str) or not all(metric.split(".")):
+        raise _fault("the metric is no name of a number in result.json. Fix: 'dev.accuracy.mean', say.")
+    found = {}
+    for field, space in fields.items():
+        if not isinstance(space, (tuple, Whole, Real)):
+            raise _fault(f"{field} has neither choices nor a range. Fix: give a tuple, Whole or Real.")
+        found[field] = _choices(field, space) if isinstance(space, tuple) else space
+    return found
+
+
+def _choices(field, choices):
+    kinds = all(isinstance(choice, (*SCALARS, tuple)) for choice in choices)
+    # A tuple is kept as its text: a database has no such type, and the command line reads it back.
+    told = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in choices) if kinds else ()
+    if not told or len(set(told)) != len(told):
+        raise _fault(f"the choices of {field} are not distinct values. Fix: give numbers, texts or True and False.")
+    return told

@@ -1,0 +1,63 @@
+"""What came of a sweep: a table, the best trial first, and a picture of the metric against each field."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mednli_jax.analysis.figures import COLOURS, png
+from mednli_jax.sweeps.study import Row
+
+
+def _text(value) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def table(rows: Sequence[Row], sweep: Mapping) -> Iterator[str]:
+    """Lines of a Markdown table. sweep: as `Study.sweep` gives it; scores to four places, as runs report them."""
+    names = list(sweep["fields"])
+    test = f"test{sweep['metric'].removeprefix('dev')}" if sweep["metric"].startswith("dev.") else "test"
+    heads = ["trial", *names, sweep["metric"], test, "attempts"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "| --- " * len(heads) + "|"
+    for row in rows:
+        scores = [f"{score:.4f}" if score is not None else "" for score in (row.metric, row.test)]
+        if row.metric is None:
+            scores[0] = "failed"
+        cells = [str(row.trial), *(_text(row.values.get(name)) for name in names), *scores, str(row.attempts)]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def picture(rows: Sequence[Row], sweep: Mapping) -> bytes:
+    """PNG: a panel for each field, the metric of each trial against its value, and of choices the mean of each."""
+    scored, fields = [row for row in rows if row.metric is not None], sweep["fields"]
+    columns = min(3, len(fields))
+    lines = -(-len(fields) // columns)
+    figure = Figure(figsize=(4.0 * columns, 3.2 * lines), layout="constrained")
+    panels = np.ravel(figure.subplots(lines, columns, sharey=True, squeeze=False))
+    for axes in panels[len(fields) :]:
+        axes.set_visible(False)
+    metrics = np.array([row.metric for row in scored])
+    for place, (axes, (name, space)) in enumerate(zip(panels, fields.items(), strict=False)):
+        if isinstance(space, list):
+            known = [_text(choice) for choice in space]
+            x = np.array([known.index(_text(row.values[name])) for row in scored], int)
+            used = sorted(set(x.tolist()))
+            axes.plot(used, [metrics[x == at].mean() for at in used], color=COLOURS[2], label="mean", zorder=1)
+            axes.set_xticks(range(len(known)), [word.replace("$", r"\$") for word in known])
+            axes.set_xlim(-0.5, len(known) - 0.5)
+        else:
+            x = np.array([row.values[name] for row in scored])
+            axes.set_xscale("log" if space["log"] else "linear")
+        axes.scatter(x, metrics, color=COLOURS[0], alpha=0.7, zorder=2)
+        if scored:  # rows come with the best first
+            axes.scatter(x[:1], metrics[:1], color=COLOURS[1], marker="*", s=160, zorder=3, label="best")
+        axes.set_xlabel(name)
+        axes.spines[["top", "right"]].set_visible(False)
+        if place % columns == 0:
+            axes.set_ylabel(sweep["metric"])
+    if scored:
+        panels[0].legend(frameon=False, fontsize=8)
+    return png(figure)
