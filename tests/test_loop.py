@@ -689,3 +689,11 @@ def test_devices_follow_a_protocol_as_one(bow, name):
         for a, b in leaves(getattr(trainer, weights), getattr(single, weights)):
             np.testing.assert_allclose(a, b, atol=1e-7, rtol=0)
             assert len(a.sharding.device_set) == 2
+
+
+@pytest.mark.parametrize("schedule", ["linear", "warmup_linear"])
+def test_a_schedule_over_the_run_is_told_its_steps(schedule):
+    trainer = trainer_of(build("bow", schedule=schedule), dataclasses.replace(SETTINGS, schedule=schedule))
+    steps = np.asarray(optax.tree.get(trainer.learner.opt_state, "line_steps"))
+    assert (steps == SETTINGS.epochs * sum(batches for *_, batches in trainer.batches["train"].buckets)).all()
+    assert (steps > 0).all()

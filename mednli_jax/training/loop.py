@@ -299,7 +299,8 @@ class Trainer:
 
     def _told_steps(self, learner):
         """The learners whose optimiser knows how many steps an epoch has, or the run, where its rate depends on it."""
-        name = {"cyclical": "cycle_steps", "linear": "line_steps"}.get(self.settings.schedule)
+        names = {"cyclical": "cycle_steps", "linear": "line_steps", "warmup_linear": "line_steps"}
+        name = names.get(self.settings.schedule)
         if name is None or (name == "cycle_steps" and self.settings.cycle):
             return learner
         epoch = sum(batches for *_, batches in self.batches["train"].buckets)  # all have as many
