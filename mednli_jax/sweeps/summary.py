@@ -45,7 +45,7 @@ def picture(rows: Sequence[Row], sweep: Mapping) -> bytes:
             known = [_text(choice) for choice in space]
             x = np.array([known.index(_text(row.values[name])) for row in scored], int)
             used = sorted(set(x.tolist()))
-            axes.plot(used, [metrics[x == at].mean() for at in used], color=COLOURS[2], label="mean", zorder=1)
+            axes.plot(used, [metrics[x == at].mean() for at in used], color=COLOURS[2], zorder=1)
             axes.set_xticks(range(len(known)), [word.replace("$", r"\$") for word in known])
             axes.set_xlim(-0.5, len(known) - 0.5)
         else:
@@ -53,11 +53,10 @@ def picture(rows: Sequence[Row], sweep: Mapping) -> bytes:
             axes.set_xscale("log" if space["log"] else "linear")
         axes.scatter(x, metrics, color=COLOURS[0], alpha=0.7, zorder=2)
         if scored:  # rows come with the best first
-            axes.scatter(x[:1], metrics[:1], color=COLOURS[1], marker="*", s=160, zorder=3, label="best")
+            axes.scatter(x[:1], metrics[:1], color=COLOURS[1], marker="*", s=160, zorder=3)
         axes.set_xlabel(name)
         axes.spines[["top", "right"]].set_visible(False)
         if place % columns == 0:
             axes.set_ylabel(sweep["metric"])
-    if scored:
-        panels[0].legend(frameon=False, fontsize=8)
+    figure.suptitle("a point is a trial, the star the best one; a line joins the means of the choices", fontsize=9)
     return png(figure)

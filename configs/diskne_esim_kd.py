@@ -1,0 +1,15 @@
+"""ESIM with knowledge-directed attention on DisKnE: Alghanmi et al. 2021, sections 3.3 and 4.1; the attention is that
+of Romanov & Shivade 2018, section 4.2.2.
+
+  python -m mednli_jax.train --config=configs/diskne_esim_kd.py          # demo: 44 folds, three seeds
+  python -m mednli_jax.train --config=configs/diskne_esim_kd.py:mednli --config.knowledge.ontology=umls
+
+Beside configs/diskne_esim.py it says what an ontology adds to what a model learns of diseases. Learned weights in place
+of the paper's: --config.model.knowledge=bias.
+"""
+
+from mednli_jax import defaults
+
+
+def get_config(variant="demo"):
+    return defaults.diskne("esim", variant, knowledge="replace")

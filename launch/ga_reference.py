@@ -1,0 +1,94 @@
+"""A reader in PyTorch, trained on what a config's reader is trained on, for a comparison of what the two reach.
+
+  python launch/ga_reference.py --config=configs/ga_ent.py
+  python launch/ga_reference.py --config=configs/ga_anonym.py:file --config.data.dir=FOLDER --config.seeds=0,1
+
+The model is the benchmark's opponent (benchmarking/torch_readers.py): nn.GRU on packed passages, the same batch size,
+rate, halving, clipping, dropout and rule to stop, with weights and shuffles of its own. The best epoch by exact match on
+dev counts; prints exact match and F1 of dev and test for each seed, a JSON line each. Needs `pip install 'mednli_jax[torch]'`.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from mednli_jax import cli
+from mednli_jax.benchmarking.workload import Workload
+from mednli_jax.data.encode import SIDES
+from mednli_jax.errors import UserError
+from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.progress import say
+from mednli_jax.tasks.cloze import ClozeTask
+
+
+def workload_of(config) -> tuple[Workload, dict]:
+    """The config's prepared corpus as the opponents take it, and its splits."""
+    task = ClozeTask()
+    prepared, _ = task.load(config)
+    arrays = task.resident(config, prepared)
+    arrays |= {f"{side}_length": np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES}
+    arrays["label"] = np.maximum(np.asarray(prepared.arrays["gold"]), 0)
+    spans = {name: (rows.first, len(rows)) for name, rows in prepared.splits.items()}
+    facts = task.model_facts(prepared.manifest)
+    facts["types"] = max(facts["num_types"], int(arrays["candidate_type"].max()) + 1)
+    work = Workload(arrays, np.array(prepared.vectors), spans, arrays["query_passage"], facts)
+    return work, prepared.splits
+
+
+def scores(opponent, work, rows) -> dict:
+    """ClozeTask.score of a split by the opponent's weights of now."""
+    most = int(np.diff(work.arrays["candidate_type_start"]).max())
+    logits = np.full((1, len(rows), most), MASKED_ENERGY, np.float32)
+    batches = opponent._epoch(rows.name, 0, 0, "predict")
+    for part, of_batch in zip(opponent.predict(batches)[1], batches, strict=True):
+        logits[0, of_batch - rows.first, : part.shape[1]] = part.numpy()
+    return ClozeTask().score(rows, logits)
+
+
+def train(opponent, work, splits, config, seed: int) -> dict:
+    """Trains one seed; exact match and F1 of dev and test at its best epoch."""
+    opponent._start(seed)
+    best, train = {"dev": {"exact_match": -1.0}}, config.train
+    rate = opponent.optimizer.param_groups[0]["lr"] = train.learning_rate
+    stale, started = 0, time.monotonic()
+    for epoch in range(1, train.epochs + 1):
+        if train.schedule == "halving" and epoch >= train.halve_from:
+            rate *= train.decay
+            opponent.optimizer.param_groups[0]["lr"] = rate
+        opponent.run("train", opponent._epoch("train", seed, epoch))
+        dev = scores(opponent, work, splits["dev"])
+        reached = dev["accuracy"]["mean"]
+        say(f"seed {seed}, epoch {epoch}: dev exact match {reached:.4f}, {time.monotonic() - started:.0f} s")
+        stale += 1
+        if reached > best["dev"]["exact_match"]:
+            test = scores(opponent, work, splits["test"])
+            best = {"epoch": epoch} | {
+                name: {"exact_match": of["accuracy"]["mean"], "f1": of["f1"]["mean"]}
+                for name, of in (("dev", dev), ("test", test))
+            }
+            stale = 0
+        if stale >= train.patience:
+            break
+    return {"seed": seed, "epochs": epoch, "seconds": round(time.monotonic() - started, 1), **best}
+
+
+def main(values) -> None:
+    config = cli.config(values)
+    if config.task != "cloze":
+        raise UserError("E-USE-025 --config: no reader. Fix: give one of configs/ga_*.py, sa_*.py.")
+    if config.data.setup == "noent" and config.model.pointer != "span":
+        raise UserError("E-USE-025 the reference points at marked spans. Fix: give --config.model.pointer=span.")
+    from mednli_jax.benchmarking import torch_readers
+
+    work, splits = workload_of(config)
+    names = {"model": config.model.name, "hidden": config.model.hidden_size, "batch": config.train.batch_size}
+    torch_readers.DROPOUT[config.model.name] = config.model.dropout
+    opponent = torch_readers.Opponent({**names, "grouping": "off", "style": "packed", "compiled": False}, work)
+    for seed in config.seeds:
+        print(json.dumps(train(opponent, work, splits, config, seed)), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, __doc__, cli.define_config))
