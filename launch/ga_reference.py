@@ -4,8 +4,9 @@
   python launch/ga_reference.py --config=configs/ga_anonym.py:file --config.data.dir=FOLDER --config.seeds=0,1
 
 The model is the benchmark's opponent (benchmarking/torch_readers.py): nn.GRU on packed passages, the same batch size,
-rate, halving, clipping, dropout and rule to stop, with weights and shuffles of its own. The best epoch by exact match on
-dev counts; prints exact match and F1 of dev and test for each seed, a JSON line each. Needs `pip install 'mednli_jax[torch]'`.
+rate, halving, clipping, dropout and rule to stop, with weights and shuffles of its own. The epoch with the best exact
+match on dev counts. Prints exact match and F1 of dev and test, a JSON line for each seed. Needs PyTorch:
+`pip install 'mednli_jax[torch]'`.
 """
 
 import json

@@ -123,6 +123,49 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     return config
 
 
+DISKNE_VARIANTS = ("demo", "file", "mednli")
+
+
+def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
+    """Whether a premise shows a disease, a fold for each disease (Alghanmi et al. 2021), by any NLI model.
+
+    variant: one of DISKNE_VARIANTS; file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
+    and MedNLI from the data folder. seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
+    """
+    if variant not in DISKNE_VARIANTS:
+        known = ", ".join(DISKNE_VARIANTS)
+        raise UserError(f"E-CONF-001 unknown variant '{variant}'. Fix: give one of {known}.")
+    config = nli(model, variant, knowledge)
+    config.task = "diskne"
+    config.seeds = (0, 1, 2)
+    config.data.name = "demo_diskne" if variant == "demo" else variant
+    config.diskne = _section(
+        at_once=0 if variant == "demo" else 16,  # slots (fold and seed) in one program; 0 = all of a group
+        diseases=(),  # ids or names of those whose folds are trained; () = all
+        categories=(),  # those that are reported, and what trains the diseases that have them; () = all
+        least=2,  # positive examples of a disease in a category that is reported
+        dev=0.1,  # of the examples that a fold may train on, whole premises
+        pool="group",  # what a fold may train on: medical or terminological examples alone, or "all"
+        wording="" if variant == "file" else "name",  # of hypotheses, or "mention", "full"
+        negatives="similar" if variant == "demo" else "",  # or "random"; else what the files have
+        negatives_seed=0,
+        annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
+        ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
+    )
+    config.train.batch_size = 32
+    if model == "bert":  # section 4.1; one model fills a device
+        config.diskne.at_once = 1
+        config.train.update(select="loss", patience=3, checkpoint_epochs=8)
+        if variant != "demo":
+            config.data.max_length = 256
+            config.train.batch_size = 8
+    elif variant == "demo":  # 1,600 examples of a fold: a small model and a high rate
+        config.vectors.dim = 64
+        config.train.update(epochs=8, learning_rate=2e-3)
+        config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
+    return config
+
+
 def _train() -> config_dict.ConfigDict:
     """How any model is trained; the values are those of Romanov & Shivade 2018, section 5."""
     return _section(

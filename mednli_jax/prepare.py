@@ -26,6 +26,8 @@ def main(values: cli.Flags) -> None:
     cloze = config.task == "cloze"
     if cloze:
         from mednli_jax.data.prepared_cloze import prepare
+    elif config.task == "diskne":
+        from mednli_jax.data.prepared_diskne import prepare
     else:
         from mednli_jax.data.prepared import prepare
 

@@ -18,6 +18,7 @@ USAGE = """Report on finished runs.
   RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
   --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
   --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
+  --table=diskne2     Tables 1 to 8 on DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, each under its column's name
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
   --runs=FOLDER       the folder that holds the table's runs, each named for its cell
   --split=NAME        dev or test (default: test)
@@ -64,6 +65,8 @@ def _table(values):
     runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
     if values.table == cloze_table4.NAME:
         return _cloze_table(values, runs)
+    if values.table.startswith("diskne"):
+        return _diskne_table(values, runs)
     if not values.table.isdecimal():
         raise UserError(f"E-REP-010 --table={values.table}: no such table. Fix: see --help.")
     found = tables.filled(tables.table_of(int(values.table)), runs)
@@ -93,13 +96,26 @@ def _cloze_table(values, runs):
         _write(values.out, html.table_page(shown, there, "Šuster & Daelemans 2018"))
 
 
+def _diskne_table(values, runs):
+    """A table of the paper on DisKnE, with all finished runs of the folder as columns."""
+    from dataclasses import asdict
+
+    from mednli_jax.analysis import diskne_runs, html
+
+    found = diskne_runs.systems(runs)
+    section = diskne_runs.table_section(values.table.removeprefix(diskne_runs.TABLE), found)
+    _print(values, [section], asdict(section.grids[0]))
+    if values.out:
+        _write(values.out, html.table_page([section], [runs / one.name for one in found], "Alghanmi et al. 2021"))
+
+
 def _page(values, folder):
-    from mednli_jax.analysis import html
+    from mednli_jax.analysis import diskne_runs, html
     from mednli_jax.analysis.cloze_outcomes import is_cloze
 
     if is_cloze(folder):
         _no_categories(values)
-    more = []
+    more = diskne_runs.run_sections(folder) if diskne_runs.is_diskne(folder) else []
     if values.categories or values.categories_file:
         from mednli_jax.analysis.outcomes import finished
 

@@ -54,6 +54,10 @@ def main(values: cli.Flags) -> int:
 
     experiment.resolve(config)
     experiment.check(config)
+    if config.task == "diskne":
+        from mednli_jax import folds
+
+        folds.check(config)
     name = cli.config_name()
     if values.workdir:
         folder = Path(values.workdir).expanduser()
@@ -61,6 +65,8 @@ def main(values: cli.Flags) -> int:
         folder = Path("runs") / name if values.resume else next_free(Path("runs") / name)
     if values.dry_run and config.model.name == "features":
         raise UserError("E-USE-017 --dry-run times training steps, and features have none. Fix: leave it out.")
+    if values.dry_run and config.task == "diskne":
+        raise UserError("E-USE-017 --dry-run times the steps of one corpus, not of folds. Fix: leave it out.")
     if values.dry_run:
         return _dry_run(config)
     from mednli_jax.training import hosts
@@ -68,6 +74,8 @@ def main(values: cli.Flags) -> int:
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
     if here.count > 1 and config.model.name == "features":
         raise UserError("E-HOST-007 features are no network: one process fits them. Fix: start one alone.")
+    if here.count > 1 and config.task == "diskne":
+        raise UserError("E-HOST-007 folds are trained by one process. Fix: give each --config.diskne.diseases.")
     kind = _Training if here.leads else _Companion
     training = kind(config, folder, name, resume=values.resume, profile=values.profile)
     if here.count == 1:
@@ -126,9 +134,12 @@ class _Training:
             directory.check_data(prepared.manifest)
             directory.metrics()
         directory.write_result("running", {})
-        here.on_loss = self._interrupted
+        if here.watch:
+            here.watch.on_loss = self._interrupted
         self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
         try:
+            if task.name == "diskne":
+                return self._train_folds(prepared)
             return (self._boost if self.config.model.name == "features" else self._train)(task, prepared)
         except (Interrupted, KeyboardInterrupt):
             self._interrupted()
@@ -252,6 +263,41 @@ class _Training:
             self.say(line)
         return cli.OK
 
+    def _train_folds(self, prepared):
+        """A model for each fold of DisKnE, in place of one for a corpus; its scores, not its weights, are kept."""
+        from mednli_jax import folds
+        from mednli_jax.analysis import diskne_runs, html
+        from mednli_jax.analysis.sections import lines
+
+        self._catch_signals()
+        training = folds.FoldTraining(
+            self.config,
+            prepared,
+            self.directory,
+            say=self.say,
+            should_stop=lambda: self.signals > 0,
+            profile=self.directory.folder / "profile" if self.profile else None,
+        )
+        found = training.run()
+        notes = sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + found["notes"]
+        result = {**self._about("diskne"), **found, "notes": notes, "prepared": prepared.folder.name}
+        self.directory.write_result("complete", {**result, "seconds": self._seconds()})
+        shown = diskne_runs.run_sections(self.directory.folder)
+        write_atomic(self.directory.folder / "report.html", html.run_page(self.directory, shown))
+        for line in (*lines(shown[0]), *notes):
+            self.say(line)
+        print(self.directory.folder / "result.json")
+        return cli.OK
+
+    def _about(self, task):
+        return {
+            "corpus": cli.corpus_name(self.config),
+            "task": task,
+            "model": self.config.model.name,
+            "config": self.name,
+            "seeds": list(self.config.seeds),
+        }
+
     def _catch_signals(self):
         """The first signal stops at the next chunk, the second at once."""
 
@@ -284,11 +330,7 @@ class _Training:
         from mednli_jax.training import hosts
 
         result = {
-            "corpus": cli.corpus_name(self.config),
-            "task": task.name,
-            "model": self.config.model.name,
-            "config": self.name,
-            "seeds": list(self.config.seeds),
+            **self._about(task.name),
             **facts,
             "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + self.notes,
             "prepared": prepared.folder.name,

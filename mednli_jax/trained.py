@@ -88,6 +88,11 @@ class TrainedRun:
                 f"E-RUN-020 {directory.folder}: a run of {'features' if kept == 'trees' else 'direct transfer'} keeps "
                 f"no {kept}. Fix: its scores are in result.json, `python -m mednli_jax.report` shows them."
             )
+        if self.result.get("task") == "diskne":
+            raise UserError(
+                f"E-RUN-020 {directory.folder}: a run of folds keeps no weights. Fix: its scores are in result.json, "
+                "`python -m mednli_jax.report` shows them."
+            )
         _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")

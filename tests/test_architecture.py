@@ -22,11 +22,13 @@ FLOORS = (
     ("models",),
     ("training",),
     ("tasks",),
-    ("defaults", "experiment", "scoring", "pairs", "passages", "trained", "sources", "cli", "sweeps"),
+    ("defaults", "experiment", "scoring", "pairs", "passages", "trained", "sources", "folds", "cli", "sweeps"),
     ("benchmarking",),
     DOORS,
 )
 TEXT_WORLD = {
+    "sweeps",
+    "weights",
     "examples",
     "errors",
     "text",

@@ -111,8 +111,8 @@ def test_nothing_is_readable_by_others_and_no_text_leaves_private(home):
 def test_the_page_of_a_run(home):
     page = check_offline((home / "run" / "report.html").read_text())
     text = " ".join(page.words)
-    for expected in ("ga_reader on file", "test 9, ", "queries", "Learning curves", "Kinds of queries, test"):
-        assert expected in text or expected == "test 9, ", expected
+    for expected in ("ga_reader on file", "Learning curves", "Kinds of queries, test"):
+        assert expected in text, expected
     assert "dev 6, test 9 queries" in text
     for family in ("answers of training", "answer length", "semantic type"):
         assert family in text
@@ -156,7 +156,7 @@ def test_predict_says_what_was_predicted_in_training_whatever_order_and_hashes(h
     names = [f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json")]
     assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(names, 0o600)
     page = check_offline((made / "passage-1.html").read_text())
-    assert SECRET in page.words
+    assert SECRET in " ".join(page.words)
     assert sum(tag == "u" for tag, _ in page.tags) == 3
 
 

@@ -20,7 +20,7 @@ import pytest
 from test_doors import SMALL, places, write_corpus
 
 from mednli_jax.errors import UserError
-from mednli_jax.training import hosts
+from mednli_jax.training import hosts, watch
 from mednli_jax.training.checkpoint import packed, unpacked
 from mednli_jax.training.devices import Devices
 
@@ -125,8 +125,8 @@ class Store:
 @pytest.fixture
 def watched(monkeypatch, tmp_path):
     """start(index) -> (Hosts of 3 processes, list of the exit codes that it took, its stderr); the others live on."""
-    monkeypatch.setattr(hosts, "BEAT", 0.02)
-    monkeypatch.setattr(hosts, "PATIENCE", 1.0)
+    monkeypatch.setattr(watch, "BEAT", 0.02)
+    monkeypatch.setattr(watch, "PATIENCE", 1.0)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # of the exits below
     codes, store, silent = [], Store(), set()
 
@@ -139,7 +139,7 @@ def watched(monkeypatch, tmp_path):
     def others(own):
         for number in range(400):
             for peer in {0, 1, 2} - silent - {own}:
-                store.key_value_set(f"{hosts.ALIVE}{peer}", str(number))
+                store.key_value_set(f"{watch.ALIVE}{peer}", str(number))
             time.sleep(0.02)
 
     def start(index):
@@ -163,7 +163,7 @@ def wait_for(condition, seconds=10.0):
 def test_a_silent_process_ends_the_others_with_one_line(watched, own):
     here, codes, stderr, _, silent, _open = watched(own)
     lost = []
-    here.on_loss = lambda: lost.append(True)
+    here.watch.on_loss = lambda: lost.append(True)
     time.sleep(1.5)
     assert codes == []  # all alive: nothing happens, however long
     silent.add(2)
@@ -177,7 +177,7 @@ def test_a_silent_process_ends_the_others_with_one_line(watched, own):
 def test_a_process_that_fails_ends_the_others_with_its_code(watched):
     _, codes, stderr, store, silent, _open = watched(0)
     silent.add(1)
-    store.key_value_set(f"{hosts.ALIVE}1", "left:2")
+    store.key_value_set(f"{watch.ALIVE}1", "left:2")
     wait_for(lambda: codes)
     assert codes == [2]
     assert stderr.read_text().startswith("E-HOST-002 process 1 of 3 ended with exit code 2")

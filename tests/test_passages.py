@@ -105,8 +105,6 @@ def made_run(model, setup, **fields):
     """A run that was never trained, with what a trained one has."""
     kept, prepared, vocab = prepared_corpus(setup)
     config = defaults.cloze(model, setup=setup)
-    if model == "sa_reader" and "pointer" in config.model:
-        del config.model["pointer"]
     config.model.update(hidden_size=4, train_vectors=False, **fields)
     task, facts = ClozeTask(), {"num_types": prepared.manifest["candidates"]["types_of_train"]}
     devices = Devices(jax.local_devices()[:1])

@@ -231,9 +231,7 @@ def variables_of(model):
     batch = with_keys(arrays(), np.arange(6))
 
     def init(key):
-        return model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1][
-            "params"
-        ]
+        return model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1]
 
     leaves, tree = jax.tree.flatten(jax.eval_shape(init, jax.random.key(0)))
     made = tree.unflatten(jnp.asarray(rng.normal(0, 0.7, leaf.shape), jnp.float32) for leaf in leaves)

@@ -154,7 +154,7 @@ def skills_section(found: dict) -> Section:
 _SHADES = 10
 _STYLE = (
     "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:17px/1.9 system-ui,sans-serif}"
-    "u{text-underline-offset:4px}.answer{font-weight:700}"
+    "u{text-underline-offset:4px}.answer{font-weight:700}.passage{border-top:1px solid;padding-top:1rem}"
     + "".join(f".s{n}{{background:rgba(86,180,233,{n / _SHADES:.1f})}}" for n in range(1, _SHADES + 1))
 )
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -187,5 +187,5 @@ def attention_page(found: dict, answer: str) -> str:
         "<b>_____</b>" if token == PLACEHOLDER else html.escape(found["names"].get(token, token))
         for token in found["query"]
     )
-    said = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><hr><p>{' '.join(body)}</p>"
+    said = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><p class='passage'>{' '.join(body)}</p>"
     return f"{_HEAD}<body><h1>Where the reader looked</h1>{said}</body></html>\n"

@@ -48,6 +48,7 @@ def config_of(spec: dict):
     if family is families.BERT:
         config.model.update(layers=families.LAYERS, attention_heads=hidden // families.HEAD_SIZE)
         config.model.intermediate_size = families.WIDER * hidden
+        config.train.schedule = "constant"  # a warm-up's first steps would hardly move
     config.train.batch_size = spec["batch"]
     group = workload_cloze.GROUP if reader else workload.GROUP
     config.train.group = group if spec["grouping"] == "premise" else 1

@@ -177,8 +177,7 @@ class Batches:
 
     def _fit(self, bucket, seeds, epochs):
         units = self.buckets[bucket][0]
-        looks = [(seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]]
-        looks = looks[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
+        looks = self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
         sentences = pairs = np.zeros(max(*self.width, 1), np.int64)
         words = 0
         for look in looks:
@@ -194,6 +193,10 @@ class Batches:
         return replace(
             self.roomy[bucket], sentences=staircase(sentences), pairs=staircase(pairs), words=-(-words // 32) * 32
         )
+
+    def _looks(self, seeds, epochs):
+        """(seed, epoch) of the plans that a staircase is fitted to."""
+        return [(seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]]
 
     def _profile(self, parts, *, paired):
         """Sentences alive at each step [steps], the most over all parts [n, Q, G]."""
@@ -244,7 +247,10 @@ class Batches:
 
         look: (seed, epoch) draws at random within the strata; None deals in the order of length.
         """
-        units, per_batch, batches = self.buckets[bucket]
+        return self._dealt(self.buckets[bucket], bucket, look)
+
+    def _dealt(self, content, bucket, look):
+        units, per_batch, batches = content
         premise, hypothesis = self.premise_of_unit[units], self.hypothesis_of_unit[units].sum(axis=1)
         # Strata of `batches` units each: sorted by premise in blocks of strata, within a block by hypothesis, so that
         # both sides are spread evenly; equal lengths in an order of their own each time.

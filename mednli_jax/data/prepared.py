@@ -66,10 +66,12 @@ def config_path(config, path: str | None) -> Path | None:
 class Source:
     """What a config says about its corpus: where it comes from, how it is encoded, and the key of both."""
 
+    known = (*demo.SIZES, *nli.CORPORA)
+
     def __init__(self, config):
         self.config, self.name = config, config.data.name
-        if self.name not in (*demo.SIZES, *nli.CORPORA):
-            known = ", ".join((*demo.SIZES, *nli.CORPORA))
+        if self.name not in self.known:
+            known = ", ".join(self.known)
             raise UserError(f"E-CONF-004 config.data.name: unknown corpus '{self.name}'. Fix: give one of {known}.")
         self._check_builder()
         knowledge = config.knowledge

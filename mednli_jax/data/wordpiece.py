@@ -1,8 +1,9 @@
 """Pieces of words (Wu et al. 2016) as BERT's vocabularies have them: read from its files, or made from training texts.
 
 A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it says whether text is
-lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text. (Clinical
-models were published without that file, and lower-casing what they were trained on in its own case costs words.)
+lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text (there
+are clinical models without that file, and what was learnt of "Na" is lost on "na").
+A capital sigma at a word's end becomes σ, as in the library's fast tokenisers; its old ones in Python made it ς.
 
 Faults: E-BERT-020 no vocabulary    E-BERT-023 special piece missing      E-BERT-026 other kind of tokeniser
         E-BERT-021 unreadable       E-BERT-024 not as many as weights     E-BERT-027 size too small

@@ -1,10 +1,10 @@
 """BERT over a pair of texts (Devlin et al. 2019), as Alghanmi et al. 2021, section 4 fine-tune it; with ontology links.
 
 Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces of a row, U those
-asked from (all T, or the first), N heads, A numbers of a head, D hidden, F inner, C classes.
+that attend (all T, or the first), N heads, A numbers of a head, D hidden. States are [B T, D] without an axis for the
+row: products of weights with a third axis cost a copy in the backward pass.
 """
 
-import functools
 import math
 import zlib
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from mednli_jax.models.packing import MASKED_ENERGY
 STATES = "states"  # the collection in which the last layer's states [B, T, D] are left where a caller makes it mutable
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
 ACTIVATIONS = ("gelu",)
-LONGEST = 1 << 12
 SPREAD = 0.02  # of drawn weights (Devlin et al.'s code)
+LONGEST = 1 << 12  # places along an axis that dropout tells apart, whatever the axis's own length
 _draw = nn.initializers.normal(SPREAD)
 
 
@@ -89,7 +89,7 @@ class BERT(nn.Module):
             raise UserError(f"E-BERT-001 activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
         if self.knowledge not in ("none", "bias"):
             raise UserError(
-                f"E-BERT-002 config.model.knowledge: BERT has no '{self.knowledge}', its layers attend with energies of "
+                f"E-BERT-002 config.model.knowledge: BERT has no '{self.knowledge}', its layers attend by energies of "
                 "their own. Fix: give none or bias."
             )
         if self.hidden_size % self.attention_heads:
@@ -174,12 +174,8 @@ class Affine(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        kernel, bias = self.weights(x.shape[-1])
-        return x @ kernel + bias
-
-    def weights(self, size):
-        bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return self.param("kernel", _draw, (size, self.features)), bias
+        kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
+        return x @ kernel + self.param("bias", nn.initializers.zeros, (self.features,))
 
 
 class LayerNorm(nn.Module):
@@ -222,7 +218,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x, bias, noise, first_only: bool):
-        """x: states [B T, D]; bias: added to energies [B, 1, 1 or T, T]. Returns [B T, D], or of the first pieces [B, D]."""
+        """States [B T, D], or of the first pieces [B, D]; from x [B T, D]. bias: to add to energies [B, 1, 1 or T, T]."""
         size, rows = x.shape[-1], bias.shape[0]
         kernel, offset = Qkv(3 * size, name="qkv")(size)
         if first_only:
@@ -262,6 +258,7 @@ class Qkv(nn.Module):
 
 
 def standardise(x, epsilon):
+    """x with mean 0 and variance 1 along the last axis."""
     mean = x.mean(axis=-1, keepdims=True)
     centred = x - mean
     return centred * lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon)
@@ -291,7 +288,7 @@ gelu.defvjp(_gelu_forward, _gelu_backward)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Noise:
-    """What dropout is drawn from: two words of each row's key [B, 2]; None: there is no dropout."""
+    """What dropout is drawn from: two words of each row's key [B, 2]; None where there is no dropout."""
 
     words_B2: jax.Array | None
 
@@ -301,21 +298,28 @@ class Noise:
 
 
 def drop(x, rate, noise, site):
-    """Dropout of states [B T, D] or of attention weights [B, N, U, T]."""
+    """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
+
+    As with layers.RowDropout the mask belongs to the row, and to the place in it whatever the padded length. A layer
+    needs millions of random numbers, for which jax.random takes as long as for its products; here they are mixed from
+    the row's key, the site's name and the place.
+    """
     if noise.words_B2 is None or rate == 0.0:
         return x
     rows = noise.words_B2.shape[0]
-    x_B = x.reshape(rows, -1, *x.shape[1:]) if x.ndim == 2 else x
-    place = 0
-    for axis in range(1, x_B.ndim):
-        place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, x_B.shape[1:], axis - 1)
-    words = noise.words_B2.reshape(rows, 2, *(1,) * (x_B.ndim - 1))
-    bits = mixed(mixed(place ^ words[:, 0]) + (words[:, 1] ^ jnp.uint32(zlib.crc32(site.encode()))))
+    shape = (rows, -1, x.shape[1]) if x.ndim == 2 else x.shape
+    of_rows = x.reshape(shape)
+    place = jnp.uint32(0)
+    for axis in range(of_rows.ndim - 1):
+        place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, of_rows.shape[1:], axis)
+    first, second = jnp.moveaxis(noise.words_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
+    bits = mixed(mixed(place ^ first) + (second ^ jnp.uint32(zlib.crc32(site.encode()))))
     kept = bits >= jnp.uint32(round(rate * 2**32))
-    return jnp.where(kept.reshape(x.shape), x / (1.0 - rate), 0.0)
+    return jnp.where(kept, of_rows / (1.0 - rate), 0.0).reshape(x.shape)
 
 
 def mixed(x):
+    """A permutation of uint32 in which every bit of x moves about half of the result's (Wellons 2018, lowbias32)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)

@@ -3,14 +3,13 @@
 Only these are read: other formats of weights hold programs (pickle), and reading one would run it. Every weight is
 accounted for: a missing one, one of another shape, or one that BERT does not know is an error, all named together.
 
-Faults: E-BERT-040 no weights found     E-BERT-043 other architecture       E-BERT-046 weights that are not finite
-        E-BERT-041 a pickle             E-BERT-044 damaged weights          E-BERT-047 not the model's architecture
-        E-BERT-042 unreadable config    E-BERT-045 weights that do not fit
+Faults: E-BERT-040 no weights found     E-BERT-043 other architecture       E-BERT-045 weights that do not fit
+        E-BERT-041 a pickle             E-BERT-044 damaged weights          E-BERT-046 weights that are not finite
+        E-BERT-042 unreadable config
 """
 
 import json
 import re
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -41,49 +40,21 @@ FIXED = {
     "is_decoder": (False, False),
     "add_cross_attention": (False, False),
 }
-OWN = ("knowledge", "logits")  # parts of the model that no pretrained weights have
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _CONVERT = (
-    "convert it once, where torch is installed: python -c \"import torch; from safetensors.torch import save_file; "
+    'convert it once, where torch is installed: python -c "import torch; from safetensors.torch import save_file; '
     "save_file({k: v.clone().contiguous() for k, v in torch.load('pytorch_model.bin', weights_only=True).items()}, "
     "'model.safetensors')\""
 )
-
-
-def find(name: str | Path) -> Path:
-    """The folder or file of some weights: a path, or the name of an installed package that carries them.
-
-    The package is not imported. Raises: UserError E-BERT-040.
-    """
-    path = Path(name).expanduser()
-    if path.exists():
-        return path
-    try:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(name)):
-            raise metadata.PackageNotFoundError
-        distribution = metadata.distribution(str(name))
-    except metadata.PackageNotFoundError:
-        raise UserError(
-            f"E-BERT-040 {path.name}: no such folder or file, and no such package is installed. Fix: name the folder "
-            f"of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)."
-        ) from None
-    files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
-    folders = sorted({file.parent for file in files if _config_beside(file) is not None})
-    if len(folders) != 1:
-        raise UserError(
-            f"E-BERT-040 package {name}: it carries {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}. "
-            "Fix: name the folder of the weights."
-        )
-    return folders[0]
 
 
 def read_architecture(path: str | Path) -> dict:
     """The fields of models.bert.BERT that pretrained weights decide: sizes, epsilon, activation.
 
     Args:
-      path: a folder, a safetensors file with its config.json beside it, or an installed package (see `find`).
+      path: a folder, or a safetensors file with its config.json beside it.
     Raises: UserError, DataError: E-BERT-040 to 043.
     """
     file = _weights_file(path)
@@ -93,11 +64,11 @@ def read_architecture(path: str | Path) -> dict:
     values = _json(config)
     wrong = []
     for name, (value, default) in FIXED.items():
-        given = values[name] if name in values else default
+        given = values.get(name, default)
         if given != value or isinstance(given, bool) != isinstance(value, bool):
             wrong.append(f"'{name}' is {_shown(given)}, not {_shown(value)}")
     for name in SIZES:
-        size = values[name] if name in values else None
+        size = values.get(name)
         if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 24:
             wrong.append(f"'{name}' is no whole number over 0")
     epsilon = values.get("layer_norm_eps", 1e-12)
@@ -148,8 +119,11 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
 
 
 def _weights_file(path) -> Path:
-    """The safetensors file that a path or a package's name stands for."""
-    path = find(path)
+    """The safetensors file that a path stands for."""
+    path = Path(path)
+    if not path.exists():
+        fix = f"name the folder of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
+        raise UserError(f"E-BERT-040 {path.name}: no such folder or file. Fix: {fix}.")
     if path.is_dir():
         here = sorted(path.glob("*.safetensors"))
         if (path / WEIGHTS).is_file():

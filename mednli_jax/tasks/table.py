@@ -2,9 +2,10 @@
 
 from mednli_jax.errors import UserError
 from mednli_jax.tasks.cloze import ClozeTask
+from mednli_jax.tasks.diskne import DisKnETask
 from mednli_jax.tasks.nli import NLITask
 
-TASKS = {"nli": NLITask(), "cloze": ClozeTask()}
+TASKS = {"nli": NLITask(), "cloze": ClozeTask(), "diskne": DisKnETask()}
 
 
 def of(config):

@@ -2,11 +2,7 @@
 
 All take the same steps on the same numbers; the first alone writes. What is small and concerns the processes (who is
 alive, who was asked to stop, whether all hold the same corpus) goes through the key-value store of jax's coordination
-service, which keeps no device waiting; arrays go over the devices.
-
-A collective operation with a process that has died waits forever, or fails in many words. Hence the watch: each process
-leaves a sign of life every second, and one that gives none for PATIENCE seconds ends all others, with one line. Before
-training, when a library may hold a process up for longer, that takes LOADING_PATIENCE.
+service, which keeps no device waiting; arrays go over the devices. `watch` ends all where one is gone.
 """
 
 import contextlib
@@ -17,7 +13,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
@@ -26,35 +21,23 @@ import numpy as np
 
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
+from mednli_jax.training import watch
 
-BEAT = 1.0  # seconds between two signs of life
-PATIENCE, LOADING_PATIENCE = 10.0, 60.0  # seconds without one, after which a process counts as lost
 JOIN_SECONDS = 300
 # Of jax's own watch, which ends a process without a word to the user: slower than ours.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
 LONG_MS = 7 * 24 * 3600 * 1000  # waits that the watch ends, if need be
-LOST = 3  # exit code: interrupted, and resumable
 PIECE = 16 << 20  # bytes that are shared at a time
-ALIVE, LEFT = "mednli_jax/alive/", "left:"
 
 
 class Hosts:
     """The processes of a run, seen from one of them. With a count of 1 nothing is exchanged and nothing watched."""
 
-    def __init__(self, client=None, index: int = 0, count: int = 1, *, stderr: int = 2, said: int | None = None):
+    def __init__(self, client=None, index: int = 0, count: int = 1, **streams):
         self.index, self.count = index, count
-        self.on_loss = lambda: None  # called before this process ends because of another one
-        self._client, self._stderr, self._said = client, stderr, said
+        self.watch = watch.Watch(client, index, count, **streams) if count > 1 else None
+        self._client = client
         self._rounds = self._meetings = 0
-        self._marks: dict[int, str] = {}
-        self._parted, self._leaving, self._code = False, False, None
-        self._patience = LOADING_PATIENCE
-        self._ending = threading.Lock()
-        if count > 1:
-            self._seen = dict.fromkeys(range(count), time.monotonic())
-            self._answered = time.monotonic()
-            for work in (self._beat, self._watch):
-                threading.Thread(target=work, daemon=True).start()
 
     @property
     def leads(self) -> bool:
@@ -65,7 +48,7 @@ class Hosts:
 
     def meet(self) -> None:
         """Waits until all processes are here; not after `part`."""
-        if self.count > 1 and not self._parted:
+        if self.watch and not self.watch.parted:
             self._meetings += 1
             self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", LONG_MS)
 
@@ -125,131 +108,34 @@ class Hosts:
 
         return np.asarray(multihost_utils.process_allgather(array)).sum(axis=0)
 
-    # -- the watch ------------------------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------------------------
 
     def watch_closely(self) -> None:
-        """From here on a process is expected to answer within PATIENCE."""
-        self._patience = PATIENCE
-
-    def _beat(self):
-        """Leaves a sign of life and reads the others'. A thread of its own: it hangs where the network does."""
-        number = 0
-        while not self._ending.locked():
-            number += 1
-            mark = f"{LEFT}{self._code}" if self._leaving else str(number)
-            with contextlib.suppress(Exception):  # no answer is what the watch looks for
-                self._client.key_value_set(f"{ALIVE}{self.index}", mark, allow_overwrite=True)
-                found = self._client.key_value_dir_get(ALIVE)
-                self._answered = time.monotonic()
-                for key, text in found:
-                    peer = int(key.rpartition("/")[2])
-                    if self._marks.get(peer) != text:
-                        self._marks[peer], self._seen[peer] = text, self._answered
-            time.sleep(BEAT / 4 if self._leaving else BEAT)
-
-    def _watch(self):
-        """Ends this process when another one has gone."""
-        looked = time.monotonic()
-        while True:
-            time.sleep(BEAT / 2)
-            now = time.monotonic()
-            if now - looked > PATIENCE / 2:  # this process stood still: the others' signs may only not be read yet
-                self._seen, self._answered = dict.fromkeys(self._seen, now), now
-            looked = now
-            if self._parted and self.leads:
-                return
-            if self._leaving and not self._parted:  # `leave` sees to the end
-                continue
-            if now - self._answered > self._patience and not self.leads:
-                self._lost(0)
-            for peer in (0,) if self._parted else range(self.count):
-                mark = self._marks.get(peer, "")
-                if peer == self.index:
-                    continue
-                if mark.startswith(LEFT):
-                    self._follow(peer, int(mark.removeprefix(LEFT)))
-                elif now - self._seen[peer] > self._patience:
-                    self._lost(peer)
-
-    def _lost(self, peer):
-        self._end(
-            LOST,
-            f"E-HOST-001 process {peer} of {self.count} has gone, or cannot be reached: the run is stopped (exit code "
-            f"{LOST}). Fix: see what that process said last; go on with --resume, on any number of processes.",
-        )
-
-    def _follow(self, peer, code):
-        """Ends with the exit code of another process that has left, or with its own where they parted."""
-        line = f"E-HOST-002 process {peer} of {self.count} ended with exit code {code}, and this one with it."
-        if not self.leads:  # the first waits for that
-            with contextlib.suppress(Exception):
-                self._client.key_value_set(f"{ALIVE}{self.index}", f"{LEFT}{code}", allow_overwrite=True)
-        own = self._code if self._leaving else code
-        self._end(own, "" if self._parted or code == 0 else line)
-
-    def _end(self, code, line=""):
-        """Leaves at once: what waits for a device cannot be told to stop."""
-        self._ending.acquire()  # and never let go of: one end is enough
-        if line:
-            with contextlib.suppress(Exception):  # the line is the news
-                self.on_loss()
-            os.write(self._stderr, f"{line}\n".encode())
-        _flush()
-        os._exit(code)
-
-    def _aborted(self, number):
-        """jax ends a process by abort() once the first one is gone; anything else that aborts goes its way."""
-        text = b""
-        with contextlib.suppress(OSError):
-            text = os.pread(self._said, 1 << 16, max(0, os.fstat(self._said).st_size - (1 << 16)))
-        if b"distributed service detected fatal errors" in text:
-            if self._leaving:  # the first was quicker
-                os._exit(self._code)
-            self._lost(0)
-        os.write(self._stderr, text)
-        os._exit(128 + number)
-
-    # -- the end --------------------------------------------------------------------------------------------------
+        """From here on a process is expected to answer within watch.PATIENCE."""
+        if self.watch:
+            self.watch.patience = watch.PATIENCE
 
     def part(self) -> None:
         """From here on no process waits for another's numbers: what the first still writes is its own affair."""
-        self._parted = True
-
-    def leave(self, code: int) -> int:
-        """Ends the process: together with the others after `part`, before that the others end with the same code.
-
-        Returns the code where the process is alone.
-        """
-        if self.count == 1:
-            return code
-        self._code, self._leaving = code, True
-        patience = PATIENCE if self._parted else 3 * BEAT
-        until = time.monotonic() + patience
-        while self.leads or not self._parted:  # a companion's watch ends it, once the first has left
-            others = [self._marks.get(peer, "") for peer in range(self.count) if peer != self.index]
-            if time.monotonic() > until or all(mark.startswith(LEFT) for mark in others):
-                _flush()
-                os._exit(code)
-            time.sleep(BEAT / 10)
-        while True:
-            time.sleep(BEAT)
+        if self.watch:
+            self.watch.parted = True
 
     def run(self, work) -> int:
         """Does the work, which returns an exit code, and leaves with it; a fault of this process ends all."""
-        if self.count == 1:
+        if not self.watch:
             return work()
         try:
             code = work()
         except BaseException as error:
-            self._tell(error)
+            self.tell(error)
             code = 1
-        return self.leave(code)
+        self.watch.leave(code)
+        return code
 
-    def _tell(self, error):
-        if isinstance(
-            error, jax.errors.JaxRuntimeError
-        ):  # mostly a broken connection: the watch then ends this process
-            time.sleep(self._patience + 3 * BEAT)
+    def tell(self, error: BaseException) -> None:
+        """Prints a fault of this process; one of the devices is mostly a broken connection, which the watch tells."""
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            time.sleep(self.watch.patience + 3 * watch.BEAT)
         traceback.print_exception(error)
 
 
@@ -318,10 +204,10 @@ def _established(index, count, stderr, said):
     from orbax.checkpoint import multihost
 
     _here = Hosts(multihost.get_jax_distributed_client(), index, count, stderr=stderr, said=said)
-    if said is not None:
-        _catch_abort(_here)
+    if said is not None and count > 1:
+        _catch_abort(_here.watch)
     if count > 1:
-        sys.excepthook = lambda kind, error, trace: (_here._tell(error), _here.leave(1))
+        sys.excepthook = lambda kind, error, trace: (_here.tell(error), _here.watch.leave(1))
     return _here
 
 
@@ -348,12 +234,6 @@ def _first_line(error):
     return (str(error).strip().splitlines() or [""])[0].rstrip(".")
 
 
-def _flush():
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
 def _quiet():
     """Takes what libraries print on a companion into a file of no name; (the user's stderr, that file).
 
@@ -368,10 +248,10 @@ def _quiet():
     return stderr, os.dup(said.fileno())
 
 
-def _catch_abort(hosts):
+def _catch_abort(over):
     """A handler in C, since Python's own runs in the main thread alone, which may be waiting for a device."""
     global _handler
-    _handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(hosts._aborted)
+    _handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(over.aborted)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).signal(int(signal.SIGABRT), _handler)
 

@@ -61,6 +61,7 @@ class Trainer:
       on_epoch: called with each epoch's row of metrics.
       should_stop: asked between chunks; True saves and raises Interrupted.
       profile: folder for a profiler trace of one chunk of steps, the third of this process (compilation is over then).
+      score: (dev rows, logits [S, N, C], seeds [S]) -> scores as the task's, where each seed has dev rows of its own.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class Trainer:
         on_epoch: Callable[[dict], None] = lambda row: None,
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
+        score: Callable | None = None,
     ):
         self.program, self.settings, self.seeds = program, settings, tuple(seeds)
+        self._score = score or (lambda rows, logits, seeds: program.task.score(rows, logits))
         self._hosts = program.devices.hosts
         self.splits, self.batches = splits, batches
         self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
@@ -255,10 +258,9 @@ class Trainer:
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
     def _finish_epoch(self, examples, seconds):
-        places, task = self._learner_slots(), self.program.task
-        rows, weights = self.splits["dev"], self._evaluated()
+        places, weights = self._learner_slots(), self._evaluated()
         logits = self.predict("dev", weights.variables)
-        scores = task.score(rows, logits)
+        scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
         last = np.full(len(places), -self.epoch)
         value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]

@@ -114,7 +114,9 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
 
     def start(params):
         none = jnp.zeros((), jnp.int32)
-        return AccumulatorState(jax.tree.map(jnp.zeros_like, params), none.astype(jnp.float32), none, inner.init(params))
+        return AccumulatorState(
+            jax.tree.map(jnp.zeros_like, params), none.astype(jnp.float32), none, inner.init(params)
+        )
 
     def update(updates, state, params=None, *, rows=1.0, **extra):
         rows = jnp.asarray(rows, jnp.float32)

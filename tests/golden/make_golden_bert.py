@@ -44,7 +44,7 @@ TEXTS = (
     "Guillain–Barré",
     "β-blocker and α1-antitrypsin",
     "µg vs μg; 5 °C ± 0.5",
-    "ΟΔΥΣΣΕΥΣ and ὀδυσσεύς",
+    "ΑΛΦΑ and ὀδυσσεύς",
     "İstanbul Ilık ışık",
     "Straße STRASSE ẞ",
     "ﬁbrosis ﬂuid ½ ² ™",
@@ -120,7 +120,9 @@ def small_model():
     found["logits_cotangent"] = rng.normal(size=(5, 3))
     made = model(**inputs, output_hidden_states=True)
     last, logits = made.hidden_states[-1], made.logits
-    ((last * torch.tensor(found["last_cotangent"])).sum() + (logits * torch.tensor(found["logits_cotangent"])).sum()).backward()
+    (
+        (last * torch.tensor(found["last_cotangent"])).sum() + (logits * torch.tensor(found["logits_cotangent"])).sum()
+    ).backward()
     found |= {"last": last.detach().numpy(), "logits": logits.detach().numpy()}
     found |= {name: found[name].astype(np.float32) for name in ("last", "logits", "last_cotangent", "logits_cotangent")}
     for name, weight in model.named_parameters():
