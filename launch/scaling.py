@@ -24,7 +24,6 @@ import jax
 from mednli_jax import cli, experiment
 from mednli_jax.benchmarking import ours, workload
 from mednli_jax.tasks import table as tasks
-from mednli_jax.tasks.task import frozen as task_frozen
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
 from mednli_jax.training.step import train_step
@@ -56,10 +55,10 @@ class Setting:
         spec = {"model": model, "hidden": hidden, "batch": BATCH, "seeds": 1, "grouping": "off"}
         config, prepared = ours.config_of(spec), ours.prepared_of(workload.made_up(pairs, dim=hidden))
         task, devices = tasks.of(config), Devices(jax.local_devices()[:count])
-        frozen = devices.replicate(task_frozen(prepared.vectors))
+        frozen = devices.replicate(task.frozen(config, (), prepared.vectors))
         self.program = experiment.bare_program(config, frozen, task.model_facts(prepared.manifest), devices)
         self.program.data = devices.replicate(task.resident(config, prepared))
-        how = {"shares": count, "shared_words": self.program.model.shares_words}
+        how = {"shares": count, "model": self.program.model}
         batches = {name: task.batches(config, prepared, name, **how) for name in prepared.splits}
         settings = experiment.settings(config)
         self.trainer = Trainer(self.program, settings, prepared.splits, batches, tuple(config.seeds))

@@ -227,9 +227,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     config.train = _train()
     config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy", patience=1, epochs=20)
     if model == "sa_reader":
-        config.model = _section(
-            name=model, hidden_size=70, dropout=0.6, attention="bilinear", pointer="sum", train_vectors=True
-        )
+        config.model = _section(name=model, hidden_size=70, dropout=0.6, attention="bilinear", train_vectors=True)
         config.train.update(optimizer="sgd", learning_rate=0.1)
         config.data.max_words = 50_000
     else:
@@ -258,8 +256,7 @@ def _demo_cloze(config):
     config.model.dropout = 0.2
     config.vectors.dim = 64
     config.train.update(epochs=8, patience=3)
-    if config.model.name == "ga_reader":
-        config.train.update(learning_rate=2e-3, halve_from=5)
+    config.train.update(optimizer="adam", learning_rate=2e-3, halve_from=5)
 
 
 def _demo(config):

@@ -57,8 +57,9 @@ def check(config) -> None:
         problem = f"config.model.name: '{config.model.name}' is no model of the task '{task.name}'"
         raise UserError(f"E-CONF-005 {problem}. Fix: give one of {known}.")
     if task.name == "cloze":
-        marks_of(config)
         check_setup(config.data.setup)
+        if config.model.name == "ga_reader":
+            marks_of(config)
     else:
         _check_transfer(config)
     if config.model.name == "features":

@@ -19,7 +19,6 @@ from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.runs import RunDirectory, read_json, write_json
 from mednli_jax.tasks.cloze import PREDICT_GROUP, PREDICT_ROWS, ClozeRows, best_of, probabilities
-from mednli_jax.tasks.task import frozen as task_frozen
 from mednli_jax.text import UNK
 from mednli_jax.training.devices import Devices
 
@@ -72,7 +71,7 @@ class PassagePredictor:
         _, arrays = self._encoded(examples)
         data = self._resident(arrays)
         layout = batching.Layout.full(1, _widths(arrays), joint=False)
-        frozen, model = task_frozen(self.run.vectors), self._bodies.model
+        frozen, model = self._frozen(), self._bodies.model
 
         def of_seed(variables, frozen, data, index):
             batch = self.run.task.to_batch(data, index, layout)
@@ -112,10 +111,13 @@ class PassagePredictor:
         """The phrases that a model knows by number; of others, numbers say nothing."""
         return kept_types(self.run.directory) if self.run.config.model.name == "sa_reader" else ()
 
+    def _frozen(self):
+        return self.run.task.frozen(self.run.config, self.run.vocabulary.words, self.run.vectors)
+
     @cached_property
     def _bodies(self):
         devices = Devices()
-        frozen = devices.replicate(task_frozen(self.run.vectors))
+        frozen = devices.replicate(self._frozen())
         return experiment.bare_program(self.run.config, frozen, self.run.model_facts, devices)
 
     def _encoded(self, examples):

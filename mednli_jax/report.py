@@ -18,7 +18,7 @@ USAGE = """Report on finished runs.
   RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
   --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
   --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
-  --table=diskne2     Tables 1 to 8 on DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, each under its column's name
+  --table=diskne2     Tables 1 to 8 on DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
   --runs=FOLDER       the folder that holds the table's runs, each named for its cell
   --split=NAME        dev or test (default: test)

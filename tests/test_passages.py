@@ -17,7 +17,6 @@ from mednli_jax.errors import UserError
 from mednli_jax.passages import PassagePredictor, examples_of, keep_types, kept_types
 from mednli_jax.runs import RunDirectory
 from mednli_jax.tasks.cloze import ClozeTask
-from mednli_jax.tasks.task import frozen
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
 
@@ -108,11 +107,12 @@ def made_run(model, setup, **fields):
     config.model.update(hidden_size=4, train_vectors=False, **fields)
     task, facts = ClozeTask(), {"num_types": prepared.manifest["candidates"]["types_of_train"]}
     devices = Devices(jax.local_devices()[:1])
-    bodies = experiment.bare_program(config, devices.replicate(frozen(prepared.vectors)), facts, devices)
+    frozen = task.frozen(config, vocab.words, prepared.vectors)
+    bodies = experiment.bare_program(config, devices.replicate(frozen), facts, devices)
     data = task.resident(config, prepared)
     layout = passages.batching.Layout.full(1, (64, 32), joint=False)
     batch = task.to_batch(data, np.array([[0]]), layout)
-    learner = init_learner(bodies.model, bodies.optimizer, (0, 1), batch, frozen(prepared.vectors))
+    learner = init_learner(bodies.model, bodies.optimizer, (0, 1), batch, frozen)
     variables = {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), learner.params), "batch_stats": {}}
     return SimpleNamespace(
         task=task, config=config, vocabulary=vocab, vectors=prepared.vectors, variables=variables, model_facts=facts,
@@ -136,7 +136,7 @@ def strings(example):
 
 @pytest.fixture(scope="module")
 def reader():
-    return made_run("ga_reader", "ent", hops=1)
+    return made_run("ga_reader", "ent", hops=1, characters=2)
 
 
 def same(found, expected):

@@ -57,14 +57,17 @@ def filled(folder: Path, split: str = "test") -> dict:
         kind = "run" if system in RUNS else "baseline" if system in BASELINES else "human"
         row = rows.get(system, {"state": "", "ours": {}, "seeds": 0})
         found.append({"system": system, "kind": kind, **row, "paper": PAPER.get(system, {})})
-    lacks = [row["system"] for row in found if row["state"] not in ("", "complete")]
+    lacking = {}
+    for row in found:
+        if row["state"] not in ("", "complete"):
+            lacking.setdefault(_fill(folder, corpus, split, row["kind"]), []).append(row["system"])
     return {
         "table": NAME,
         "corpus": corpus,
         "comparable": corpus == CLICR,
         "split": split,
         "rows": found,
-        "lacking": {_fill(folder, corpus): lacks} if lacks else {},
+        "lacking": lacking,
     }
 
 
@@ -135,7 +138,10 @@ def _state(folder):
     return "in training" if status != "complete" and directory.in_training() else status
 
 
-def _fill(folder, corpus):
-    """The command that fills what is missing."""
-    of = {"": CLICR, DEMO: "demo", FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
-    return shlex.join(["bash", "launch/clicr_table4.sh", str(folder), of])
+def _fill(folder, corpus, split, kind):
+    """The command that fills what is missing. Baselines that were there without similarities lack word vectors."""
+    of = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
+    if kind == "baseline" and (folder / "baselines" / f"baselines.{split}.json").is_file():
+        flags = [f"--corpus={of}", f"--split={split}", "--vectors=FILE", f"--out={folder / 'baselines'}"]
+        return shlex.join(["python", "launch/cloze_baselines.py", *flags])
+    return shlex.join(["bash", "launch/clicr_table4.sh", str(folder), "demo" if of == DEMO else of])

@@ -35,6 +35,7 @@ class BERT(nn.Module):
     knowledge "bias": ontology links are added to the energies of attention between premise and hypothesis, in both
     directions, in all heads and layers; weights of 0 are plain BERT. weighting, longest_path, knowledge_scale: as in
     layers.KnowledgeEnergies.
+    room: the most pieces of any pair, with its three special ones, where the pairs were cut to that; 0: not known.
     rematerialise: keep only the layers' inputs for the backward pass and compute the rest again: less memory, a third
     more work.
     """
@@ -56,11 +57,11 @@ class BERT(nn.Module):
     weighting: str = "auto"
     knowledge_scale: float = 1.0
     rematerialise: bool = False
+    room: int = 0
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
-        self._check(batch)
-        row = rows_of_pairs(batch, self.cls_id, self.sep_id)
+        row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
         noise = Noise.of(batch, train and self.dropout > 0)
         x = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")(row)
         x = drop(x, self.dropout, noise, "embeddings")
@@ -76,15 +77,16 @@ class BERT(nn.Module):
                 x, bias, noise, first_only
             )
         if whole:
-            self.sow(STATES, "last", x.reshape(*row.pieces_BT.shape, -1))
-            x = x.reshape(*row.pieces_BT.shape, -1)[:, 0]
+            x_BTD = x.reshape(*row.pieces_BT.shape, -1)
+            self.sow(STATES, "last", x_BTD)
+            x = x_BTD[:, 0]
         pooled_BD = jnp.tanh(Affine(self.hidden_size, name="pooler")(x))
         self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(layers.with_features(pooled_BD, batch), self.dropout, noise, "pooled")
         return Affine(self.num_classes, name="logits")(pooled_BD)
 
-    def _check(self, batch):
-        """Raises UserError where fields do not go together, or a row could be longer than there are positions."""
+    def _size(self, batch):
+        """Pieces of the longest row. Raises UserError where there are no positions for it, or fields do not fit."""
         if self.activation not in ACTIVATIONS:
             raise UserError(f"E-BERT-001 activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
         if self.knowledge not in ("none", "bias"):
@@ -98,73 +100,60 @@ class BERT(nn.Module):
                 f"{self.attention_heads} equal parts. Fix: give a number of heads that divides hidden_size."
             )
         size = sum(batch[side].shape[1] for side in layers.SIDES) + SPECIALS
+        size = min(size, self.room) if self.room else size
         if size > self.positions:
             raise UserError(
                 f"E-BERT-004 a pair of {size} pieces is longer than the model's {self.positions} positions. Fix: lower "
                 "config.data.max_length."
             )
+        return size
 
     def _links(self, batch, row):
         """[B, T, T] what is added to energies for links between pieces of premise and hypothesis, both ways."""
         weighting = layers.weighting_of(self.knowledge, self.weighting)
-        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
-            batch
-        )
-        size = row.pieces_BT.shape[1]
-        links_BPH = jnp.where(row.premise_BP[:, :, None] & row.hypothesis_BH[:, None, :], links_BPH, 0.0)
-        links_BTH = jnp.pad(links_BPH, ((0, 0), (1, size - 1 - links_BPH.shape[1]), (0, 0)))
+        energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
+        links_BTH = shifted(energies(batch), row.pieces_BT.shape[1])
         links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
-        links_BTT = jnp.where(row.in_hypothesis_BT[:, None, :], links_BTT, 0.0)
+        links_BTT = jnp.where(row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0)
         return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
-
-
-# ---- a row of pieces ----
 
 
 @dataclass(frozen=True)
 class Row:
-    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps.
+    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; all [B, T].
 
-    pieces_BT: numbers, 0 behind the end. second_BT: which belong to the second text, its [SEP] among them. real_BT.
-    in_hypothesis_BT: pieces of the hypothesis; place_BT: where they stand in it.
-    premise_BP, hypothesis_BH: which pieces of the two sides are real.
+    pieces: numbers, 0 behind the end. real: up to the end. second: behind the first [SEP]. premise, hypothesis: the two
+    sides' own pieces. place: of the hypothesis's pieces in it.
     """
 
     pieces_BT: jax.Array
-    second_BT: jax.Array
     real_BT: jax.Array
-    in_hypothesis_BT: jax.Array
+    second_BT: jax.Array
+    premise_BT: jax.Array
+    hypothesis_BT: jax.Array
     place_BT: jax.Array
-    premise_BP: jax.Array
-    hypothesis_BH: jax.Array
 
 
-def rows_of_pairs(batch, cls_id: int, sep_id: int) -> Row:
-    """The batch's pairs as rows. A pair that is padding has an empty premise, as has one that is hypothesis only."""
-    premise_QP, hypothesis_BH = batch["premise"], batch["hypothesis"]
-    (premise_B1, hypothesis_B1) = (length[:, None] for length in layers.pair_lengths(batch))
-    places = jnp.arange(premise_QP.shape[1] + hypothesis_BH.shape[1] + SPECIALS)[None, :]
+def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
+    """The batch's pairs as rows of `size` places; a pair that is padding has no premise, nor has hypothesis only."""
+    premise_B1, hypothesis_B1 = (length[:, None] for length in layers.pair_lengths(batch))
+    at = jnp.arange(size)[None, :]
     middle_B1 = premise_B1 + 1  # the [SEP] between the two
     end_B1 = middle_B1 + hypothesis_B1 + 1
-    in_hypothesis_BT = (places > middle_B1) & (places < end_B1)
-    place_BT = jnp.clip(places - middle_B1 - 1, 0, hypothesis_BH.shape[1] - 1)
-    premise_BP = jnp.repeat(premise_QP, layers.group_of(batch), axis=0)
-    own_BT = jnp.take_along_axis(hypothesis_BH, place_BT, axis=1)
-    premise_BT = jnp.pad(premise_BP, ((0, 0), (1, places.shape[1] - 1 - premise_BP.shape[1])))
-    pieces_BT = jnp.where(in_hypothesis_BT, own_BT, jnp.where(places < middle_B1, premise_BT, 0))
-    pieces_BT = jnp.where((places == middle_B1) | (places == end_B1), sep_id, pieces_BT)
-    return Row(
-        pieces_BT=jnp.where(places == 0, cls_id, pieces_BT),
-        second_BT=places > middle_B1,
-        real_BT=places <= end_B1,
-        in_hypothesis_BT=in_hypothesis_BT,
-        place_BT=place_BT,
-        premise_BP=layers.length_mask(premise_B1[:, 0], premise_BP.shape[1]),
-        hypothesis_BH=layers.length_mask(hypothesis_B1[:, 0], hypothesis_BH.shape[1]),
-    )
+    in_premise, in_hypothesis = (at > 0) & (at < middle_B1), (at > middle_B1) & (at < end_B1)
+    place_BT = jnp.clip(at - middle_B1 - 1, 0, batch["hypothesis"].shape[1] - 1)
+    own_BT = jnp.take_along_axis(batch["hypothesis"], place_BT, axis=1)
+    pieces_BT = jnp.where(in_hypothesis, own_BT, jnp.where(at <= end_B1, sep_id, 0))
+    premise_BT = shifted(layers.per_pair(batch["premise"], batch), size)
+    pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
+    pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
+    return Row(pieces_BT, at <= end_B1, at > middle_B1, in_premise, in_hypothesis, place_BT)
 
 
-# ---- layers ----
+def shifted(x, size):
+    """x [B, P, ...] of premises' pieces at their places in the row [B, size, ...], zeros (or what is cut) around."""
+    widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
+    return jnp.pad(x, widths)[:, :size]
 
 
 class Affine(nn.Module):
@@ -173,9 +162,11 @@ class Affine(nn.Module):
     features: int
 
     @nn.compact
-    def __call__(self, x):
+    def __call__(self, x, columns=slice(None)):
+        """x [..., D] -> [..., features], or only those columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
-        return x @ kernel + self.param("bias", nn.initializers.zeros, (self.features,))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        return x @ kernel[:, columns] + bias[columns]
 
 
 class LayerNorm(nn.Module):
@@ -187,7 +178,9 @@ class LayerNorm(nn.Module):
     def __call__(self, x):
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         bias = self.param("bias", nn.initializers.zeros, (x.shape[-1],))
-        return standardise(x, self.epsilon) * scale + bias
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred**2).mean(axis=-1, keepdims=True)
+        return centred * lax.rsqrt(variance + self.epsilon) * scale + bias
 
 
 class Embeddings(nn.Module):
@@ -218,16 +211,15 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x, bias, noise, first_only: bool):
-        """States [B T, D], or of the first pieces [B, D]; from x [B T, D]. bias: to add to energies [B, 1, 1 or T, T]."""
-        size, rows = x.shape[-1], bias.shape[0]
-        kernel, offset = Qkv(3 * size, name="qkv")(size)
+        """States [B T, D] from x [B T, D], or of first pieces [B, D]; bias [B, 1, 1 or T, T] is added to energies."""
+        size = x.shape[-1]
+        qkv = Affine(3 * size, name="qkv")
         if first_only:
-            keys_values = x @ kernel[:, size:] + offset[size:]
-            x, bias = x.reshape(rows, -1, size)[:, 0], bias[:, :, :1]
-            queries = x @ kernel[:, :size] + offset[:size]
-            q_k_v = queries, *jnp.split(keys_values, 2, axis=-1)
+            keys_values = qkv(x, slice(size, None))
+            x, bias = x.reshape(bias.shape[0], -1, size)[:, 0], bias[:, :, :1]
+            q_k_v = qkv(x, slice(size)), *jnp.split(keys_values, 2, axis=-1)
         else:
-            q_k_v = jnp.split(x @ kernel + offset, 3, axis=-1)
+            q_k_v = jnp.split(qkv(x), 3, axis=-1)
         site = "/".join(self.path)
         attended = self._attend(q_k_v, bias, noise, site)
         attended = drop(Affine(size, name="attended")(attended), self.dropout, noise, site + "/attended")
@@ -244,24 +236,6 @@ class Layer(nn.Module):
         energies_BNUT = (q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3) + bias
         weights_BNUT = drop(nn.softmax(energies_BNUT), self.dropout, noise, site + "/weights")
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
-
-
-class Qkv(nn.Module):
-    """The weights that make queries, keys and values of states, side by side: ([D, 3 D], [3 D])."""
-
-    features: int
-
-    @nn.compact
-    def __call__(self, size):
-        kernel = self.param("kernel", _draw, (size, self.features))
-        return kernel, self.param("bias", nn.initializers.zeros, (self.features,))
-
-
-def standardise(x, epsilon):
-    """x with mean 0 and variance 1 along the last axis."""
-    mean = x.mean(axis=-1, keepdims=True)
-    centred = x - mean
-    return centred * lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon)
 
 
 @jax.custom_vjp
@@ -281,8 +255,6 @@ def _gelu_backward(slope, d_out):
 
 
 gelu.defvjp(_gelu_forward, _gelu_backward)
-
-# ---- dropout ----
 
 
 @jax.tree_util.register_dataclass

@@ -6,7 +6,8 @@ where only long ones go on.
 Dimension letters: N slots, R sentences of a step, H hidden, G gates times hidden.
 
 LSTM and GRU have backward passes of their own: reverse-mode through a loop would add every step's product to the
-gradient of the recurrent matrix in turn; one product over all slots after the loop moves far less memory and is a large GEMM.
+gradient of the recurrent matrix in turn; one product over all slots after the loop moves far less memory and is a
+large GEMM.
 """
 
 from functools import partial

@@ -14,7 +14,7 @@ import optax
 from mednli_jax import answers, metrics
 from mednli_jax.baselines.entity import known_vectors
 from mednli_jax.data import batching, encode, prepared_cloze
-from mednli_jax.data.encode_cloze import Texts
+from mednli_jax.data.cloze_texts import Query, Texts
 from mednli_jax.data.prepared import config_path
 from mednli_jax.errors import UserError
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -43,21 +43,9 @@ class ClozeRows(encode.Rows):
         """The candidates of the split's query `row`."""
         return self.texts.candidates(int(self.passage[row]))
 
-    def queries(self) -> list["Query"]:
+    def queries(self) -> list[Query]:
         """What the answers of the split's queries are scored by."""
-        return [
-            Query(uid, self.texts.answers(self.first + row), tags)
-            for row, (uid, tags) in enumerate(zip(self.uids, self.tags, strict=True))
-        ]
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query as `answers` reads it: accepted answers, the dataset's first, and tags."""
-
-    uid: str
-    answers: tuple
-    tags: tuple[str, ...]
+        return self.texts.queries(self)
 
 
 @dataclass(frozen=True)
