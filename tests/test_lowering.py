@@ -27,10 +27,16 @@ MODELS = {
     "esim": ("esim", {}),
     "esim-bias": ("esim", {"knowledge": "bias", "dropout": 0.5}),
     "fasttext": ("fasttext", {}),
+    "bert": ("bert", {"rematerialise": True}),
 }
-# Hidden size, or what stands for it, and the optimiser; of all models but "fasttext" those of None.
-SMALL = {None: {"hidden_size": 8}, "fasttext": {"dim": 8, "buckets": 64}}
-OPTIMIZERS = {None: {"weight_decay": 1e-6, "clip": 1.0}, "fasttext": {"optimizer": "sgd", "schedule": "linear"}}
+# Hidden size, or what stands for it, and the optimiser; of models that are not named those of None.
+_BERT = {"vocab_size": 64, "hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 8, "positions": 32}
+SMALL = {None: {"hidden_size": 8}, "fasttext": {"dim": 8, "buckets": 64}, "bert": _BERT}
+OPTIMIZERS = {
+    None: {"weight_decay": 1e-6, "clip": 1.0},
+    "fasttext": {"optimizer": "sgd", "schedule": "linear"},
+    "bert": {"optimizer": "adamw", "schedule": "warmup_linear", "weight_decay": 0.01, "accumulate": 2},
+}
 
 
 @pytest.mark.parametrize(("name", "seeds"), [*((name, 2) for name in MODELS), ("bow", 1), ("fasttext", 1)])
@@ -60,7 +66,7 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
 
         exported = jax.export.export(jax.jit(call), platforms=PLATFORMS)(flat, vectors, data, rows)
         assert exported.platforms == PLATFORMS
-        assert b"while" in exported.mlir_module_serialized or name.split("-")[0] in ("bow", "fasttext")
+        assert b"while" in exported.mlir_module_serialized or name.split("-")[0] in ("bow", "fasttext", "bert")
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
