@@ -1,7 +1,7 @@
 """What data-parallel training sends between devices, and how far it can scale: `python launch/scaling.py`.
 
   python launch/scaling.py [--models=bow,infersent,esim] [--link=400 --latency=2 --fixed=0.1] [--step=esim=20,bow=2]
-  python launch/scaling.py --measure=bow --hidden=64 --pairs=3072
+  python launch/scaling.py --measure=bow --small=64 --pairs=1536
 
 Counted: the operands of all collective operations in a training step compiled for two devices, at the published sizes;
 they depend on the weights alone, not on the batch or the number of devices. From them, what 1 to 256 devices could do:
@@ -153,8 +153,8 @@ def main() -> int:
     parser.add_argument("--step", type=lambda text: text.split(","), default=[], help="MODEL=MILLISECONDS,...")
     parser.add_argument("--measure", default="bow", help="model to time here, '' for none")
     parser.add_argument("--small", type=int, default=64, help="its hidden size")
-    parser.add_argument("--pairs", type=int, default=3072)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of steps for each number of devices")
+    parser.add_argument("--pairs", type=int, default=1536)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of steps for each number of devices")
     options = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", max(MEASURED))

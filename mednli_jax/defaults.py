@@ -141,7 +141,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
         at_once=0 if variant == "demo" else 16,  # slots (fold and seed) in one program; 0 = all of a group
-        diseases=(),  # ids or names of those whose folds are trained; () = all
+        diseases=(),  # ids, or names without a comma, of those whose folds are trained; () = all
         categories=(),  # those that are reported, and what trains the diseases that have them; () = all
         least=2,  # positive examples of a disease in a category that is reported
         dev=0.1,  # of the examples that a fold may train on, whole premises
@@ -161,7 +161,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
             config.train.batch_size = 8
     elif variant == "demo":  # 1,600 examples of a fold: a small model and a high rate
         config.vectors.dim = 64
-        config.train.update(epochs=8, learning_rate=2e-3)
+        config.train.update(epochs=8, learning_rate=2e-3, max_buckets=1)
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     return config
 

@@ -12,6 +12,7 @@ import numpy as np
 from mednli_jax.data import batching
 from mednli_jax.data.cloze import check_setup
 from mednli_jax.data.prepared import cache_folder, config_path
+from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert_import, table
 from mednli_jax.models.rows import trains_rows
@@ -158,6 +159,7 @@ def resolve(config) -> None:
     if config.model.name == "bert" and config.model.weights:
         weights = find_weights(config_path(config, config.model.weights))
         config.model.update(bert_import.read_architecture(weights))
+        WordPieces.load(weights).check_size(config.model.vocab_size)
 
 
 def settings(config) -> loop.Settings:

@@ -46,9 +46,12 @@ def wider(data, by=4):
 @functools.cache
 def drawn(model):
     """Parameters far from the start, so that nothing is nearly linear."""
-    init = jax.jit(lambda key: model.init({"params": key}, batch_of([0, 1]), train=False)["params"])
-    params, rng = init(jax.random.key(0)), np.random.default_rng(1)
-    return jax.tree.map(lambda leaf: leaf + jnp.asarray(rng.normal(0, 0.2, leaf.shape), leaf.dtype), params)
+    shapes = jax.eval_shape(lambda: model.init({"params": jax.random.key(0)}, batch_of([0, 1]), train=False)["params"])
+    rng = np.random.default_rng(1)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: jnp.asarray(rng.normal("scale" in jax.tree_util.keystr(path), 0.3, leaf.shape), leaf.dtype),
+        shapes,
+    )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4))
@@ -173,9 +176,8 @@ def test_a_pair_becomes_one_row_without_gaps():
     np.testing.assert_array_equal(row.pieces_BT, expected)
 
 
-@pytest.mark.parametrize("knowledge", ["none", "bias"])
-def test_a_pair_has_the_same_logits_alone_and_in_any_batch(knowledge):
-    model = build(knowledge=knowledge)
+def test_a_pair_has_the_same_logits_alone_and_in_any_batch():
+    model = build(knowledge="bias")
     together = logits_of(model, batch_of(np.arange(8)))
     order = np.array([5, 3, 7, 0, 1, 2, 6, 4])
     np.testing.assert_allclose(logits_of(model, batch_of(order)), together[order], atol=1e-5)
@@ -187,14 +189,15 @@ def test_a_pair_has_the_same_logits_alone_and_in_any_batch(knowledge):
 
 def test_room_that_no_pair_needs_is_not_computed():
     model, batch = build(knowledge="bias"), batch_of(np.arange(8))
-    lengths = np.asarray(batch["premise_length"] + batch["hypothesis_length"]) + 3
-    assert lengths.max() < sum(WIDTH) + 3
-    close = build(knowledge="bias", room=int(lengths.max()))
-    np.testing.assert_allclose(logits_of(close, batch), logits_of(model, batch, drawn(close)), atol=1e-5)
-    shapes = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(bert.STATES,)), drawn(close))
-    assert shapes[1][bert.STATES]["last"][0].shape[1] == lengths.max()
-    few = build(knowledge="bias", room=int(lengths.max()), positions=int(lengths.max()))
-    assert np.isfinite(logits_of(few, batch)).all()
+    longest = int((batch["premise_length"] + batch["hypothesis_length"]).max()) + 3
+    assert longest < sum(WIDTH) + 3
+    close = build(knowledge="bias", room=longest, positions=longest)
+    params = drawn(model)
+    positions = params["embeddings"]["positions"][:longest]
+    cut = {**params, "embeddings": {**params["embeddings"], "positions": positions}}
+    np.testing.assert_allclose(logits_of(close, batch, cut), logits_of(model, batch), atol=1e-5)
+    states = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(bert.STATES,)), cut)[1][bert.STATES]
+    assert states["last"][0].shape == (8, longest, 12)
 
 
 def test_hypotheses_of_one_premise_share_it():
@@ -241,15 +244,13 @@ def test_links_join_pieces_of_the_row_both_ways():
         "hypothesis": jnp.array([[7, 0]]),
         "hypothesis_length": jnp.array([1]),
         "mask": jnp.ones(1),
-        "link_premise": jnp.array([[1, 0, 2]]),
-        "link_hypothesis": jnp.array([[0, 0, 1]]),
-        "link_distance": jnp.array([[1, -1, 0]]),  # the last one lies on padding
     }
-    model = build(knowledge="bias", weighting="paper", knowledge_scale=6.0)
-    links = model.apply({}, batch, method=lambda m, b: m._links(b, bert.rows_of_pairs(b, 1, 2, 7)))
-    expected = np.zeros((7, 7))
-    expected[2, 4] = expected[4, 2] = 6.0 * (1 - 1 / made_up.LONGEST)
-    np.testing.assert_allclose(links[0], expected, rtol=1e-6)
+    links = jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)  # the second one lies on padding
+    for size in (6, 8):
+        found = bert.between_sides(links, bert.rows_of_pairs(batch, 1, 2, size))
+        expected = np.zeros((1, size, size))
+        expected[0, 2, 4] = expected[0, 4, 2] = 4.0
+        np.testing.assert_array_equal(found, expected)
 
 
 # ---- dropout ----
@@ -288,7 +289,7 @@ def test_dropout_keeps_its_share_at_random(shape):
     assert correlation(kept[0], kept[1]) < 4.5
     for axis in range(1, len(shape)):
         size = shape[axis]
-        for shift in (1, 2, 8):
+        for shift in (1, 2, min(8, size - 1)):
             one, other = (np.take(kept, range(*ends), axis) for ends in ((0, size - shift), (shift, size)))
             assert correlation(one, other) < 4.5, (axis, shift)
 
@@ -320,7 +321,7 @@ def test_two_seeds_learn_as_each_does_alone():
     data = {k: jnp.asarray(v) for k, v in made_up.arrays(16).items()}
     model, task = build(dropout=0.1), NLITask()
     optimizer = optim.build_optimizer(
-        learning_rate=3e-3, optimizer="adamw", weight_decay=0.01, clip=1.0, schedule="warmup_linear", accumulate=2
+        learning_rate=0.01, optimizer="adamw", weight_decay=0.01, clip=1.0, schedule="warmup_linear", accumulate=2
     )
     layout = Layout.full(8, WIDTH)
     body = jax.jit(step.train_step(model, task, optimizer, layout))
@@ -328,9 +329,9 @@ def test_two_seeds_learn_as_each_does_alone():
     for seeds in ((3, 4), (4,)):
         first = task.to_batch(data, jnp.zeros((8, 1), jnp.int32), layout)
         learner = init_learner(model, optimizer, seeds, first, {})
-        learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "line_steps", 60))
+        learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "line_steps", 240))
         seen = []
-        for i in range(60 if len(seeds) > 1 else 6):
+        for i in range(240 if len(seeds) > 1 else 6):
             rows = jnp.arange(8)[None, :, None] + 8 * (i % 2)
             learner, sums = body(learner, {}, data, jnp.repeat(rows, len(seeds), axis=0))
             seen.append(np.asarray(sums["loss"] / sums["count"]))

@@ -188,7 +188,7 @@ def test_nothing_is_on_unless_asked_for():
 
 
 BAD = {
-    "optimizer": ({"optimizer": "adamw"}, "E-CONF-004", "give one of adam, amsgrad, sgd"),
+    "optimizer": ({"optimizer": "rmsprop"}, "E-CONF-004", "give one of adam, amsgrad, sgd"),
     "schedule": ({"schedule": "cosine"}, "E-CONF-004", "give one of constant, plateau, halving, cyclical, linear"),
     "momentum": ({"optimizer": "sgd", "momentum": 1.0}, "E-CONF-003", "under 1"),
     "momentum of adam": ({"momentum": 0.9}, "E-CONF-005", "optimizer sgd"),

@@ -115,7 +115,7 @@ def encode_corpus(
             "sha256": "",
             "retrofitted": 0,
         },
-        "pieces": {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk},
+        "pieces": {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk, "room": own.room},
         "unknown_tokens": {side: int((arrays[side] == pieces.unk).sum()) for side in encode.SIDES},
         "truncated": {"pairs": cut},
         "knowledge": knowledge,

@@ -112,10 +112,7 @@ class BERT(nn.Module):
         """[B, T, T] what is added to energies for links between pieces of premise and hypothesis, both ways."""
         weighting = layers.weighting_of(self.knowledge, self.weighting)
         energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
-        links_BTH = shifted(energies(batch), row.pieces_BT.shape[1])
-        links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
-        links_BTT = jnp.where(row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0)
-        return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
+        return between_sides(energies(batch), row)
 
 
 @dataclass(frozen=True)
@@ -148,6 +145,14 @@ def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
     pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
     pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
     return Row(pieces_BT, at <= end_B1, at > middle_B1, in_premise, in_hypothesis, place_BT)
+
+
+def between_sides(links_BPH, row: Row):
+    """[B, T, T] links between pieces of the two sides at their places in the row, both ways; 0 elsewhere."""
+    links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
+    links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
+    links_BTT = jnp.where(row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0)
+    return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
 
 
 def shifted(x, size):
@@ -250,11 +255,7 @@ def _gelu_forward(x):
     return x * below, below + x * jnp.exp(-0.5 * x**2) * (2 * math.pi) ** -0.5
 
 
-def _gelu_backward(slope, d_out):
-    return (slope * d_out,)
-
-
-gelu.defvjp(_gelu_forward, _gelu_backward)
+gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
 
 
 @jax.tree_util.register_dataclass

@@ -41,7 +41,8 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, **facts: int
       fields: the module's fields by name; a field the module lacks is an error unless it is switched off ("none").
       axis_name: the mapped device axis, for models that normalise over the global batch.
       facts: what the task says of the corpus, for models that have such a field and no value of their own: longest_path
-        of its links (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id of its pieces.
+        of its links (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id of its pieces
+        and room for them.
     Raises: UserError naming the field and the known values.
     """
     if name not in MODELS:

@@ -51,6 +51,7 @@ class NLITask:
         if "pieces" in manifest:
             pieces = manifest["pieces"]
             facts |= {"vocab_size": pieces["size"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
+            facts["room"] = pieces["room"]
         return facts
 
     def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
@@ -80,9 +81,7 @@ class NLITask:
                 **common,
             )
         if in_pieces(config):  # a pair is one row: nothing is shared, and padding is work
-            return batching.Batches(
-                *rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common
-            )
+            return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
 
@@ -204,9 +203,7 @@ class Encoder:
         return arrays, unknown
 
     def _of_pieces(self, examples):
-        arrays, found, _ = encode_pieces.encode_pairs(
-            examples, self.vocab, self.pieces, self.encoding.hypothesis_only
-        )
+        arrays, found, _ = encode_pieces.encode_pairs(examples, self.vocab, self.pieces, self.encoding.hypothesis_only)
         unknown = {side: int((arrays[side] == self.vocab.unk).sum()) for side in encode.SIDES}
         if self.linker:
             arrays |= encode_pieces.encode_links(arrays, found, self.linker, self.encoding)[0]

@@ -58,7 +58,18 @@ class Average(_Weights):
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed: parameters are drawn from key(seed) alone, whatever the other seeds."""
+    """One learner per seed: parameters are drawn from key(seed) alone, whatever the other seeds.
+
+    Compiled once for a model and shapes, however often learners are drawn.
+    """
+    arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
+    shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
+    return _drawn(jnp.asarray(seeds, jnp.uint32), arrays, frozen, shape=shape, model=model, optimizer=optimizer)
+
+
+@functools.partial(jax.jit, static_argnames=("shape", "model", "optimizer"))
+def _drawn(seeds, arrays, frozen, *, shape, model, optimizer):
+    example_batch = {**arrays, **dict(shape)}
 
     def one(seed):
         rngs = {"params": jax.random.key(seed)}
@@ -73,7 +84,7 @@ def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
             opt_state=optimizer.init(params),
         )
 
-    return jax.jit(jax.vmap(one))(jnp.asarray(seeds, jnp.uint32))
+    return jax.vmap(one)(seeds)
 
 
 def init_best(learner: Learner) -> Best:
