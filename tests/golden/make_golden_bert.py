@@ -73,6 +73,7 @@ TEXTS = (
     "",
     "   \t ",
     "ALL CAPS Mixed CaSe mRNA",
+    "q.i.d./b.i.d. 5mg⁄kg 12×10³ µg±0.5‰",
 )
 PAIRS = (
     ("he has a history of chest pain and shortness of breath.", "the patient has angina."),
