@@ -19,7 +19,7 @@ from mednli_jax.analysis import diskne_runs, diskne_tables
 from mednli_jax.data import diskne_folds
 from mednli_jax.data.diskne import CATEGORIES, GROUPS
 from mednli_jax.data.fold_batches import MOST_FOLDS, MOST_SEED, slot_code
-from mednli_jax.data.prepared_diskne import benchmark_of, folds_of
+from mednli_jax.data.prepared_diskne import benchmark_of, folds_of, several
 from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, environment, write_atomic, write_json
 from mednli_jax.tasks import nli
@@ -34,7 +34,7 @@ def check(config) -> None:
     wish = config.diskne
     if wish.at_once < 0:
         raise UserError(f"E-CONF-003 config.diskne.at_once is {wish.at_once}. Fix: give a number, or 0 for all.")
-    if unknown := [name for name in wish.categories if name not in CATEGORIES]:
+    if unknown := [name for name in several(wish.categories) if name not in CATEGORIES]:
         known = ", ".join(CATEGORIES)
         raise UserError(f"E-CONF-004 config.diskne.categories: unknown '{unknown[0]}'. Fix: give some of {known}.")
     if config.model.name == "features":
@@ -59,12 +59,12 @@ class Chunk:
 def chosen_folds(config, prepared) -> tuple[int, ...]:
     """The folds that the config asks for, by their places. Raises UserError for a disease without one."""
     wish, found, benchmark = config.diskne, folds_of(prepared), benchmark_of(prepared)
-    wanted = {id(f) for name in wish.diseases for f in diskne_folds.folds_of(found, benchmark, name)}
+    diseases, categories = several(wish.diseases), set(several(wish.categories))
+    wanted = {id(f) for name in diseases for f in diskne_folds.folds_of(found, benchmark, name)}
     chosen = tuple(
         place
         for place, fold in enumerate(found)
-        if (not wish.diseases or id(fold) in wanted)
-        and (not wish.categories or set(wish.categories) & set(fold.categories))
+        if (not diseases or id(fold) in wanted) and (not categories or categories & set(fold.categories))
     )
     if not chosen or len(found) > MOST_FOLDS:
         problem = "no fold has the categories asked for" if not chosen else f"there are over {MOST_FOLDS} folds"
@@ -261,8 +261,8 @@ class FoldTraining:
     def _result(self):
         folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
         found = diskne_tables.scores(self.benchmark, folds, diskne_runs.predicted(self.slots))
-        if self.config.diskne.categories:
-            found = {name: scored for name, scored in found.items() if name in self.config.diskne.categories}
+        if categories := several(self.config.diskne.categories):
+            found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)
         return {
             "categories": found,

@@ -97,7 +97,7 @@ class DisKnESource(prepared_data.Source):
     @cached_property
     def _annotations(self) -> list[Path]:
         """The published files: those that the config names, else all of the data folder."""
-        if named := self.config.diskne.annotations:
+        if named := several(self.config.diskne.annotations):
             return [self._path(path) for path in named]
         folder = self._folder / ANNOTATIONS
         found = sorted([*folder.glob("*.csv"), *folder.glob("*.csv.gz")])
@@ -136,6 +136,11 @@ class DisKnESource(prepared_data.Source):
         found = folds(benchmark, least=wish.least, dev=wish.dev, pool=wish.pool)
         arrays, facts = {**arrays, **_arrays(benchmark, found)}, {**facts, "diskne": _facts(benchmark, found)}
         return splits, arrays, vocabulary, vectors, facts
+
+
+def several(values: tuple[str, ...]) -> list[str]:
+    """The names of a config's tuple; a command line gives those of an empty one as one, with commas."""
+    return [name for value in values for name in value.split(",") if name]
 
 
 def _arrays(benchmark, found):

@@ -1,0 +1,108 @@
+"""All folds of DisKnE in one program against a process for each fold, on the demo: seconds of both, and their ratio.
+
+    python launch/diskne_speed.py                                     ESIM, hidden size 32, one seed, two epochs
+    python launch/diskne_speed.py --processes=4 --flag=--config.model.hidden_size=16 --flag=--config.train.epochs=1
+
+Together: one `train` of all folds. Apart: a `train` for each of some folds (--processes, spread over the groups), whose
+mean by group is taken times the number of folds: that is extrapolated, as said in the output. Each process compiles for
+itself; --shared-cache lets the later ones find the programs of the first. Both are of the same epochs, batches and
+results. Wall time is right on a machine with nothing else to do; processor time is told beside it.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from mednli_jax import cli, defaults
+from mednli_jax.data.diskne import GROUPS
+from mednli_jax.data.prepared_diskne import folds_of, prepare
+from mednli_jax.progress import say
+
+CONFIG = Path(__file__).parent.parent / "configs" / "diskne_esim.py"
+FLAGS = ("--config.seeds=0", "--config.train.epochs=2")
+
+
+def timed(flags: list[str], folder: Path, cache: Path) -> dict[str, float]:
+    """Wall and processor seconds of one `train`. Raises: CalledProcessError where it fails."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    command = [sys.executable, "-m", "mednli_jax.train", f"--config={CONFIG}", *flags, f"--workdir={folder}"]
+    environment = {**os.environ, "MEDNLI_JAX_CACHE": str(cache)}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": round(time.monotonic() - begun, 1), "processor": round(processor, 1)}
+
+
+def fresh_cache(place: Path, prepared: Path) -> Path:
+    """A cache that has the corpus prepared, and no program compiled."""
+    (place / "prepared").mkdir(parents=True)
+    (place / "prepared" / prepared.name).symlink_to(prepared)
+    return place
+
+
+def measure(processes: int, flags: list[str], shared: bool) -> dict:
+    """The seconds of both ways, by kind of time."""
+    prepared, _ = prepare(defaults.diskne("esim"))
+    by_group = defaultdict(list)
+    for fold in folds_of(prepared):
+        by_group[fold.group].append(fold.disease)
+    apart = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        together = timed(flags, place / "together", fresh_cache(place / "cache", prepared.folder))
+        say(f"together: {together}")
+        for group in (group for group in GROUPS if group in by_group):
+            for disease in by_group[group][: max(1, processes // len(by_group))]:
+                name = "shared" if shared else f"{group}-{disease}"
+                cache = place / f"cache-{name}"
+                own = [*flags, f"--config.diskne.diseases={disease}", f"--config.diskne.categories={_of(group)}"]
+                cache = cache if cache.exists() else fresh_cache(cache, prepared.folder)
+                apart[group].append(timed(own, place / f"{group}-{disease}", cache))
+                say(f"{group}, a process for one fold: {apart[group][-1]}")
+    result = {"together": together, "folds": {group: len(folds) for group, folds in by_group.items()}, "apart": apart}
+    for kind in together:
+        # With a shared cache the first process of a group compiles, once: it counts as it is.
+        total = sum(_total([one[kind] for one in apart[group]], len(by_group[group]), shared) for group in apart)
+        result[f"{kind}_apart_extrapolated"] = round(total, 1)
+        result[f"{kind}_ratio"] = round(total / together[kind], 2)
+    return result
+
+
+def _of(group):
+    return ",".join(GROUPS[group])
+
+
+def _total(seconds, folds, shared):
+    if shared and len(seconds) > 1:
+        return seconds[0] + (folds - 1) * sum(seconds[1:]) / (len(seconds) - 1)
+    return folds * sum(seconds) / len(seconds)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=4, help="folds that are trained by a process each")
+    parser.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        help="a flag of train, of model or train, for both ways",
+    )
+    parser.add_argument("--shared-cache", action="store_true", help="processes share what they compiled")
+    arguments = parser.parse_args()
+
+    def work():
+        found = measure(arguments.processes, [*FLAGS, *arguments.flag], arguments.shared_cache)
+        print(json.dumps(found, indent=2))
+
+    return cli.script(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

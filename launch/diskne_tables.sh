@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Tables 1 to 8 of Alghanmi et al. 2021: F1 of the positive class on DisKnE, ours beside the paper's; a model for each
+# disease, all of them in one program.
+#
+#   bash launch/diskne_tables.sh [FOLDER] [CORPUS] [further flags of train for all runs]
+#   WEIGHTS=weights/biobert bash launch/diskne_tables.sh runs/diskne mednli
+#
+# CORPUS: demo (default), mednli (the published annotations, with MedNLI and the UMLS in $MEDNLI_JAX_DATA) or a folder
+# that launch/build_diskne.py made. Systems: BOW, ESIM, ESIM-KD, ESIM-hypothesis; with $BERT=1 or $WEIGHTS (a folder of
+# Hugging Face's layout) BERT. Tables 7 and 8 have runs of their own: of all wordings and of random negatives, by
+# $TABLE7=1 and $TABLE8=1, with ESIM, or BERT where there are weights. What is done is skipped.
+set -euo pipefail
+root=${1:-runs/diskne} corpus=${2:-demo}
+shift $(($# < 2 ? $# : 2))
+launch=$(dirname "$0")
+folder=$root/main
+. "$launch/runs.sh"
+
+variant=$corpus files=()
+case $corpus in
+demo | mednli) ;;
+*) variant=file files=(--config.data.dir="$corpus") ;;
+esac
+weights=()
+[ -z "${WEIGHTS:-}" ] || weights=(--config.model.weights="$WEIGHTS" --config.train.learning_rate=2e-5)
+
+fold_run() { # name, config, flags
+  local name=$1 config=$2
+  shift 2
+  run "$name" --config="configs/$config.py:$variant" "${files[@]}" "$@"
+}
+
+fold_run BOW diskne_esim --config.model.name=bow --config.model.dropout=0.5 "$@"
+fold_run ESIM diskne_esim "$@"
+fold_run ESIM-KD diskne_esim_kd "$@"
+fold_run ESIM-hypothesis diskne_esim --config.data.hypothesis_only=True "$@"
+strongest=diskne_esim own=()
+if [ -n "${BERT:-}${WEIGHTS:-}" ]; then
+  strongest=diskne_bert own=("${weights[@]}")
+  fold_run BERT diskne_bert "${own[@]}" "$@"
+fi
+for number in 1 2 3 4 5 6; do
+  python -m mednli_jax.report --table=diskne$number --runs="$folder"
+  echo
+done
+
+if [ -n "${TABLE7:-}" ]; then
+  folder=$root/table7
+  for wording in full name; do
+    fold_run $wording $strongest "${own[@]}" --config.diskne.wording=$wording "$@"
+    fold_run hypothesis-$wording $strongest "${own[@]}" --config.diskne.wording=$wording \
+      --config.data.hypothesis_only=True "$@"
+  done
+  python -m mednli_jax.report --table=diskne7 --runs="$folder"
+fi
+if [ -n "${TABLE8:-}" ]; then
+  folder=$root/table8
+  fold_run "${strongest#diskne_}" $strongest "${own[@]}" --config.diskne.negatives=random "$@"
+  python -m mednli_jax.report --table=diskne8 --runs="$folder"
+fi
