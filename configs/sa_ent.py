@@ -1,10 +1,10 @@
 """SA reader (Chen et al. 2016) on passages whose marked phrases are single tokens:
 Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
-  python -m mednli_jax.train --config=configs/sa_ent.py           # demo, measured: TODO
+  python -m mednli_jax.train --config=configs/sa_ent.py           # demo
   python -m mednli_jax.train --config=configs/sa_ent.py:clicr
 
-Expected test exact match: demo measured: TODO; CliCR 6.1 in the paper (F1 11.4), not measured here.
+Expected test exact match: demo not measured; CliCR 6.1 in the paper (F1 11.4), not measured here.
 A phrase that training never shows cannot be predicted; `prepare` says of how many queries it is the answer.
 """
 

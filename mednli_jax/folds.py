@@ -72,8 +72,8 @@ def chosen_folds(config, prepared) -> tuple[int, ...]:
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
-                problem = f"E-DIS-029 {benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise UserError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
+                problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
+                raise UserError(f"E-DIS-029 {problem}. Fix: give more pairs, or --config.diskne.pool=all.")
     return chosen
 
 

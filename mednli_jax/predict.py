@@ -46,7 +46,8 @@ def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
     from mednli_jax.analysis.cloze_outcomes import is_cloze
 
-    task = "cloze" if is_cloze(folder) else "nli"
+    # The lines are read before the run is opened, which takes a while; a folder that is no run is told then.
+    task = "cloze" if (folder / "config.json").is_file() and is_cloze(folder) else "nli"
     if sys.stdin.isatty():
         first, second = (names[0] for names in NAMES[task])
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")

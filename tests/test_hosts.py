@@ -84,6 +84,7 @@ def assert_same_as_on_one_device(name, folder):
             np.testing.assert_allclose(many[key], value, rtol=0, atol=tolerance, err_msg=key)
 
 
+@pytest.mark.slow
 def test_two_processes_of_four_devices_train_as_one_device(tmp_path):
     assert_same_as_on_one_device("bow", tmp_path)
 

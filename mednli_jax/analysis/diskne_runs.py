@@ -115,8 +115,8 @@ def systems(folder: Path) -> list[System]:
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
     runs = [path for path in names if is_diskne(path) and RunDirectory.existing(path).status() == "complete"]
     if not runs:
-        problem = f"E-DIS-026 {folder}: holds no finished run of folds"
-        raise UserError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
+        problem = f"{folder}: holds no finished run of folds"
+        raise UserError(f"E-DIS-026 {problem}. Fix: give the folder that launch/diskne_tables.sh made.")
     return [finished(path) for path in runs]
 
 

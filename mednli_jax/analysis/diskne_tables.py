@@ -65,8 +65,8 @@ def _check(benchmark, folds, runs):
         raise UserError("E-DIS-020 there are no runs to score. Fix: give one at least.")
     for run, said in runs.items():
         if missing := sorted(tested - set(said)):
-            problem = f"E-DIS-020 {run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
-            raise UserError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
+            problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
+            raise UserError(f"E-DIS-020 {problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
 
 def _of_disease(benchmark, fold, category, runs):

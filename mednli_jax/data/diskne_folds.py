@@ -170,8 +170,10 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
             if categories:
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
-        problem = f"E-DIS-017 {benchmark.name}: no disease has {least} positive examples in a category"
-        raise UserError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
+        problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
+        raise UserError(
+            f"E-DIS-017 {problem}. Fix: give more pairs, or a terminology that names more of their diseases."
+        )
     return tuple(found)
 
 
@@ -180,8 +182,10 @@ def folds_of(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[F
     ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
-        problem = f"E-DIS-016 {benchmark.name}: no fold of the disease asked for"
-        raise UserError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
+        problem = f"{benchmark.name}: no fold of the disease asked for"
+        raise UserError(
+            f"E-DIS-016 {problem}. Fix: give the id or the name of a disease with {LEAST} positive examples."
+        )
     return chosen
 
 

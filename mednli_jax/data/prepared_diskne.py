@@ -81,8 +81,8 @@ class DisKnESource(prepared_data.Source):
         if self.name == "file":
             missing = [path for path in (self._folder / name for name in (EXAMPLES, ABOUT)) if not path.is_file()]
             if missing:
-                problem = f"E-DIS-024 {missing[0]}: there is no such file"
-                raise UserError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+                problem = f"{missing[0]}: there is no such file"
+                raise UserError(f"E-DIS-024 {problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return [self._folder / EXAMPLES, self._folder / ABOUT]
         files = [*source_files("mednli", self._folder), *self._annotations]
         if self._names_of:
@@ -102,8 +102,10 @@ class DisKnESource(prepared_data.Source):
         folder = self._folder / ANNOTATIONS
         found = sorted([*folder.glob("*.csv"), *folder.glob("*.csv.gz")])
         if not found:
-            problem = f"E-DIS-024 {folder}: holds no annotation file (.csv)"
-            raise UserError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
+            problem = f"{folder}: holds no annotation file (.csv)"
+            raise UserError(
+                f"E-DIS-024 {problem}. Fix: put the published ones there, or give --config.diskne.annotations."
+            )
         return found
 
     @cached_property

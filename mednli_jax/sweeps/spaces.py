@@ -20,8 +20,8 @@ from mednli_jax.errors import UserError
 SCALARS = (bool, int, float, str)
 
 
-def _fault(problem: str) -> UserError:
-    return UserError(f"E-SWEEP-005 get_sweep: {problem}")
+def _fault(problem: str, fix: str) -> UserError:
+    return UserError(f"E-SWEEP-005 get_sweep: {problem}. Fix: {fix}.")
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Whole:
 
     def __post_init__(self):
         if type(self.low) is not int or type(self.high) is not int or not self.low <= self.high:
-            raise _fault("Whole is not given two whole numbers, the lower first. Fix: Whole(32, 96).")
+            raise _fault("Whole is not given two whole numbers, the lower first", "Whole(32, 96)")
         if self.log and self.low < 1:
-            raise _fault("Whole with log begins under 1. Fix: begin at 1 or more.")
+            raise _fault("Whole with log begins under 1", "begin at 1 or more")
 
     def at(self, share: float) -> int:
         """The number at a share of the range, 0 <= share < 1."""
@@ -57,9 +57,9 @@ class Real:
     def __post_init__(self):
         numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (self.low, self.high))
         if not numbers or not self.low <= self.high:
-            raise _fault("Real is not given two numbers, the lower first. Fix: Real(0.2, 0.7).")
+            raise _fault("Real is not given two numbers, the lower first", "Real(0.2, 0.7)")
         if self.log and self.low <= 0:
-            raise _fault("Real with log begins at 0 or under. Fix: begin over 0.")
+            raise _fault("Real with log begins at 0 or under", "begin over 0")
 
     def at(self, share: float) -> float:
         """The number at a share of the range, to four digits, so that a command stays legible."""
@@ -127,7 +127,7 @@ def product(
     Raises: UserError for choices that are not tuples of distinct values.
     """
     if any(not isinstance(space, tuple) for space in fields.values()):
-        raise _fault("product takes choices alone. Fix: give tuples, or use search.")
+        raise _fault("product takes choices alone", "give tuples, or use search")
     checked = _checked(fields, metric)
     sweep = Sweep(checked, 0, metric, maximize, None)
     return replace(sweep, trials=_number(trials, most=sweep.most) or sweep.most)
@@ -151,19 +151,19 @@ def search(
 def _number(value, least=0, most=None):
     if type(value) is not int or value < least or (most is not None and value > most):
         end = "up" if most is None else f"to {most}"
-        raise _fault(f"trials and seed are to be whole numbers from {least} {end}. Fix: correct them.")
+        raise _fault(f"trials and seed are to be whole numbers from {least} {end}", "correct them")
     return value
 
 
 def _checked(fields, metric):
     if not fields or not all(isinstance(field, str) for field in fields):
-        raise _fault("it varies no field. Fix: give {'train.learning_rate': (0.001, 0.0003)}, say.")
+        raise _fault("it varies no field", "give {'train.learning_rate': (0.001, 0.0003)}, say")
     if not isinstance(metric, str) or not all(metric.split(".")):
-        raise _fault("the metric is no name of a number in result.json. Fix: 'dev.accuracy.mean', say.")
+        raise _fault("the metric is no name of a number in result.json", "'dev.accuracy.mean', say")
     found = {}
     for field, space in fields.items():
         if not isinstance(space, (tuple, Whole, Real)):
-            raise _fault(f"{field} has neither choices nor a range. Fix: give a tuple, Whole or Real.")
+            raise _fault(f"{field} has neither choices nor a range", "give a tuple, Whole or Real")
         found[field] = _choices(field, space) if isinstance(space, tuple) else space
     return found
 
@@ -173,5 +173,5 @@ def _choices(field, choices):
     # A tuple is kept as its text: a database has no such type, and the command line reads it back.
     told = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in choices) if kinds else ()
     if not told or len(set(told)) != len(told):
-        raise _fault(f"the choices of {field} are not distinct values. Fix: give numbers, texts or True and False.")
+        raise _fault(f"the choices of {field} are not distinct values", "give numbers, texts or True and False")
     return told
