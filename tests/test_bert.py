@@ -316,6 +316,7 @@ def test_computing_layers_again_changes_nothing():
         np.testing.assert_allclose(one, two, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_seeds_learn_as_each_does_alone():
     """Through the training step: the loss falls, and a seed's weights do not depend on the other."""
     data = {k: jnp.asarray(v) for k, v in made_up.arrays(16).items()}
