@@ -16,16 +16,20 @@ from mednli_jax import cli
 from mednli_jax.data.case_reports import read_reports
 from mednli_jax.data.clicr import FILES, write_clicr
 from mednli_jax.data.query_builder import build_queries, divided
+from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.runs import private_folder
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Reads the reports, writes the corpus, and prints the counts."""
+    """Reads the reports, writes the corpus, and prints the counts. Raises: UserError E-CLZ-114 over another corpus."""
     reports = read_reports(arguments.reports)
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
     whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
     splits = divided(whole, arguments.dev, arguments.test)
+    there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
+    if there:
+        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out a folder of its own, or remove it.")
     folder = private_folder(arguments.out)
     for name, split in splits.items():
         write_clicr(split.examples, folder / FILES[name])
@@ -36,7 +40,7 @@ def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the corpus")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the corpus, without one yet")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
     parser.add_argument("--max-per-point", type=int, default=0, help="queries of a learning point at most; 0: all")

@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--vectors", default="", help="word vectors")
     parser.add_argument("--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)")
     parser.add_argument("--seed", type=int, default=0, help="of the random answers")
-    parser.add_argument("--out", type=Path, help="folder for scores and answers")
+    parser.add_argument("--out", type=Path, help="folder for scores and answers; older ones are replaced")
     paper = argparse.BooleanOptionalAction
     parser.add_argument("--paper", action=paper, default=True, help="the paper's other systems below the table")
     wish = parser.parse_args()

@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 from mednli_jax.knowledge.distance import DIRECTIONS, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import UNREACHABLE
+from mednli_jax.runs import write_json
 
 CONCEPTS, IS_A, EDGES = 350_000, 600_000, 1_500_000
 KINDS = 19  # top-level kinds, as in SNOMED CT: findings, procedures, body structures, ...
@@ -250,7 +251,7 @@ def main() -> int:
     for row in rows:
         print(told(compare(row, ontology)), flush=True)
     if given.json:
-        given.json.write_text(json.dumps(rows, indent=2) + "\n")
+        write_json(given.json, rows)
     return int(any(row["different"] for row in rows))
 
 

@@ -7,7 +7,6 @@ About two minutes on two cores, with one seed or two.
 """
 
 import argparse
-import json
 import os
 import resource
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting
 from mednli_jax.data.prepared import prepare
+from mednli_jax.runs import write_json
 
 ALLOWED_SECONDS = 60
 
@@ -36,7 +36,7 @@ def main() -> int:
         os.environ["MEDNLI_JAX_CACHE"] = folder
         figures = measure(wishes.variant, seeds, wishes.trees)
     if wishes.json:
-        wishes.json.write_text(json.dumps(figures, indent=2) + "\n")
+        write_json(wishes.json, figures)
     return 0 if figures["features_seconds"] <= ALLOWED_SECONDS else 1
 
 

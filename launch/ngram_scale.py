@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.baselines.ngram_lm import estimate
+from mednli_jax.runs import write_json
 
 ALLOWED_SECONDS, ALLOWED_MEGABYTES = 300, 4000
 LENGTH = 24  # tokens of a sentence
@@ -81,7 +82,7 @@ def main() -> int:
     figures = measure(given.tokens, given.words)
     print(json.dumps(figures))
     if given.json:
-        given.json.write_text(json.dumps(figures, indent=2) + "\n")
+        write_json(given.json, figures)
     within = figures["training_seconds"] <= ALLOWED_SECONDS and figures["peak_megabytes"] <= ALLOWED_MEGABYTES
     return 0 if within and figures["largest_error_of_a_sum"] < 1e-9 else 1
 

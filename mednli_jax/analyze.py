@@ -38,7 +38,7 @@ USAGE = f"""Analyse a corpus.
   --entities=parts|drop        of aflite: a merged entity without a vector of its own has its words', or none
   --features=RUN               of aflite: the logits of a finished run on the corpus in place of mean word vectors
   --resume                     go on with the aflite that was interrupted in DIR
-  --out=DIR                    write ANALYSIS.json, pictures and report.html there
+  --out=DIR                    write ANALYSIS.json, pictures, lists and report.html there, over those of the same name
   --json                       the figures as one JSON object"""
 
 

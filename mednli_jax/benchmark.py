@@ -12,6 +12,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
+from mednli_jax.runs import append_line
 
 USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
@@ -199,9 +200,10 @@ class _sink:
 
     def __enter__(self):
         if self._where not in (None, "true"):
-            path = Path(self._where).expanduser()
+            path = self._file = Path(self._where).expanduser()
             try:
-                self._file = open(path, "a")
+                with open(path, "a"):  # a row takes minutes to measure: a file that refuses it is told before
+                    pass
             except OSError as error:
                 raise UserError(
                     f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
@@ -209,12 +211,14 @@ class _sink:
         return self._emit
 
     def _emit(self, row):
-        if self._where is not None:
-            print(json.dumps(row, allow_nan=False), file=self._file or sys.stdout, flush=True)
+        line = json.dumps(row, allow_nan=False)
+        if self._file:
+            append_line(self._file, line)
+        elif self._where is not None:
+            print(line, flush=True)
 
     def __exit__(self, *_):
-        if self._file:
-            self._file.close()
+        pass
 
 
 def show(results: list[dict]) -> None:

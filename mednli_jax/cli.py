@@ -1,6 +1,8 @@
 """What the doors share: flags, one-line errors, exit codes. Importing it imports neither jax nor a door.
 
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
+Whatever a door or a script writes is for its user alone, files 0600 and folders 0700; what it says of its own faults
+quotes no data, see faults.
 """
 
 import difflib
@@ -14,7 +16,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_dict, config_flags
 
-from mednli_jax import defaults
+from mednli_jax import defaults, faults
 from mednli_jax.errors import UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
@@ -50,46 +52,13 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
     usage: what `--help` prints. define: declares the door's flags; they are the door's own, so that doors can be
     imported side by side. A door with --corpus returns the config file whose variants that flag names.
     words: how many bare words (a command) main takes after the flags at most.
-    Whatever a door writes is for its user alone: files 0600, folders 0700.
     """
-    os.umask(0o077)
-    try:
-        return _run(main, usage, define, words, list(sys.argv))
-    except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-
-
-def script(work: Callable[[], int | None]) -> int:
-    """Does the work of a script and returns its exit code: faults are told as a door tells them, files are 0600."""
-    os.umask(0o077)
-    return _guarded(work)
-
-
-def _guarded(work: Callable[[], int | None]) -> int:
-    """The exit code of the work: bad input, a full disk and Ctrl-C are one line each."""
-    try:
-        return work() or OK
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return USAGE
-    except OSError as error:
-        if error.errno not in REFUSALS:
-            raise
-        name = error.filename or "a file"
-        print(f"E-USE-010 {name}: {error.strerror}. Fix: check the disk and its permissions.", file=sys.stderr)
-        return USAGE
-    except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _run(main, usage, define, words, argv):
-    if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
-        print(usage.strip(), flush=True)
-        return OK
+    argv = list(sys.argv)
 
     def work():
+        if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
+            print(usage.strip(), flush=True)
+            return OK
         values = flags.FlagValues()
         rest = _parse(values, argv, define(values))
         if len(rest) > words:
@@ -97,7 +66,41 @@ def _run(main, usage, define, words, argv):
             raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
         return main(values, *rest)
 
-    return _guarded(work)
+    return script(work)
+
+
+def script(work: Callable[[], int | None], tell: Callable[[BaseException], None] = faults.tell) -> int:
+    """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
+
+    tell: what is done with a bug, of which nobody but us knows what it quotes.
+    """
+    os.umask(0o077)
+    faults.install()
+    try:
+        return work() or OK
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in REFUSALS:
+            where, reason = _named(error.filename), os.strerror(error.errno)
+            print(f"E-USE-010 {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
+            return USAGE
+        tell(error)
+        return BUG
+
+
+def _named(path) -> str:
+    """The file of a fault of the system, where there is such a file or could be."""
+    path = os.fsdecode(path) if isinstance(path, str | bytes) else ""
+    known = os.path.lexists(path) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(path)))
+    return path if known else "a file"
 
 
 def _parse(values, argv, own) -> list[str]:

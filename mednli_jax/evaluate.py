@@ -31,7 +31,7 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   of --predictions and of --run of a cloze run alike:
   --vectors=FILE            word vectors for the embedding score
   --skills=FILE             skills that queries need, uid TAB skill, for scores by skill
-  --scores=FILE             also write what each query scores, as JSON lines; of several seeds, the mean
+  --scores=FILE             also write what each query scores, JSON lines over older ones; of several seeds, the mean
   --json          all scores as one JSON object"""
 
 
@@ -101,7 +101,7 @@ def score_queries(values: cli.Flags, run) -> None:
     from mednli_jax.analysis import cloze_tables
     from mednli_jax.analysis.cloze_skills import read_skills
     from mednli_jax.metrics import wilson_interval
-    from mednli_jax.runs import write_atomic
+    from mednli_jax.runs import write_over
 
     skills = read_skills(Path(values.skills).expanduser()) if values.skills else None
     there = run.own()
@@ -118,7 +118,7 @@ def score_queries(values: cli.Flags, run) -> None:
             scores = {**scores, "families": {**scores["families"], "skill": found}}
         if values.scores:
             lines = (json.dumps(row) + "\n" for row in cloze_tables.mean_rows(each))
-            write_atomic(Path(values.scores).expanduser(), "".join(lines))
+            write_over(Path(values.scores).expanduser(), "".join(lines), '{"uid": ')
     corpus, seeds = run.result["corpus"], run.result["seeds"]
     if values.json:
         low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
@@ -161,7 +161,7 @@ def score_answers(values: cli.Flags) -> None:
     from mednli_jax.analysis import cloze_tables
     from mednli_jax.analysis.cloze_skills import read_skills
     from mednli_jax.baselines.entity import known_vectors
-    from mednli_jax.runs import write_atomic
+    from mednli_jax.runs import write_over
 
     examples = cloze_tables.split_of(cloze_tables.corpus(name), values.split).examples
     said = cloze_tables.read_answers(Path(values.predictions).expanduser(), examples)
@@ -174,7 +174,7 @@ def score_answers(values: cli.Flags) -> None:
     scores = answers.figures(examples, each, skills)
     if values.scores:
         lines = (json.dumps(row) + "\n" for row in answers.rows(each))
-        write_atomic(Path(values.scores).expanduser(), "".join(lines))
+        write_over(Path(values.scores).expanduser(), "".join(lines), '{"uid": ')
     if values.json:
         about = {"predictions": values.predictions, "corpus": name, "split": values.split}
         print(json.dumps({**about, **scores}, indent=2))

@@ -1,6 +1,7 @@
 """From a config to something that trains or predicts; shared by the doors."""
 
 import resource
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -312,10 +313,12 @@ def _workspace(bodies):
 
 
 def use_compile_cache() -> Path:
-    """Compiled programs are kept across runs, readable by their owner alone."""
+    """Compiled programs are kept across runs, readable by their owner alone, whatever made the folder and its files."""
     folder = cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+            folder.chmod(0o700)
     except OSError as error:
         raise UserError(
             f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to a folder "

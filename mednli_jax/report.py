@@ -25,8 +25,10 @@ USAGE = """Report on finished runs.
   --categories        also kinds of error (Table 8), by rules over the corpus, which has to be there
   --categories_file=FILE   the same from annotations: uid TAB category
   --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
-  --out=FILE          where the page goes; with --compare and --table one is written only where this is given
+  --out=FILE          where the page goes, in an older page's place; with --compare and --table only where it is given
   --json              print JSON
+  --public            of one run or a table: a page, RUN/public.html, for others, without rows of single pairs and their
+                      uids, words, commands, paths, names of folders and machines, and counts below 10
 
 Pages are single files that load nothing. None holds a sentence of the corpus."""
 
@@ -42,10 +44,13 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("paths", None, "path lengths for Figure 3", flag_values=values)
     flags.DEFINE_string("out", None, "file of the page", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+    flags.DEFINE_bool("public", False, "what may be shown outside", flag_values=values)
 
 
 def main(values: cli.Flags, *folders: str) -> None:
     folders = [Path(folder).expanduser() for folder in folders]
+    if values.public:
+        _check_public(values, folders)
     if values.table is not None:
         if folders:
             raise UserError("E-REP-012 --table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
@@ -53,14 +58,31 @@ def main(values: cli.Flags, *folders: str) -> None:
     if not folders:
         raise UserError("E-REP-013 no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
     if len(folders) == 1 and not values.compare:
-        return _page(values, folders[0])
+        return (_public_page if values.public else _page)(values, folders[0])
     if len(folders) == 1:
         raise UserError("E-REP-014 --compare takes two runs at least. Fix: name another run directory.")
     return _comparison(values, folders)
 
 
+def _check_public(values, folders):
+    """Raises UserError for what is told of a few pairs, or of a run's own names."""
+    asked = [name for name in ("compare", "categories", "categories_file", "paths", "skills") if values[name].value]
+    if asked or len(folders) > 1 or (values.table or "").startswith("diskne"):
+        what = f"--{asked[0]}" if asked else "several runs" if len(folders) > 1 else "tables of single diseases"
+        raise UserError(f"E-REP-018 --public shows no {what}. Fix: give one run, or --table=3 to 7 or clicr4.")
+
+
+def _public_page(values, folder):
+    from mednli_jax.analysis import html
+
+    found = html.public_figures(folder)
+    if values.json:
+        print(json.dumps(found, indent=2))
+    _write(values.out or folder / "public.html", html.public_page(found))
+
+
 def _table(values):
-    from mednli_jax.analysis import cloze_table4, html, sections, tables
+    from mednli_jax.analysis import cloze_table4, html, public, sections, tables
 
     runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
     if values.table == cloze_table4.NAME:
@@ -69,20 +91,23 @@ def _table(values):
         return _diskne_table(values, runs)
     if not values.table.isdecimal():
         raise UserError(f"E-REP-010 --table={values.table}: no such table. Fix: see --help.")
-    found = tables.filled(tables.table_of(int(values.table)), runs)
+    table = tables.table_of(int(values.table))
+    found = tables.filled(table, runs)
+    found = public.table(found, [cell.run for cell in table.cells]) if values.public else found
     section = sections.table_section(found)
     _print(values, [section], found)
     if values.out:
         names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
         there = [runs / name for name in sorted(names) if (runs / name / "config.json").is_file()]
-        _write(values.out, html.table_page([section], there))
+        _write(values.out, html.table_page([section], [] if values.public else there))
 
 
 def _cloze_table(values, runs):
     """Table 4 of the paper on CliCR; Figure 5 beside it where skills are given."""
-    from mednli_jax.analysis import cloze_outcomes, cloze_sections, cloze_skills, cloze_table4, html
+    from mednli_jax.analysis import cloze_outcomes, cloze_sections, cloze_skills, cloze_table4, html, public
 
     found = cloze_table4.filled(runs, values.split)
+    found = public.table(found) if values.public else found
     shown = [cloze_sections.table4_section(found)]
     if values.skills:
         skills = cloze_skills.read_skills(Path(values.skills).expanduser())
@@ -93,7 +118,7 @@ def _cloze_table(values, runs):
     _print(values, shown, found)
     if values.out:
         there = [runs / name for name in cloze_table4.RUNS.values() if (runs / name / "config.json").is_file()]
-        _write(values.out, html.table_page(shown, there, "Šuster & Daelemans 2018"))
+        _write(values.out, html.table_page(shown, [] if values.public else there, "Šuster & Daelemans 2018"))
 
 
 def _diskne_table(values, runs):
@@ -210,11 +235,11 @@ def _print(values, shown, result):
 
 
 def _write(path, page):
-    from mednli_jax.runs import private_folder, write_atomic
+    from mednli_jax.runs import private_folder, write_over
 
     path = Path(path).expanduser()
     private_folder(path.parent)
-    write_atomic(path, page)
+    write_over(path, page, "<!DOCTYPE html>")
     print(f"written: {path}", file=sys.stderr)
 
 

@@ -9,54 +9,185 @@ Only `private/` may hold text of a corpus. Files are 0600, folders 0700. `result
 import contextlib
 import difflib
 import fcntl
+import glob
+import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import BinaryIO
 
 import mednli_jax
 from mednli_jax.errors import UserError
 
+STALE = 24 * 3600  # seconds after which nobody can still be writing in a temporary folder
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
 
+class Refused(UserError):
+    """E-RUN-005: the system refuses to write. reason: what it says; NumPy's own error of a full disk has no words."""
+
+    def __init__(self, path: Path, reason: str | None, fix: str):
+        self.reason = reason or "the disk took a part of it only"
+        super().__init__(f"E-RUN-005 {path}: cannot be written ({self.reason}). Fix: {fix}.")
+
+
+_FIX = "free space or check the folder's permissions"
+
+
 @contextlib.contextmanager
-def _writing(path: Path):
-    """Tells what the system refuses in one line that names the file."""
+def _writing(path: Path, fix: str = _FIX):
+    """Tells what the system refuses in one line that names the file, or the folder that was to hold it."""
     try:
         yield
+    except Refused as error:
+        raise Refused(path, error.reason, fix) from error
     except OSError as error:
-        raise UserError(
-            f"E-RUN-005 {path}: cannot be written ({error.strerror}). Fix: free space or check the folder's "
-            "permissions."
-        ) from error
+        raise Refused(path, error.strerror, fix) from error
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
-    """Writes a file so that readers see the old content or the new one, never a part: temporary name, fsync, rename."""
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write `path` in: readers see the old content or, once the block ends, the new one, never a part.
+
+    It has a temporary name until it is whole and on disk, and is 0600. Whatever ends the block early leaves the old
+    content and no temporary file. Raises: UserError E-RUN-005.
+    """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    data = content.encode() if isinstance(content, str) else content
+    temporary = _temporary(path)
     with _writing(path):
         try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):  # the first fault is the one to tell
                 temporary.unlink(missing_ok=True)
             raise
 
 
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all, see `atomic_file`."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_over(path: Path, content: str, mark: str) -> None:
+    """Writes a file at a place that a user named: over an older one of the kind, which begins with `mark`, or none.
+
+    Raises: UserError E-RUN-022 where another file is there, E-RUN-005.
+    """
+    path = Path(path)
+    if content and not content.startswith(mark):
+        raise ValueError("the content has not the mark of its kind")
+    if path.is_file() and path.stat().st_size:
+        with _writing(path), open(path, "rb") as file:
+            if file.read(len(mark.encode())) != mark.encode():
+                raise UserError(
+                    f"E-RUN-022 {path}: is there already, and is another kind of file. Fix: give another name."
+                )
+    write_atomic(path, content)
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
+    """An empty folder, 0700, to fill: it takes the name `folder` when the block ends, and is gone if that fails.
+
+    keep: whether a folder that has taken the name meanwhile, from another process, is as good and stays.
+    Temporary folders of the same name that a kill left more than a day ago are removed, too.
+    Raises: UserError E-RUN-005, also for the files that are written in the block.
+    """
+    folder = Path(folder)
+    temporary = _temporary(folder)
+    with _writing(folder, fix):
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
+                if left == temporary or time.time() - left.stat().st_mtime > STALE:
+                    shutil.rmtree(left, ignore_errors=True)
+            temporary.mkdir(mode=0o700)
+            yield temporary
+            if not (folder.is_dir() and keep()):
+                shutil.rmtree(folder, ignore_errors=True)
+                os.replace(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def put_in_place(made: Path, path: Path) -> None:
+    """Gives a file that somebody else's code wrote, on the same disk, its name, once all of it is there; 0600.
+
+    Raises: UserError E-RUN-005.
+    """
+    with _writing(path):
+        with open(made, "rb") as file:
+            os.fsync(file.fileno())
+        os.chmod(made, 0o600)
+        os.replace(made, path)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds a line at a file's end, 0600 if it is new; of one that the system refuses nothing stays.
+
+    Raises: UserError E-RUN-005.
+    """
+    data = f"{line}\n".encode()
+    with _writing(path), open(path, "ab", buffering=0, opener=_own) as file:
+        end = file.tell()
+        try:
+            while data:
+                data = data[file.write(data) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(end)
+            raise
+
+
+def _own(path, how):
+    return os.open(path, how, 0o600)
+
+
 def write_json(path: Path, value) -> None:
-    write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    write_atomic(path, _json(value))
+
+
+def _json(value):
+    return json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
+    """Writes a manifest as JSON, with its own sha256 under the name `seal`."""
+    values = json.loads(json.dumps(values))  # as it will be read: the digest is of that
+    write_json(path, {**values, seal: _digest(values)})
+
+
+def read_sealed(path: Path, seal: str = "sha256") -> dict:
+    """What `write_sealed` wrote, with the seal.
+
+    Raises OSError, ValueError, KeyError or TypeError where any byte is another: `1e5` for `1E5` is a flipped bit, too.
+    """
+    content = Path(path).read_bytes()
+    values = json.loads(content)
+    if _json(values).encode() != content or values[seal] != _digest({k: v for k, v in values.items() if k != seal}):
+        raise ValueError("not what was written")
+    return values
+
+
+def _digest(values):
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
@@ -204,6 +335,7 @@ class RunDirectory:
                 f"E-RUN-005 {run.folder}: cannot be made ({error.strerror}). Fix: check --workdir."
             ) from error
         run.lock()
+        run._sweep()
         if found and resume:
             run._check_config(config)
         else:
@@ -212,9 +344,17 @@ class RunDirectory:
         return run
 
     def _holds_files(self):
-        """Whether there is anything but a lock and empty folders, which a start that failed leaves behind."""
-        paths = (path for path in self.folder.rglob("*") if path != self.folder / "lock")
-        return any(path.is_symlink() or not path.is_dir() for path in paths)
+        """Whether there is anything but what a start that failed or was killed leaves: a lock, empty folders, a
+        temporary config."""
+        left = {self.folder / "lock", *self.folder.glob(".config.json.*.tmp")}
+        return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
+
+    def _sweep(self):
+        """Removes temporary files of processes that were killed; the lock says that nobody else writes here."""
+        with _writing(self.folder):
+            for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
+                if path.is_file():
+                    path.unlink()
 
     def _check_config(self, config):
         old = _flat(read_json(self.folder / "config.json"))
@@ -237,12 +377,17 @@ class RunDirectory:
             )
 
     def _clear(self):
-        """Removes what an earlier run left, and only names that a run writes."""
-        for name in ("result.json", "report.html", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
-            (self.folder / name).unlink(missing_ok=True)
-        for name in ("checkpoints", "private", "tensorboard", "profile"):
-            for path in sorted((self.folder / name).rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        """Removes what an earlier run left, and only names that a run writes.
+
+        The config, which makes the folder a run, goes last: where this is cut short, --force can be given again.
+        """
+        with _writing(self.folder):
+            (self.folder / "result.json").unlink(missing_ok=True)  # of checkpoints that are about to go
+            for name in ("checkpoints", "private", "tensorboard", "profile"):
+                for path in sorted((self.folder / name).rglob("*"), reverse=True):
+                    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+            for name in ("report.html", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
+                (self.folder / name).unlink(missing_ok=True)
 
     def lock(self):
         """Keeps a second process out until this one ends, however it ends."""
@@ -303,10 +448,8 @@ class RunDirectory:
         write_json(self.folder / "result.json", {**values, "status": status})
 
     def append_metrics(self, row: dict) -> None:
-        """One line of metrics.jsonl, flushed: an interrupted run keeps what it measured."""
-        path = self.folder / "metrics.jsonl"
-        with _writing(path), open(path, "a") as file:
-            file.write(json.dumps(row, allow_nan=False) + "\n")
+        """One line of metrics.jsonl, written when this returns: an interrupted run keeps what it measured."""
+        append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
 
     def metrics(self) -> list[tuple[int, bytes]]:
         """(epoch, line) of metrics.jsonl, without a last line cut short, as a kill or a full disk leaves it.
@@ -379,9 +522,7 @@ class RunDirectory:
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
-        path = self.folder / "log.txt"
-        with _writing(path), open(path, "a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
+        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
 
 
 def _flat(tree, prefix=""):

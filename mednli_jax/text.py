@@ -10,13 +10,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError
+from mednli_jax.runs import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")
 MAX_LINE_BYTES = 1 << 20
+MAX_GROWTH = 256  # times its size that a gzipped file may unfold to: text grows tenfold, a bomb a thousandfold
+FREE_GROWTH = 1 << 20  # bytes that any gzipped file may unfold to
 _WATCH_LINES = 256
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+class _Unfolded(io.RawIOBase):
+    """The content of a gzipped stream, as long as there is no more of it than text can be packed into so few bytes."""
+
+    def __init__(self, raw):
+        self._raw, self._file, self._size = raw, gzip.GzipFile(fileobj=raw), 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        data = self._file.read1(len(buffer))
+        self._size += len(data)
+        if self._size > FREE_GROWTH and self._size > MAX_GROWTH * self._raw.tell():
+            raise gzip.BadGzipFile(f"it unfolds to more than {MAX_GROWTH} times its size")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def unzipped(raw) -> io.BufferedReader:
+    """What a stream of gzipped bytes holds, as a stream read on in memory of its own size alone.
+
+    Reading raises gzip.BadGzipFile where it is damaged or unfolds without end (MAX_GROWTH), EOFError or zlib.error
+    where it is cut short or garbled.
+    """
+    return io.BufferedReader(_Unfolded(raw), 1 << 18)
 
 
 def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
@@ -24,7 +54,8 @@ def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
 
     watch: called now and then with the number of bytes of the file, compressed or not, that were read so far.
     Yields: (line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.
-    Raises: gzip.BadGzipFile where a compressed file is truncated or damaged, other OSErrors as they come.
+    Raises: gzip.BadGzipFile where a compressed file is truncated or damaged, or unfolds without end; other OSErrors as
+    they come.
     """
     with open(path, "rb") as raw:
         magic = raw.read(2)
@@ -32,8 +63,7 @@ def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
         zipped = magic == b"\x1f\x8b"
         if not zipped and Path(path).suffix == ".gz":
             raise gzip.BadGzipFile("not a gzip file")
-        # GzipFile.readline is a Python method; the buffered reader around it reads lines in C.
-        stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 18) if zipped else raw
+        stream = unzipped(raw) if zipped else raw
         number = 0
         try:
             while line := stream.readline(max_bytes + 1):
@@ -121,8 +151,8 @@ class Vocab:
         return cls(SPECIALS + tuple(words))
 
     def save(self, path):
-        """Writes the words as one JSON array in UTF-8."""
-        Path(path).write_text(json.dumps(self.words, ensure_ascii=False) + "\n", encoding="utf-8")
+        """Writes the words as one JSON array in UTF-8. Raises: UserError E-RUN-005."""
+        write_atomic(Path(path), json.dumps(self.words, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path):

@@ -14,6 +14,7 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.encode import SIDES, encode_corpus
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
+from mednli_jax.runs import write_json
 from mednli_jax.text import Vocab
 
 
@@ -156,7 +157,7 @@ def test_a_planted_pickle_is_refused_not_run(tmp_path):
     manifest["files"]["label.npy"] = hashlib.sha256(planted.read_bytes()).hexdigest()
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     manifest["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-    (first.folder / "manifest.json").write_text(json.dumps(manifest))
+    write_json(first.folder / "manifest.json", manifest)
     again, hit = cache.get("c", KEY, build)
     assert (hit, build.calls) == (False, 2)
     assert not sprung.exists()

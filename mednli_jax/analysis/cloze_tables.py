@@ -7,7 +7,6 @@ JSON object), what stands there is never quoted:
   E-CLZ-052 not valid JSON    E-CLZ-055 uid repeated
 """
 
-import gzip
 import json
 import os
 import zlib
@@ -22,6 +21,7 @@ from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.metrics import mean_sd, wilson_interval
 from mednli_jax.runs import write_atomic
+from mednli_jax.text import unzipped
 
 METRICS = ("exact_match", "f1", "bleu2", "bleu4", "embedding")
 # Table 4, CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
@@ -160,9 +160,8 @@ def _object(path, text):
 def _text(path):
     try:
         with open(path, "rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if zipped else open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+            content = (unzipped(raw) if zipped else raw).read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise _unread(path, f"more than {MOST_BYTES >> 20} MB")
         return content.decode("utf-8-sig")

@@ -12,7 +12,6 @@ Faults (E-FILT-001 is mean_vectors'):
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,6 +23,8 @@ from mednli_jax.progress import Bar, say
 from mednli_jax.runs import private_folder, write_atomic
 
 STATE = "aflite.state.npz"
+DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file, of all before
+DAMAGE = (OSError, ValueError, KeyError, TypeError)
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 
@@ -108,6 +109,8 @@ def filtered(
     elif folder is not None:
         _refuse_to_replace(Path(folder) / STATE)
         private_folder(folder)
+    for left in Path(folder).glob(f".{STATE}.*.tmp") if folder else ():  # of a process that was killed
+        left.unlink(missing_ok=True)
     most = -(-(len(labels) - wish.m) // wish.k)
     try:
         with Bar("filtering", most, unit="rounds") as bar:
@@ -181,21 +184,31 @@ def save(folder: Path, key: dict, state: State) -> None:
     text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, removed=state.removed, score=state.score, about=text)
-    write_atomic(Path(folder) / STATE, buffer.getvalue())
+    content = buffer.getvalue()
+    write_atomic(Path(folder) / STATE, content + hashlib.sha256(content).digest())  # zip does not look at all it holds
+
+
+def _read(path: Path) -> tuple[State, dict]:
+    """The state that a file holds, and the key it was made with. Raises one of DAMAGE where it is no such file."""
+    content = path.read_bytes()
+    content, digest = content[:-DIGEST], content[-DIGEST:]
+    if hashlib.sha256(content).digest() != digest:
+        raise ValueError("not what was written")
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        about = json.loads(file["about"].tobytes())
+        return State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"]), about["key"]
 
 
 def _refuse_to_replace(path: Path) -> None:
     """Raises UserError E-FILT-007 where a filtering can still be resumed; a state that ended or is damaged may go."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-        rounds, ended = len(about["rounds"]), about["ended"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        state, _ = _read(path)
+    except DAMAGE:
         return
-    if not ended:
+    if not state.ended:
         raise UserError(
-            f"E-FILT-007 {path}: a filtering of {rounds} rounds is not finished. Fix: go on with it by --resume, give "
-            "another --out, or remove the file to start over."
+            f"E-FILT-007 {path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
+            "--resume, give another --out, or remove the file to start over."
         )
 
 
@@ -216,17 +229,13 @@ def load(folder: Path | None, key: dict, rows: int) -> State:
     """The state that a folder holds, of this key and so many rows. Raises: UserError E-FILT-003 to E-FILT-005."""
     path = state_file(folder)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-            state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
-        if state.removed.shape != state.score.shape or state.removed.dtype != np.int32:
-            raise ValueError
-        changed = sorted(name for name in {*key, *about["key"]} if about["key"].get(name) != key.get(name))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        state, made_with = _read(path)
+    except DAMAGE:
         raise UserError(
             f"E-FILT-005 {path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
             "out to start over."
         ) from None
+    changed = sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name))
     if changed or state.removed.shape != (rows,):
         what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
         raise UserError(

@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from mednli_jax.analysis import svg
+from mednli_jax.analysis import public, svg
 from mednli_jax.analysis.cloze_outcomes import is_cloze
 from mednli_jax.analysis.cloze_sections import run_sections
 from mednli_jax.analysis.outcomes import Finished, read_metrics
@@ -54,10 +54,14 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
     try:
         return _run_page(directory, result, _json(directory.folder / "data.json"), more)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"E-REP-015 {directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
-            f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
-        ) from error
+        raise _of_another_version(directory, error) from error
+
+
+def _of_another_version(directory, error):
+    return UserError(
+        f"E-REP-015 {directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
+        f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
+    )
 
 
 def _run_page(directory, result, data, more):
@@ -75,6 +79,31 @@ def _run_page(directory, result, data, more):
     model = result["model"] if "model" in result else directory.config["model"]["name"]
     title = f"{model} on {_corpus(directory, result)}"
     return render(title, kept, _facts(directory, result, data), " ".join(filter(None, (warning, notes))))
+
+
+def public_figures(folder: Path) -> dict:
+    """What of a run may be shown outside, see public.figures. Raises: UserError as run_page."""
+    directory = RunDirectory.existing(folder)
+    try:
+        return public.figures(directory.result(), directory.config, _json(directory.folder / "env.json"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _of_another_version(directory, error) from error
+
+
+def public_page(found: dict) -> str:
+    """The page of a run for others: `found` is of public_figures."""
+    about = found["about"]
+    facts = [(name, _told(value)) for name, value in about.items() if name not in ("model", "corpus")]
+    facts += [(part, _told(fields)) for part, fields in found["settings"].items()]
+    left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
+    return render(f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}", public.sections(found),
+                  [*facts, ("public", left_out)])  # fmt: skip
+
+
+def _told(value):
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _json(path):
@@ -274,8 +303,8 @@ def cloze_comparison_page(title: str, sections: Sequence[Section], folders: Sequ
 
 
 def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
-    """A table of a paper, sections.table_section or the like, and the runs it was made from."""
-    return render(f"{paper}, beside ours", [*sections, runs_section(folders)])
+    """A table of a paper, sections.table_section or the like, and the runs it was made from, if any are to be told."""
+    return render(f"{paper}, beside ours", [*sections, *([runs_section(folders)] if folders else [])])
 
 
 def runs_section(folders: Sequence[Path]) -> Section:

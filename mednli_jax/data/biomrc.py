@@ -23,6 +23,7 @@ from mednli_jax.text import treebank_tokens
 LISTS = ("abstracts", "titles", "entities_list", "answers")
 BLANK = "XXXX"
 _MARKS = re.compile(rf"({ENTITY}\d+|{BLANK})")
+MAX_NAMES = 1 << 16  # characters of an entity: what goes on for longer lists no names
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z@(\[])")
 
 
@@ -55,11 +56,12 @@ def read_biomrc(path: Path, *, tokenised: bool = False) -> tuple[ClozeExample, .
     path = either_name(Path(path)) or Path(path)
     lists = _lists(path)
     stem = Path(path.name.removesuffix(".gz")).stem
-    problems, passages, examples = Problems(), Passages(), []
+    problems, passages, examples, top = Problems(), Passages(), [], Node(path.name, "", {})
     for number, values in enumerate(zip(*(lists[name] for name in LISTS), strict=True)):
-        uid = lists["ids"][number] if "ids" in lists else f"{stem}:{number}"
         try:
-            examples.append(_query(path.name, number, str(uid), values, passages, tokenised))
+            uid = checked_text(top, f"ids[{number}]", str(lists["ids"][number]), False) if "ids" in lists else ""
+            uid = uid or f"{stem}:{number}"
+            examples.append(_query(path.name, number, uid, values, passages, tokenised))
         except DataError as error:
             problems.add(error)
     problems.raise_if_any()
@@ -115,18 +117,21 @@ def _query(file, number, uid, values, passages, tokenised):
 
 def _entity(text):
     """(token, (concept, type, names)); the names default to the token. Raises: ValueError."""
+    if len(text) > MAX_NAMES:
+        raise ValueError
     token, *parts = (part.strip() for part in text.split(" :: "))
     try:
         parts = [ast.literal_eval(part) for part in parts]
-    except (SyntaxError, RecursionError, MemoryError):
+    except (SyntaxError, TypeError, RecursionError, MemoryError):
         raise ValueError from None
     names = [
         name for part in parts if isinstance(part, list) for name in part if isinstance(name, str) and name.split()
     ]
     about = next((tuple(map(str, part)) for part in parts if isinstance(part, tuple)), ())
-    if not token.startswith(ENTITY):
-        raise ValueError
     concept, kind = (*about, "", "")[:2]
+    if not token.startswith(ENTITY) or any("\0" in name for name in names):
+        raise ValueError
+    "".join((concept, kind, *names)).encode()  # a ValueError for half a surrogate pair
     return token, (concept, kind, names or [token])
 
 

@@ -17,9 +17,10 @@ import mednli_jax
 from mednli_jax.data.encode import SIDES, Prepared, Rows
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
-from mednli_jax.runs import write_atomic, write_json
+from mednli_jax.runs import atomic_file, atomic_folder, read_sealed, write_atomic, write_json, write_sealed
 
 FORMAT = 1
+FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 
 
 class Cache:
@@ -31,13 +32,10 @@ class Cache:
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
         """sha256 of source files by name; remembered by (path, size, time of change), so that a hit reads nothing."""
         memo_path = self.folder / "sources.json"
-        try:
-            memo = json.loads(memo_path.read_text())
-        except (OSError, ValueError):
-            memo = {}
+        memo = _remembered(memo_path)
         known, result = len(memo), {}
         for path in paths:
-            status = path.stat()
+            status = os.stat(path)
             stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
             if stamp not in memo:
                 with open(path, "rb") as file:
@@ -45,7 +43,7 @@ class Cache:
             result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
         if len(memo) != known:
             self._make()
-            write_json(memo_path, memo)
+            write_json(memo_path, {f"{stamp}:{_seal(stamp, digest)}": digest for stamp, digest in memo.items()})
         return result
 
     def _make(self):
@@ -69,31 +67,30 @@ class Cache:
             shutil.rmtree(folder)
         self._make()
         built = build()
-        temporary = self.folder / f".{folder.name}.{os.getpid()}.tmp"
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
+        with atomic_folder(folder, fix=FIX) as temporary:  # another process may have prepared the same meanwhile
             _write(temporary, key, *built)
-            if not folder.is_dir():  # another process may have prepared the same meanwhile
-                os.replace(temporary, folder)
-        except OSError as error:
-            # NumPy's own error has neither name nor number.
-            reason = error.strerror or "the disk took a part of it only"
-            raise UserError(
-                f"E-RUN-005 {folder}: cannot be written ({reason}). Fix: free space, or set "
-                "$MEDNLI_JAX_CACHE to another folder."
-            ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         prepared = _read(folder, key)
         if prepared is None:
             raise UserError(f"E-PREP-001 {folder}: what was written cannot be read back. Fix: check the disk.")
         return prepared, False
 
 
+def _remembered(path) -> dict[str, str]:
+    """The entries of sources.json as they were written: a wrong digest would pass for another source."""
+    try:
+        entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {stamp: digest for stamp, _, seal, digest in entries if seal == _seal(stamp, digest)}
+
+
+def _seal(stamp, digest):
+    return hashlib.sha256(f"{stamp} {digest}".encode()).hexdigest()[:16]
+
+
 def _write(folder, key, splits, arrays, vocab, vectors, facts):
-    folder.mkdir(mode=0o700, parents=True)
     for name, array in {**arrays, "vectors": vectors}.items():
-        with open(folder / f"{name}.npy", "wb") as file:
+        with atomic_file(folder / f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
     rows = {
         name: {"uids": [e.uid for e in split.examples], "tags": [list(e.tags) for e in split.examples]}
@@ -101,28 +98,22 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
     }
     write_atomic(folder / "rows.json", json.dumps(rows))
     vocab.save(folder / "vocabulary.json")
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    for path in folder.iterdir():
-        path.chmod(0o600)
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
-    manifest["sha256"] = _manifest_digest(manifest)
-    write_json(folder / "manifest.json", manifest)
+    write_sealed(folder / "manifest.json", manifest)
 
 
-def _manifest_digest(manifest):
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(folder, key) -> Prepared | None:
     """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        if manifest["key"] != key or manifest["sha256"] != _manifest_digest(manifest):
+        manifest = read_sealed(folder / "manifest.json")
+        if manifest["key"] != key or any(_digest(folder / name) != sha for name, sha in manifest["files"].items()):
             return None
-        for name, digest in manifest["files"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-                return None
         names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
         rows = json.loads((folder / "rows.json").read_bytes())

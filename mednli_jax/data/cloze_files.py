@@ -22,6 +22,7 @@ from mednli_jax.data.lines import FRESH_COPY, SLOW_SECONDS
 from mednli_jax.errors import DataError
 from mednli_jax.examples import PLACEHOLDER, Entity
 from mednli_jax.progress import Bar
+from mednli_jax.text import unzipped
 
 PIECE = 1 << 20  # characters that are read at a time
 MAX_ITEM = 1 << 26  # characters without the end of an item: the file is broken
@@ -47,7 +48,7 @@ def opened_bytes(path: Path):
             zipped = raw.peek(2)[:2] == b"\x1f\x8b"
             if not zipped and path.suffix == ".gz":
                 raise gzip.BadGzipFile("not a gzip file")
-            yield (io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 18) if zipped else raw), raw.tell
+            yield (unzipped(raw) if zipped else raw), raw.tell
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise DataError("E-CLZ-003", "cannot be decompressed", file=path.name, fix=FRESH_COPY) from None
     except OSError as error:

@@ -105,7 +105,7 @@ def _question(path, passages):
     tokens, entities = _named(path.name, 3, words, names, plain)
     query, query_entities = _named(path.name, 5, lines[5].split(), names, ())
     blank = _only_blank(path.name, 5, query, PLACEHOLDER)
-    if answer.startswith(ENTITY) and answer not in names:
+    if answer.startswith(ENTITY) and not names.get(answer):
         raise line_fault(path.name, 7, "E-CLZ-025", "the answer is an entity without a name", "add its line")
     passage = passages.of(lines[1], tokens, entities, (len(tokens),))
     return ClozeExample(lines[1], passage, query, query_entities, blank, (Answer(names.get(answer, answer)),))
@@ -134,7 +134,7 @@ def _named(file, number, words, names, phrases):
     """(tokens with entities by their words, the entities). names: token -> words; phrases: marked where they stand."""
     tokens, entities = [], []
     for word in words:
-        if word in names:
+        if names.get(word, "").split():
             start = len(tokens)
             tokens += names[word].split()
             entities.append(Entity(start, len(tokens)))

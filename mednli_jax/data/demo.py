@@ -21,6 +21,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.runs import private_folder, write_atomic
 from mednli_jax.text import treebank_tokens
 
 NOTE = "demo corpus, synthetic: not comparable with MedNLI"
@@ -60,16 +61,22 @@ def write_demo(folder: Path | str, size: str = "demo", *, linker: Linker | None 
     """Write the corpus as mli_{train,dev,test}_v1.jsonl in MedNLI's official layout; returns the paths.
 
     Binary parses branch to the right, so that reading them gives back the tokens of `load_demo`.
+    Raises: UserError E-DEMO-001 where another file has one of the names, which are MedNLI's, and nothing is written;
+    E-RUN-005 where the folder cannot be written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, split in load_demo(size, linker=linker).items():
-        path = folder / f"mli_{name}_v1.jsonl"
-        lines = (json.dumps(_row(example)) + "\n" for example in split.examples)
-        path.write_text("".join(lines), encoding="utf-8", newline="\n")
-        paths.append(path)
-    return paths
+    files = {
+        folder / f"mli_{name}_v1.jsonl": "".join(json.dumps(_row(example)) + "\n" for example in split.examples)
+        for name, split in load_demo(size, linker=linker).items()
+    }
+    for path, content in files.items():
+        if path.exists() and path.read_bytes() != content.encode():
+            problem = f"{path}: is there already, and is not this demo"
+            raise UserError(f"E-DEMO-001 {problem}. Fix: give a folder of its own.")
+    private_folder(folder)
+    for path, content in files.items():
+        write_atomic(path, content)
+    return list(files)
 
 
 def _row(example: NLIExample) -> dict[str, str]:

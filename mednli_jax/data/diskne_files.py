@@ -39,6 +39,7 @@ CATEGORIES = {
 }
 MOST_UNKNOWN = 0.1  # share of the annotated pairs; more of them, and the corpora are not those annotated
 SHOWN = 5  # ids in a message
+_ID = re.compile(r"[\w.:#-]{1,40}")
 _WHOLE = re.compile(r"(\d{1,9})(\.0)?")
 
 
@@ -178,9 +179,10 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> li
     unknown = sorted(set(annotated) - set(by_uid))
     if not unknown:
         return []
-    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    named = [uid for uid in unknown if _ID.fullmatch(uid)][:SHOWN]  # in a damaged row any words may stand there
+    more = len(unknown) - len(named)
     problem = f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus: "
-    problem += ", ".join(unknown[:SHOWN]) + more
+    problem += " and ".join(filter(None, (", ".join(named), f"{more} more" if more else "")))
     first = annotated[unknown[0]]
     if len(unknown) > MOST_UNKNOWN * len(annotated):
         fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"

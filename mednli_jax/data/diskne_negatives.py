@@ -151,11 +151,12 @@ def _read_csv(path, wanted):
     for number, line in binary_lines(path):
         key, _, rest = (line or b"").partition(b",")
         columns, concept = rest.count(b",") + 1, wanted.get(key.strip(b'" '))
-        if number == 1:
+        if line is None:
+            problems.add(_row_fault(path, number, "the line is too long"))
+        elif number == 1:
             size = columns
-        elif line is None or (line.strip() and columns != size):
-            problem = "the line is too long" if line is None else f"{columns} numbers, the header names {size}"
-            problems.add(_row_fault(path, number, problem))
+        elif line.strip() and columns != size:
+            problems.add(_row_fault(path, number, f"{columns} numbers, the header names {size}"))
         elif concept is not None and concept not in found:
             vector = _numbers(rest)
             if vector is None:

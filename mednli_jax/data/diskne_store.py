@@ -8,6 +8,7 @@
 Faults: E-DIS-018 the folder is not empty; E-DIS-019 files that do not belong together.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.runs import private_folder, read_json, write_atomic, write_json
 
 EXAMPLES, ABOUT, DROPPED, FOLDS = "examples.jsonl", "benchmark.json", "dropped.tsv", "folds"
+_BUILD = "build the benchmark again"
 
 
 def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path, whole: Iterable[Fold] = ()) -> Path:
@@ -53,7 +55,11 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path, w
 
 
 def fold_folder(fold: Fold) -> str:
-    return f"{fold.group}-{re.sub(r'[^A-Za-z0-9_.-]', '_', fold.disease)}"
+    """The group and the disease's id; of an id that is no name of a file, what is left of it and a digest."""
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", fold.disease):
+        return f"{fold.group}-{fold.disease}"
+    digest = hashlib.sha256(fold.disease.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{fold.group}-{re.sub(r'[^A-Za-z0-9_.-]', '_', fold.disease)[:40]}-{digest}"
 
 
 def _write_lines(path, examples):
@@ -92,7 +98,7 @@ def read_benchmark(folder: Path) -> Benchmark:
     Raises: DataError(s) as `read_nli_file`, and E-DIS-019; UserError where benchmark.json is damaged.
     """
     folder = Path(folder).expanduser()
-    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix="build the benchmark again")
+    about = _about(folder / ABOUT)
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     found, problems = [], Problems()
     for _, row in json_rows(folder / EXAMPLES):
@@ -110,5 +116,18 @@ def read_benchmark(folder: Path) -> Benchmark:
     return Benchmark(about["name"], tuple(found), about["names"], synonyms, about["facts"])
 
 
+def _about(path):
+    about = read_json(path, "name", "names", "synonyms", "facts", fix=_BUILD)
+    names, synonyms = about["names"], about["synonyms"]
+    objects = all(isinstance(about[name], dict) for name in ("names", "synonyms", "facts"))
+    if not objects or not all(isinstance(name, str) for name in (about["name"], *names.values())):
+        raise DataError("E-DIS-019", "its names are not those of a benchmark", file=path.name, fix=_BUILD)
+    if not all(
+        isinstance(of_one, list) and all(isinstance(name, str) for name in of_one) for of_one in synonyms.values()
+    ):
+        raise DataError("E-DIS-019", "its synonyms are no lists of names", file=path.name, fix=_BUILD)
+    return about
+
+
 def _fault(folder, line, problem):
-    return DataError("E-DIS-019", problem, file=EXAMPLES, line=line, fix="build the benchmark again")
+    return DataError("E-DIS-019", problem, file=EXAMPLES, line=line, fix=_BUILD)

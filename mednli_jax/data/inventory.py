@@ -7,8 +7,9 @@ import gzip
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache as remembered
 from pathlib import Path
 
 from mednli_jax.data import clicr
@@ -18,6 +19,7 @@ from mednli_jax.data.nli_formats import GroundTruth
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.progress import say
 from mednli_jax.text import binary_lines
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
@@ -266,13 +268,23 @@ def _size(path):
     return os.path.getsize(path)
 
 
-def privacy(folder: Path) -> list[Finding]:
+@remembered
+def warn(folder: Path, names: tuple[str, ...]) -> None:
+    """Says in one line, once, where others can read what these corpora and terminologies of a data folder hold, or
+    where it lies in a git work tree; those that are not RESTRICTED may."""
+    names = tuple(name for name in names if name in RESTRICTED)
+    notes = [finding.note for finding in privacy(folder, names) if finding.state == "check"] if names else []
+    if notes:
+        say(f"E-PRIV-001 {folder}: holds licensed text; {'; '.join(notes)}.")
+
+
+def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:
     """Warns where others can read licensed text below the data folder, or where it lies in a git work tree.
 
-    Only what is licensed counts: the folders named in RESTRICTED with all below them, official files that lie in the
+    Only what is licensed counts: the folders of these names with all below them, official files that lie in the
     data folder itself, and the data folder as the way to them. A data folder of public corpora may be open.
     """
-    licensed = [folder / name for name in (*RESTRICTED, *_loose()) if os.path.exists(folder / name)]
+    licensed = [folder / name for name in (*names, *_loose(names)) if os.path.exists(folder / name)]
     if not licensed:
         return [Finding("permissions", "ok", "nothing here is under a licence that forbids passing it on")]
     findings, exposed, closed = [], [], []
@@ -299,10 +311,10 @@ def privacy(folder: Path) -> list[Finding]:
     return findings or [Finding("permissions", "ok", "licensed text is for you alone")]
 
 
-def _loose():
+def _loose(names):
     """Names of licensed files that readers take from the data folder itself, too."""
-    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in RESTRICTED if name in CORPORA]
-    for file in sorted(set().union(clicr.FILES.values(), *files) - {""}):
+    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in names if name in CORPORA]
+    for file in sorted(set().union(clicr.FILES.values() if "clicr" in names else (), *files) - {""}):
         yield from (file, f"{file}.gz")
 
 

@@ -126,7 +126,7 @@ def csv_records(path: Path) -> Iterator[tuple[int | None, list[str] | DataError]
             if not line.strip():
                 continue
         parts.append(line)
-        quotes, size = quotes + line.count(b'"'), size + len(line)
+        quotes, size = quotes + line.count(b'"'), size + len(line) + 1
         if quotes % 2 == 0:
             record = _decoded(path.name, start, b"\n".join(parts))
             yield start, record if isinstance(record, DataError) else _cells(path.name, start, record)

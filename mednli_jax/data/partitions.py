@@ -123,7 +123,7 @@ def _array_ids(path):
     try:
         with open(path, "rb") as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError, MemoryError) as error:
+    except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
         if "allow_pickle" in str(error):
             problem = "is an array of Python objects, which only unpickling could read"
             raise DataError("E-PART-002", problem, file=path.name, fix=fix) from None
@@ -131,9 +131,9 @@ def _array_ids(path):
     if array.dtype.kind not in "US" or array.ndim != 1:
         problem = f"is no list of strings, but {array.ndim} axes of {array.dtype}"
         raise DataError("E-PART-001", problem, file=path.name, fix=fix)
-    if array.dtype.kind == "S":
-        try:
-            array = np.char.decode(array, "utf-8")
-        except UnicodeDecodeError:
-            raise DataError("E-PART-001", "its strings are not UTF-8", file=path.name, fix=fix) from None
-    return [(place, text.strip()) for place, text in enumerate(array.tolist(), 1) if text.strip()]
+    try:
+        texts = (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
+        "".join(texts).encode()
+    except ValueError:  # also a number that is no character's, or half a surrogate pair
+        raise DataError("E-PART-001", "its strings are not UTF-8", file=path.name, fix=fix) from None
+    return [(place, text.strip()) for place, text in enumerate(texts, 1) if text.strip()]

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax.data import demo, encode, encode_pieces, mixing, nli
+from mednli_jax.data import demo, encode, encode_pieces, inventory, mixing, nli
 from mednli_jax.data.cache import FORMAT, Cache
 from mednli_jax.data.concepts import Linking, corpus_paths, linking
 from mednli_jax.data.lines import either_name
@@ -39,7 +39,23 @@ def prepare(config) -> tuple[encode.Prepared, bool]:
     """
     source = Source(config)
     cache = Cache(cache_folder())
-    return cache.get(source.name, source.key(cache), source.build)
+    found = cache.get(source.name, source.key(cache), source.build)
+    warn_of_readers(config)
+    return found
+
+
+def warn_of_readers(config) -> None:
+    """Says where others can read the licensed text that a config's corpus, or its ontology, was just read from."""
+    folder = data_folder(config)
+    if folder is not None:
+        data = config.data
+        names = [data.name, data.mix.partition("/")[0]] if "mix" in data else [data.name]
+        if "knowledge" in config and config.model.knowledge != "none":
+            names.append(config.knowledge.ontology)
+        if "diskne" in config:
+            names.append(config.diskne.ontology)
+        borrowed = [owner for name in names if name in nli.CORPORA for owner in nli.CORPORA[name].folders.values()]
+        inventory.warn(folder, tuple(sorted({*names, *borrowed} - {""})))
 
 
 def cache_folder() -> Path:
@@ -318,6 +334,7 @@ class Source:
             splits = {**splits, "train": mixing.sampled(splits["train"], size)}
         if self._mixed:
             splits = mixing.mixed(splits, self._mixed.splits()["train"], self.config.data.mix)
+        warn_of_readers(self.config)
         return splits
 
     def _read(self) -> dict[str, Split]:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.data import clicr
+from mednli_jax.data import clicr, inventory
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.cloze import tag_seen, with_titles
 from mednli_jax.data.demo_cloze import load_demo_cloze
 from mednli_jax.data.encode import Prepared
 from mednli_jax.data.encode_cloze import ClozeEncoding, prepare_cloze
-from mednli_jax.data.prepared import cache_folder, config_path, data_folder
+from mednli_jax.data.prepared import cache_folder, config_path, data_folder, warn_of_readers
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files
@@ -47,7 +47,7 @@ def prepare(config) -> tuple[Prepared, bool]:
         if not path.is_file():  # told before the corpus is read
             raise UserError(f"E-VEC-001 {path}: there is no such file. Fix: check --config.vectors.path.")
     wishes = {"limit": data.limit or 0, "stray_marks": data.stray_marks}
-    return prepare_cloze(
+    found = prepare_cloze(
         data.name,
         lambda: read(data.name, folder, limit=data.limit, stray_marks=data.stray_marks),
         sources,
@@ -55,6 +55,8 @@ def prepare(config) -> tuple[Prepared, bool]:
         Cache(cache_folder()),
         **wishes,
     )
+    warn_of_readers(config)
+    return found
 
 
 def read(
@@ -74,6 +76,7 @@ def read(
         return tag_seen(splits)
     splits = clicr.load(folder, limit=limit, stray_marks=stray_marks)
     if name == CLICR:
+        inventory.warn(folder, (CLICR,))
         splits = {title: with_titles(split) for title, split in splits.items()}
     return tag_seen(splits)
 

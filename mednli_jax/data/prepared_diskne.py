@@ -44,7 +44,9 @@ def prepare(config) -> tuple[encode.Prepared, bool]:
     """
     source = DisKnESource(config)
     cache = Cache(prepared_data.cache_folder())
-    return cache.get(f"diskne-{source.name}", source.key(cache), source.build)
+    found = cache.get(f"diskne-{source.name}", source.key(cache), source.build)
+    prepared_data.warn_of_readers(config)
+    return found
 
 
 class DisKnESource(prepared_data.Source):

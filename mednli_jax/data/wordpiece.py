@@ -60,6 +60,10 @@ class WordPieces:
     def __post_init__(self):
         number = {word: i for i, word in enumerate(self.words)}
         problems = Problems()
+        try:
+            "".join(self.words).encode()
+        except UnicodeEncodeError:
+            raise _unreadable(Path(self.file), "a piece holds half a surrogate pair", _COPY) from None
         if len(number) < len(self.words):
             again = (i for i, word in enumerate(self.words) if number[word] != i)
             for i in again:

@@ -5,8 +5,8 @@ Layout: UTF-8 text, plain or gzip, a header line, then one descriptor per line w
 MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS.md.
 """
 
-import gzip
 import hashlib
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
+from mednli_jax.text import unzipped
 
 BUNDLED = "mesh2024.tsv.gz"
 HEADER = ("id", "name", "tree_numbers", "synonyms")
@@ -126,7 +127,7 @@ def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterat
         fix = "check the path" if isinstance(source, Path) else "install the package again: the file belongs to it"
         raise DataError("E-ONTO-010", "the file cannot be read", file=source.name, fix=fix) from error
     try:
-        content = gzip.decompress(content) if source.name.endswith(".gz") else content
+        content = unzipped(io.BytesIO(content)).read() if source.name.endswith(".gz") else content
     except (OSError, EOFError, zlib.error) as error:
         raise DataError("E-ONTO-011", "not a complete gzip file", file=source.name, fix="fetch it again") from error
     text = _text(source, content)
@@ -171,15 +172,22 @@ def _read_descriptors(source, digest) -> _Table:
             empty = "name" if concept else "id"
             fault("E-ONTO-014", f"field '{empty}' is empty", line, empty, "fill it in or remove the row")
         elif concept in rows:
-            fault("E-ONTO-015", f"field 'id' repeats {concept}", line, "id", "keep one row per descriptor")
+            fault("E-ONTO-015", f"field 'id' repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
         else:
             rows[concept] = (label, [part for part in trees.split("|") if part], synonyms)
             for tree in rows[concept][1]:
                 if not TREE_NUMBER.fullmatch(tree):
                     form = "write it like C14.280.067, with | between several"
-                    fault("E-ONTO-016", f"field 'tree_numbers' of {concept} is malformed", line, "tree_numbers", form)
+                    fault(
+                        "E-ONTO-016",
+                        f"field 'tree_numbers' of {shown_id(concept)} is malformed",
+                        line,
+                        "tree_numbers",
+                        form,
+                    )
                 elif owner.setdefault(tree, concept) != concept:
-                    both = f"field 'tree_numbers': {tree} belongs to {owner[tree]} and to {concept}"
+                    owners = f"{shown_id(owner[tree])} and to {shown_id(concept)}"
+                    both = f"field 'tree_numbers': {tree} belongs to {owners}"
                     fault("E-ONTO-017", both, line, "tree_numbers", "leave it to one of them")
     problems.raise_if_any()
     if not rows:
@@ -206,7 +214,7 @@ def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -
         elif concept in index:
             found.append((name, index[concept]))
         elif concept and strict:
-            problem = f"field 'concept' names {concept}, which MeSH does not have"
+            problem = f"field 'concept' names {shown_id(concept)}, which MeSH does not have"
             fix = "give a descriptor of the table, or none"
             problems.add(DataError("E-ONTO-018", problem, file=source.name, line=line, field="concept", fix=fix))
     problems.raise_if_any()

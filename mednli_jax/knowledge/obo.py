@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.lines import terminology_lines
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix, shown_id
 from mednli_jax.progress import say
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
@@ -212,7 +212,7 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
         if not term.id:
             fault("E-ONTO-014", "the stanza has no id", term, "fetch the file again")
         elif term.id in seen:
-            fault("E-ONTO-015", f"the id {term.id} is repeated", term, "keep one stanza a term")
+            fault("E-ONTO-015", f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
         seen.add(term.id)
         if not term.obsolete:
             index[term.id] = len(index)
@@ -231,8 +231,8 @@ def _edges(path, terms, index, relations, take_all):
     problems, is_a, others, foreign = Problems(), [], {}, 0
     own = {_space(term.id) for term in terms}
     for place, term in enumerate(terms):
-        stated = [("is_a", target, line) for target, line in term.parents]
-        for name, target, line in (*stated, *term.relationships):
+        parents = [("is_a", target, line) for target, line in term.parents]
+        for name, target, line in (*parents, *term.relationships):
             relation = re.sub(r"\W+", "_", (relations.get(name) or name).strip()).strip("_")
             if relation != "is_a" and not take_all:
                 continue
@@ -240,9 +240,10 @@ def _edges(path, terms, index, relations, take_all):
             if to is None and _space(target) not in own:
                 foreign += 1
             elif to is None:
-                problem = f"{relation} leads to {target}, which no stanza in use has"
+                stated = "is_a" if relation == "is_a" else "a relationship"
+                problem = f"{stated} leads to {shown_id(target)}, which no stanza in use has"
                 fix = "fetch the whole file, or remove the line"
-                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=line, field=relation, fix=fix))
+                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=line, field=stated, fix=fix))
             elif relation == "is_a":
                 is_a.append((place, to, line))
             else:
@@ -263,7 +264,8 @@ def _acyclic(path, terms, is_a, cycles):
     inside = cyclic_edges(child, parent, len(terms))
     if inside.any() and cycles == "refuse":
         first = np.flatnonzero(inside)[0]
-        problem = f"{terms[child[first]].id} is-a {terms[parent[first]].id} lies in a cycle of is-a edges"
+        one, other = (shown_id(terms[ends[first]].id) for ends in (child, parent))
+        problem = f"{one} is-a {other} lies in a cycle of is-a edges"
         fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
         raise DataError("E-ONTO-003", problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
     if inside.any():

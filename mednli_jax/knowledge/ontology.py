@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from mednli_jax.knowledge.arrays import Relations
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")
+_ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ class OntologyOptions:
         for name, value, known in (("relations", self.relations, RELATIONS), ("cycles", self.cycles, CYCLES)):
             if value not in known:
                 raise UserError(f"E-CONF-004 {name} is '{value}'. Fix: give one of {', '.join(known)}.")
+
+
+def shown_id(concept: str) -> str:
+    """An id for a message, "an id" where it looks like none (D003920, HP:0000118): in a damaged row any words may stand
+    in its place."""
+    return concept if _ID.fullmatch(concept) else "an id"
 
 
 def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
@@ -251,5 +259,5 @@ def _check_acyclic(ontology: Ontology) -> None:
 
 
 def _listed(ids: list[str]) -> str:
-    shown = ", ".join(ids[:MAX_NAMED_IDS])
+    shown = ", ".join(map(shown_id, ids[:MAX_NAMED_IDS]))
     return shown if len(ids) <= MAX_NAMED_IDS else f"{shown} and {len(ids) - MAX_NAMED_IDS} more"

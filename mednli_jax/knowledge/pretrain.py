@@ -15,7 +15,6 @@ they race. Faults:
 import hashlib
 import json
 import multiprocessing
-import os
 import shutil
 import sys
 import time
@@ -32,7 +31,7 @@ from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words,
 from mednli_jax.knowledge.vectors_text import text_header
 from mednli_jax.knowledge.wanted import EXACT, check_dim, sha256
 from mednli_jax.progress import say
-from mednli_jax.runs import private_folder, write_json
+from mednli_jax.runs import private_folder, put_in_place, write_json
 from mednli_jax.text import SPECIALS, binary_lines
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
@@ -84,8 +83,9 @@ def pretrain(
     sentences: tokens without white space; read once, and written into a private folder beside `out` for the time of the
       training. out: NAME.bin, a fastText model, or NAME.vec, text. initial: vectors to start from, in any format of
       `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
-    Where `out` is there, made of the same corpus with the same settings, nothing is done.
-    Raises: UserError, DataError, see the module; E-RUN-005 where the disk is full.
+    Where `out` is there, made of the same corpus with the same settings, nothing is done; made otherwise, it is told
+    and replaced. Raises: UserError, DataError, see the module; E-EMB-007 where `out` is somebody else's file, one
+    without OUT.json; E-RUN-005 where the disk is full.
     """
     settings.check()
     library, out = library_version(), Path(out)
@@ -96,6 +96,10 @@ def pretrain(
     if corpus and (facts := _finished(out, key)):
         say(f"{out.name} is there already, made of the same text with the same settings.")
         return facts
+    if out.exists():
+        if not _facts_path(out).is_file():
+            raise UserError(f"E-EMB-007 {out}: is there already, and was not made here. Fix: give another name.")
+        say(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:
@@ -112,20 +116,19 @@ def pretrain(
             if out.suffix == ".vec":
                 made = scratch / "model.vec"
                 write_vectors(scratch / "model.bin", made, settings.dim)
-            made.chmod(0o600)
-            os.replace(made, out)
+            facts = {
+                "key": key,
+                "text": text,
+                "initial_words": words,
+                "words": count,
+                "library": library,
+                "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
+                "sha256": sha256(made),
+            }
+            write_json(_facts_path(out), facts)  # first: vectors without it would not be known as ours
+            put_in_place(made, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    facts = {
-        "key": key,
-        "text": text,
-        "initial_words": words,
-        "words": count,
-        "library": library,
-        "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
-        "sha256": sha256(out),
-    }
-    write_json(_facts_path(out), facts)
     return facts
 
 

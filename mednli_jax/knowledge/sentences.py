@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.text import MAX_LINE_BYTES, binary_lines, treebank_tokens
+from mednli_jax.text import MAX_LINE_BYTES, binary_lines, treebank_tokens, unzipped
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 MAX_ARTICLE = 1 << 24  # characters of one article
@@ -25,7 +25,7 @@ _ARTICLES = re.compile(r'\ufeff?\s*\{\s*"articles"\s*:\s*\[')
 _END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
 _CLOSERS = frozenset("])}>\"'»”’`.")
 _KEPT = 1 << 20  # distinct words whose pieces are remembered
-_ESCAPED = re.compile("[\udc80-\udcff]")
+_ESCAPED = re.compile("[\ud800-\udfff]")
 
 
 def text_files(path: Path) -> list[Path]:
@@ -91,7 +91,7 @@ def articles(path: Path) -> Iterator[str]:
     with _reading(path), open(path, "rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream = io.TextIOWrapper(gzip.GzipFile(fileobj=raw) if zipped else raw, "utf-8", errors="surrogateescape")
+        stream = io.TextIOWrapper(unzipped(raw) if zipped else raw, "utf-8", errors="surrogateescape")
         buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
         start = _ARTICLES.match(buffer)
         if not start:
@@ -114,7 +114,13 @@ def articles(path: Path) -> Iterator[str]:
                 raise _no_articles(path, f"article {count} is no object")
             for field in ("title", "abstractText"):
                 if isinstance(text := article.get(field), str):
-                    yield _ESCAPED.sub(lambda match: chr(ord(match.group()) - 0xDC00), text)
+                    yield _ESCAPED.sub(_character, text)
+
+
+def _character(match):
+    """What a byte that is no UTF-8 stands for; any other half of a surrogate pair is no character."""
+    code = ord(match.group()) - 0xDC00
+    return chr(code) if 0x80 <= code <= 0xFF else "\ufffd"
 
 
 def _past_blanks(buffer, at):
@@ -154,6 +160,8 @@ class Tokenizer:
 
     def __call__(self, sentence: str) -> list[str]:
         words = sentence.replace("\0", " ").split()
+        if not words:
+            return []
         last = len(words) - 1
         while last > 0 and _CLOSERS.issuperset(words[last]):
             last -= 1

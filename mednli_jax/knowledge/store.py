@@ -7,8 +7,6 @@ the concept indices too, of the is-a graph its rows, of all other relations thei
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +19,11 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.arrays import Names, Relations, Strings
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
-from mednli_jax.runs import write_json
+from mednli_jax.runs import atomic_file, atomic_folder, read_sealed, write_sealed
 
 FORMAT = 1
+SEAL = "manifest_sha256"
+FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 _STRINGS = ("ids", "labels", "types", "abbreviations")
 _PAIRS = ("names", "cross_references")
 
@@ -43,21 +43,9 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
     if folder.exists():
         say(f"E-ONTO-065 {folder}: the stored ontology is damaged; reading its sources again.")
     built = build()
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)
+    # Another process may have done the same meanwhile.
+    with atomic_folder(folder, keep=lambda: read_stored(folder, key) is not None, fix=FIX) as temporary:
         write_stored(temporary, key, built)
-        if read_stored(folder, key) is None:  # else another process has done the same meanwhile
-            shutil.rmtree(folder, ignore_errors=True)
-            os.replace(temporary, folder)
-    except OSError as error:
-        # NumPy's own error has neither name nor number.
-        reason = error.strerror or "the disk took a part of it only"
-        fix = "free space, or set $MEDNLI_JAX_CACHE to another folder"
-        raise UserError(f"E-RUN-005 {folder}: cannot be written ({reason}). Fix: {fix}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     found = read_stored(folder, key)
     if found is None:
         raise UserError(f"E-ONTO-065 {folder}: what was written cannot be read back. Fix: check the disk.")
@@ -65,15 +53,12 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
 
 
 def write_stored(folder: Path, key: dict, ontology: Ontology) -> None:
-    """Writes the folder, which must not exist; its manifest comes last. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True)
+    """Fills the folder, which must be empty; its manifest comes last. Raises: UserError E-RUN-005."""
     files = {}
     for name, array in _arrays(ontology).items():
         path = folder / f"{name}.npy"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with atomic_file(path) as file:
             np.save(file, array, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
         files[path.name] = {"size": path.stat().st_size, "sha256": _digest(path)}
     manifest = {
         "format": FORMAT,
@@ -88,15 +73,14 @@ def write_stored(folder: Path, key: dict, ontology: Ontology) -> None:
         "concepts": len(ontology),
         "edges": int(ontology.parents.nnz),
     }
-    write_json(folder / "manifest.json", {**manifest, "manifest_sha256": _manifest_digest(manifest)})
+    write_sealed(folder / "manifest.json", manifest, SEAL)
 
 
 def read_stored(folder: Path, key: dict) -> Ontology | None:
     """What `write_stored` wrote; None where the folder, a file or the manifest is not what it was then."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-        digest = manifest.pop("manifest_sha256")
-        if digest != _manifest_digest(manifest) or manifest["key"] != key or manifest["format"] != FORMAT:
+        manifest = read_sealed(folder / "manifest.json", SEAL)
+        if manifest["key"] != key or manifest["format"] != FORMAT:
             return None
         for name, facts in manifest["files"].items():
             path = folder / name
@@ -160,7 +144,3 @@ def _ontology(folder, manifest):
 def _digest(path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _manifest_digest(manifest) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

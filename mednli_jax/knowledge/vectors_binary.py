@@ -31,12 +31,14 @@ from mednli_jax.knowledge.wanted import (
     unreadable_format,
     wrong_count,
 )
+from mednli_jax.text import unzipped
 
 MAGIC = 793712314
 VERSIONS = (11, 12)
 BLOCK_BYTES = 1 << 22
 LONGEST_WORD = 1 << 16  # bytes; what goes on for longer is no word
 SUPERVISED = 3
+LONGEST_NGRAM = 1 << 8  # characters; models have six
 _END_OF_LINE = b"</s>"  # fastText's own word for the end of a line: it has no n-grams
 
 
@@ -52,7 +54,7 @@ class Stream:
         self._raw = open(path, "rb")  # noqa: SIM115 - closed by __exit__
         zipped = self._raw.read(2) == b"\x1f\x8b"
         self._raw.seek(0)
-        self._file = gzip.GzipFile(fileobj=self._raw) if zipped else self._raw
+        self._file = unzipped(self._raw) if zipped else self._raw
         self._block, self._at = b"", 0
 
     def __enter__(self):
@@ -196,7 +198,7 @@ def fasttext_head(stream: Stream) -> tuple[Head, bool]:
         maxn = 0  # n-grams were not used in these, whatever the settings say
     head = Head(dim, words, labels, buckets, minn, maxn)
     sound = 0 < dim < TOO_LARGE and min(words, labels, buckets, minn, maxn) >= 0 and entries == words + labels
-    if not sound or (maxn and (not buckets or minn > maxn)):
+    if not sound or (maxn and (not buckets or not minn <= maxn <= LONGEST_NGRAM)):
         raise damaged(path, "its settings contradict each other")
     if not words:
         raise no_vectors(path)

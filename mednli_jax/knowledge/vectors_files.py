@@ -15,7 +15,7 @@ from pathlib import Path
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge import vectors_binary, vectors_text
 from mednli_jax.knowledge.vectors_text import vocabulary_path
-from mednli_jax.knowledge.wanted import FORMATS, missing, unreadable_format
+from mednli_jax.knowledge.wanted import FORMATS, TOO_LARGE, missing, unreadable_format
 
 SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
@@ -66,6 +66,13 @@ class Head:
 def read_head(path) -> Head:
     """The head of one file of vectors, without reading the rest. Raises: DataError, see the module."""
     path = vector_paths(path)[0]
+    head = _head(path)
+    if not 0 < head.dim < TOO_LARGE:
+        raise unreadable_format(path, f"its first line says {head.dim} numbers a word")
+    return head
+
+
+def _head(path):
     with reading(path):
         kind, files = kind_of(path), files_of(path)
         if kind == "array":

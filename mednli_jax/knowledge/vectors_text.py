@@ -97,7 +97,7 @@ def open_array(path: Path) -> np.ndarray:
         raise unreadable_format(path, "not a plain NumPy array") from None
     if not isinstance(array, np.ndarray):
         raise unreadable_format(path, "an archive of arrays", fix="save the one array with numpy.save")
-    if array.ndim != 2 or array.dtype.kind != "f":
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind != "f":
         raise unreadable_format(path, f"holds {array.dtype} of shape {array.shape}, expected floats [rows, dim]")
     return array
 
@@ -145,7 +145,8 @@ def _ragged(path, number, found, dim):
 def text_header(line: bytes) -> tuple[int, int] | None:
     """(rows, dim) of a word2vec header, None for any other line: no row of vectors is two whole numbers."""
     parts = line.split(b" ")
-    return (int(parts[0]), int(parts[1])) if len(parts) == 2 and all(part.isdigit() for part in parts) else None
+    whole = len(parts) == 2 and all(part.isdigit() and len(part) < 12 for part in parts)
+    return (int(parts[0]), int(parts[1])) if whole else None
 
 
 def text_words(path: Path) -> Iterator[bytes]:

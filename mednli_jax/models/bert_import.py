@@ -76,6 +76,8 @@ def read_architecture(path: str | Path) -> dict:
         wrong.append("'layer_norm_eps' is no small number")
     if not wrong and values["hidden_size"] % values["num_attention_heads"]:
         wrong.append("'num_attention_heads' does not divide 'hidden_size'")
+    if not wrong and _least_bytes(values) > file.stat().st_size:  # else a model is drawn that no memory holds
+        wrong.append(f"its sizes are of a model larger than {file.name}")
     if wrong:
         fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"
         raise DataError("E-BERT-043", f"another architecture: {'; '.join(wrong)}", file=config.name, fix=fix)
@@ -116,6 +118,13 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
     merged = {place: _as_leaf(result[place], _leaf(params, place)) for place in expected}
     unused = sorted(name for name in found if name not in used and not _IGNORED.match(name))
     return _replaced(params, merged), unused
+
+
+def _least_bytes(values) -> int:
+    """What a model of these sizes takes at least, in numbers of 16 bits: its tables and matrices."""
+    width = values["hidden_size"]
+    tables = width * (values["vocab_size"] + values["max_position_embeddings"])
+    return 2 * (tables + values["num_hidden_layers"] * width * (4 * width + 2 * values["intermediate_size"]))
 
 
 def _weights_file(path) -> Path:
@@ -261,4 +270,8 @@ def _size(shape):
 
 
 def _shown(value):
-    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", value) else json.dumps(value)[:40]
+    """A setting for a message: a plain word or a number; of anything else only what it is."""
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", value)
+    if plain:
+        return value
+    return json.dumps(value)[:40] if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"

@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -25,6 +26,10 @@ from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 
 KEEP = 2
+PATIENCE = 20  # tenths of a second
+# Where Orbax makes its folders in a thread and the disk refuses, other threads wait for them, and keep the process from
+# ending for many minutes.
+_AT_ONCE = ocp.AsyncOptions(create_directories_asynchronously=False)
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
 
@@ -36,13 +41,9 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-def _digest(content: dict) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _reason(error) -> str:
     """What the system said; tensorstore hands it on within a text of its own."""
-    said = getattr(error, "strerror", None)
+    said = getattr(error, "reason", None) or getattr(error, "strerror", None)
     return said or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
 
 
@@ -88,7 +89,10 @@ class Checkpoints:
         return sorted(number for number in whole if number not in self._damaged)
 
     def save(self, state, meta: dict) -> None:
-        """Saves under the next number and drops all but the latest two. Raises UserError where the disk is full."""
+        """Saves under the next number and drops all but the latest two.
+
+        Raises UserError E-RUN-005 where the system refuses: nothing of the new one stays, those before do.
+        """
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
         self._damaged.discard(number)
@@ -97,19 +101,30 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with _without_echoes(), ocp.StandardCheckpointer(**_alone()) as checkpointer:
+            with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
                 checkpointer.save(target, tree)
+            files = _digests(target)
         except (OSError, ValueError) as error:
-            for path in (target, *self.folder.glob(f"{number}.orbax*")):  # room for what is still to be written
+            raise self._refused(number, error) from error
+        try:
+            runs.write_sealed(self._manifest(number), {"files": files, "meta": meta})
+        except runs.Refused as error:
+            raise self._refused(number, error) from error
+        with contextlib.suppress(OSError):  # it is saved: what stays too long is dropped by the next save
+            self._drop_old()
+
+    def _refused(self, number, error) -> UserError:
+        """What to tell of a save that failed, after what it left is gone: room for what is still to be written."""
+        for _ in range(PATIENCE):
+            for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
                 shutil.rmtree(path, ignore_errors=True)
-            before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
-            raise UserError(
-                f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({_reason(error)}). "
-                f"Fix: free space; {before}."
-            ) from error
-        content = {"files": _digests(target), "meta": meta}
-        runs.write_json(self._manifest(number), {**content, "sha256": _digest(content)})
-        self._drop_old()
+            time.sleep(0.1)  # writes that were still under way bring a part back
+            if not any(self.folder.glob(f"{number}.orbax*")):
+                break
+        before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
+        return UserError(
+            f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({_reason(error)}). Fix: free space; {before}."
+        )
 
     def _drop_old(self):
         kept = self.numbers()[-KEEP:]
@@ -128,10 +143,8 @@ class Checkpoints:
         numbers = self.numbers()
         for number in reversed(numbers):
             try:
-                manifest = json.loads(self._manifest(number).read_text())
-                content = {key: manifest[key] for key in ("files", "meta")}
-                intact = _digest(content) == manifest["sha256"]
-                if intact and _digests(self.folder / str(number)) == manifest["files"]:
+                manifest = runs.read_sealed(self._manifest(number))
+                if _digests(self.folder / str(number)) == manifest["files"]:
                     with ocp.StandardCheckpointer(**_alone()) as checkpointer:
                         return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError):

@@ -14,11 +14,11 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 
 import jax
 import numpy as np
 
+from mednli_jax import faults
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 from mednli_jax.training import watch
@@ -136,7 +136,7 @@ class Hosts:
         """Prints a fault of this process; one of the devices is mostly a broken connection, which the watch tells."""
         if isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(self.watch.patience + 3 * watch.BEAT)
-        traceback.print_exception(error)
+        faults.tell(error)
 
 
 _here = Hosts()

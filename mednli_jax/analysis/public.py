@@ -1,0 +1,121 @@
+"""What of a run or a table may be shown outside: scores, and counts of at least ten.
+
+Kept is what is named here, so that a new figure of a result stays inside until somebody has thought about it. Left out:
+uids and rows of single pairs, words, paths and commands, names of folders, users and machines, and every count below
+LEAST: a family of slices, a confusion or the classes with a smaller part are left out whole, since the total and the
+other parts would tell it.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+
+from mednli_jax.analysis.sections import Grid, Section
+from mednli_jax.examples import LABELS
+
+LEAST = 10
+ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")
+MEASURES = ("accuracy", "macro_f1", "f1", "bleu2", "bleu4", "embedding", "loss")
+AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
+PATHS = ("weights",)  # fields of a config's model that name files
+SPLITS = ("dev", "test")
+
+
+def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
+    """The public part of a run's result.json, config.json and env.json, as JSON values.
+
+    Returns: {"about": ..., "settings": {"model": ..., "train": ...}, "scores": {split: ...}, "categories": ...}.
+    Raises: KeyError, TypeError, AttributeError for a result that is not as a run writes it.
+    """
+    versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
+    seeds = len(result.get("seeds", ())) or 1
+    found = {split: scores(result[split], seeds) for split in SPLITS if result.get(split)}
+    return {
+        "about": {**{name: result[name] for name in ABOUT if name in result}, "versions": versions},
+        "settings": {part: _settings(config[part]) for part in ("model", "train") if part in config},
+        "scores": {split: kept for split, kept in found.items() if kept},
+        "categories": {
+            category: {average: _measure(of[average]) for average in AVERAGES if average in of}
+            for category, of in result.get("categories", {}).items()
+        },
+    }
+
+
+def scores(found: Mapping, seeds: int) -> dict:
+    """The public part of a split's scores, or of a slice's; empty where it is of fewer than LEAST examples.
+
+    seeds: over how many the counts of classes are summed.
+    """
+    if found["examples"] < LEAST:
+        return {}
+    kept = {"examples": found["examples"]}
+    kept |= {name: _measure(found[name]) for name in MEASURES if isinstance(found.get(name), Mapping)}
+    if "calibration" in found:
+        kept["calibration_error"] = _measure(found["calibration"]["ece"])
+    classes = found.get("per_class", {})
+    if classes and min(of["support"] for of in classes.values()) >= LEAST * seeds:
+        kept["per_class"] = {
+            label: {name: of[name] for name in ("precision", "recall", "f1")} for label, of in classes.items()
+        }
+    cells = found.get("confusion", ())
+    if cells and min(map(min, cells)) >= LEAST * seeds:
+        kept["confusion"] = cells
+    families = {**({"slices": found["slices"]} if "slices" in found else {}), **found.get("families", {})}
+    parts = {family: {name: scores(of, seeds) for name, of in named.items()} for family, named in families.items()}
+    if whole := {family: named for family, named in parts.items() if named and all(named.values())}:
+        kept["families"] = whole
+    return kept
+
+
+def _measure(of):
+    return {name: of[name] for name in ("mean", "sd", "per_seed") if name in of}
+
+
+def _settings(section):
+    """Numbers, yes and no, and words of the config's own; no paths."""
+    words = re.compile(r"[a-z_]{0,24}")
+    return {
+        name: value
+        for name, value in section.items()
+        if isinstance(value, int | float) or (isinstance(value, str) and name not in PATHS and words.fullmatch(value))
+    }
+
+
+def sections(found: Mapping) -> list[Section]:
+    """The same for a reader: `found` is of `figures`."""
+    shown = []
+    for split, of in found["scores"].items():
+        grids = [Grid("", ("", "mean", "sd", "per seed"), _rows(of))]
+        if "per_class" in of:
+            rows = [(label, *(f"{v:.4f}" for v in values.values())) for label, values in of["per_class"].items()]
+            grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
+        if "confusion" in of:
+            rows = [(label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)]
+            grids.append(Grid("confusion, summed over seeds", ("gold", *LABELS), rows))
+        for family, named in of.get("families", {}).items():
+            rows = [(name, str(part["examples"]), f"{part['accuracy']['mean']:.4f}") for name, part in named.items()]
+            grids.append(Grid(family, (family, "examples", "accuracy"), rows))
+        shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
+    for category, of in found["categories"].items():
+        shown.append(Section(f"Scores, {category}", grids=[Grid("", ("F1", "mean", "sd", "per seed"), _rows(of))]))
+    return shown
+
+
+def _rows(of):
+    return [
+        (name, f"{value['mean']:.4f}", f"{value.get('sd', 0):.4f}", ", ".join(f"{v:.4f}" for v in value["per_seed"]))
+        for name, value in of.items()
+        if isinstance(value, Mapping) and "per_seed" in value
+    ]
+
+
+def table(found: Mapping, runs: Collection[str] = ()) -> dict:
+    """A table of the paper without what is missing and how to get it, which name folders, and without few pairs.
+
+    runs: those that the table has by itself; cells of others are called what somebody called their folders.
+    """
+    kept = {name: value for name, value in found.items() if name not in ("lacking", "notes")}
+    if "pairs" in found:
+        kept["pairs"] = {split: n for split, n in found["pairs"].items() if n >= LEAST}
+    if "cells" in found:
+        kept["cells"] = [cell for cell in found["cells"] if cell["run"] in runs]
+    return {**kept, "lacking": {}, "notes": []}
