@@ -6,9 +6,10 @@
 #   WEIGHTS=weights/biobert bash launch/diskne_tables.sh runs/diskne mednli
 #
 # CORPUS: demo (default), mednli (the published annotations, with MedNLI and the UMLS in $MEDNLI_JAX_DATA) or a folder
-# that launch/build_diskne.py made. Systems: BOW, ESIM, ESIM-KD, ESIM-hypothesis; with $BERT=1 or $WEIGHTS (a folder of
-# Hugging Face's layout) BERT. Tables 7 and 8 have runs of their own: of all wordings and of random negatives, by
-# $TABLE7=1 and $TABLE8=1, with ESIM, or BERT where there are weights. What is done is skipped.
+# that launch/build_diskne.py made. Systems: BOW, ESIM, ESIM-KD, ESIM-hypothesis, or those of them in $SYSTEMS; with
+# $BERT=1 or $WEIGHTS (a folder of Hugging Face's layout, or an installed package) BERT, which takes $BERT_FLAGS, too.
+# Tables 7 and 8 have runs of their own: of all wordings and of random negatives, by $TABLE7=1 and $TABLE8=1, with ESIM,
+# or BERT where there are weights. What is done is skipped.
 set -euo pipefail
 root=${1:-runs/diskne} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
@@ -30,14 +31,23 @@ fold_run() { # name, config, flags
   run "$name" --config="configs/$config.py:$variant" "${files[@]}" "$@"
 }
 
-fold_run BOW diskne_esim --config.model.name=bow --config.model.dropout=0.5 "$@"
-fold_run ESIM diskne_esim "$@"
-fold_run ESIM-KD diskne_esim_kd "$@"
-fold_run ESIM-hypothesis diskne_esim --config.data.hypothesis_only=True "$@"
+for system in ${SYSTEMS:-BOW ESIM ESIM-KD ESIM-hypothesis}; do
+  case $system in
+  BOW) fold_run BOW diskne_esim --config.model.name=bow --config.model.dropout=0.5 "$@" ;;
+  ESIM) fold_run ESIM diskne_esim "$@" ;;
+  ESIM-KD) fold_run ESIM-KD diskne_esim_kd "$@" ;;
+  ESIM-hypothesis) fold_run ESIM-hypothesis diskne_esim --config.data.hypothesis_only=True "$@" ;;
+  *)
+    echo "unknown system '$system'. Fix: SYSTEMS has BOW, ESIM, ESIM-KD or ESIM-hypothesis." >&2
+    exit 2
+    ;;
+  esac
+done
 strongest=diskne_esim own=()
 if [ -n "${BERT:-}${WEIGHTS:-}" ]; then
-  strongest=diskne_bert own=("${weights[@]}")
-  fold_run BERT diskne_bert "${own[@]}" "$@"
+  read -ra bert_flags <<<"${BERT_FLAGS:-}"
+  strongest=diskne_bert own=("${weights[@]}" "${bert_flags[@]}")
+  fold_run BERT diskne_bert "$@" "${own[@]}"
 fi
 for number in 1 2 3 4 5 6; do
   python -m mednli_jax.report --table=diskne$number --runs="$folder"

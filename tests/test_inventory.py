@@ -67,7 +67,8 @@ def clicr_files(**queries):
     """Files with so many queries a split; a damaged one for None."""
     files = {}
     for split, count in queries.items():
-        content = '{"version": "1.0", "data": [' + '{"query": "\\"query\\": x"}, ' * (count or 0) + "]}"
+        queries = "".join(f'{{"query": "\\"query\\": {number}"}}, ' for number in range(count or 0))
+        content = '{"version": "1.0", "data": [' + queries + "]}"
         files[f"clicr/{split}1.0.json.gz"] = gzip.compress(content.encode()) if count is not None else b"\x1f\x8bx"
     return files
 
@@ -175,3 +176,22 @@ def test_licensed_text_does_not_belong_in_a_work_tree(data):
     place(data, {"mednli/x": "x"})
     (data.parent / ".git").mkdir()
     assert states(inventory.privacy(data)) == {"git": "check"}
+
+
+# ---- weights ----
+
+
+def test_weights_that_bert_can_start_from_are_told_from_others(data):
+    place(
+        data, {"weights/good/config.json": "{}", "weights/good/model.safetensors": "x", "weights/bad/config.json": "{}"}
+    )
+    found = inventory.weights(data)
+    assert states(found) == {"bad": "check", "good": "ok"}
+    assert note(found, "good").endswith(f"--config.model.weights={data / 'weights' / 'good'}")
+    assert states(inventory.weights(None)) == {"pretrained weights": "missing"}
+
+
+def test_the_annotations_of_diskne_are_looked_for(data):
+    assert states(inventory.corpora(data))["diskne"] == "missing"
+    place(data, {"diskne/symptoms.csv": "x"})
+    assert states(inventory.corpora(data))["diskne"] == "ok"

@@ -21,6 +21,7 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.progress import say
 from mednli_jax.text import binary_lines
+from mednli_jax.weights import CONFIGS, WEIGHTS
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
 # Demner-Fushman 2019, task 1; Bowman et al. 2015; Williams et al. 2018).
@@ -32,9 +33,8 @@ EXPECTED = {
 }
 QUERIES = {"train": 91_344, "dev": 6_391, "test": 7_184}  # of CliCR (Šuster & Daelemans 2018, Table 2)
 # Folders whose licences forbid passing the content on: others must not be able to read them.
-RESTRICTED = ("mednli", "mediqa_nli", "clicr", "notes", "umls", "snomed")
+RESTRICTED = ("mednli", "mediqa_nli", "clicr", "diskne", "notes", "umls", "snomed")
 NOWHERE = "a link to nothing"
-NO_READER = "; not read by this version"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder below the data folder whose files are looked for, not counted: they are too large, or not read here.
+    """A folder below the data folder whose files are looked for, not counted: they are too large for that.
 
     files: names or patterns, found at any depth (archives unpack into folders of their own), plain or with .gz.
     """
@@ -56,10 +56,11 @@ class Place:
     name: str
     files: tuple[str, ...]
     source: str
-    note: str = NO_READER
+    note: str = ""
 
 
 TEXTS = (
+    Place("diskne", ("*.csv",), "the published annotations, read beside mednli/", "; configs/diskne_*.py:mednli"),
     Place(
         "notes",
         ("NOTEEVENTS.csv",),
@@ -67,14 +68,16 @@ TEXTS = (
         "; read for Past Medical History sentences only",
     ),
 )
+USED = "; --config.knowledge.ontology={}"
 ONTOLOGIES = (
-    Place("umls", ("MRCONSO.RRF", "MRREL.RRF"), "apply for a UMLS licence at uts.nlm.nih.gov"),
+    Place("umls", ("MRCONSO.RRF", "MRREL.RRF"), "apply for a UMLS licence at uts.nlm.nih.gov", USED.format("umls")),
     Place(
         "snomed",
         ("sct2_Description_Snapshot*.txt", "sct2_Relationship_Snapshot*.txt"),
         "its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+        USED.format("snomed"),
     ),
-    Place("wordnet", ("data.noun", "index.noun"), "download it from wordnet.princeton.edu"),
+    Place("wordnet", ("data.noun", "index.noun"), "download it from wordnet.princeton.edu", USED.format("wordnet")),
 )
 
 
@@ -245,12 +248,21 @@ def weights(folder: Path | None) -> list[Finding]:
     """One finding per entry of weights/."""
     entries = _entries(folder, "weights")
     if not entries:
-        return [Finding("pretrained weights", "missing", "weights/: none needed by the models of this version")]
+        note = (
+            f"weights/: folders with {CONFIGS[0]}, {WEIGHTS}, vocab.txt, for BERT; without, it is trained from scratch"
+        )
+        return [Finding("pretrained weights", "missing", note)]
     return [_guarded(entry.name, _weight, entry) for entry in entries]
 
 
 def _weight(path):
-    return ("ok", f"{_size(path) / 1e6:.1f} MB") if path.exists() else ("check", NOWHERE)
+    if not path.exists():
+        return "check", NOWHERE
+    if not os.path.isdir(path):
+        return "ok", f"{_size(path) / 1e6:.1f} MB"
+    if not any((path / name).is_file() for name in CONFIGS) or not (path / WEIGHTS).is_file():
+        return "check", f"lacks {CONFIGS[0]} or {WEIGHTS}: BERT cannot start from it; pickled weights are not read"
+    return "ok", f"{_size(path) / 1e6:.1f} MB; --config.model.weights={path}"
 
 
 def _entries(folder, name):
