@@ -69,10 +69,13 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
     return script(work)
 
 
-def script(work: Callable[[], int | None], tell: Callable[[BaseException], None] = faults.tell) -> int:
+def script(
+    work: Callable[[], int | None], tell: Callable[[BaseException], None] = faults.tell, *, piped: bool = True
+) -> int:
     """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
 
-    tell: what is done with a bug, of which nobody but us knows what it quotes.
+    tell: what is done with a bug, of which nobody but us knows what it quotes. piped: whether it ends well when the
+    reader of its output has gone, as that of `predict ... | head`; a process that others wait for does not.
     """
     os.umask(0o077)
     faults.install()
@@ -81,7 +84,10 @@ def script(work: Callable[[], int | None], tell: Callable[[BaseException], None]
     except UserError as error:
         print(error, file=sys.stderr)
         return USAGE
-    except BrokenPipeError:  # the reader of our output has gone: `predict ... | head`
+    except BrokenPipeError as error:
+        if not piped:
+            tell(error)
+            return BUG
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:

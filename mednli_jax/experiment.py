@@ -1,5 +1,6 @@
 """From a config to something that trains or predicts; shared by the doors."""
 
+import os
 import resource
 import stat
 import sys
@@ -317,7 +318,8 @@ def use_compile_cache() -> Path:
     folder = cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        found = folder.stat()
+        if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # a colleague's stays as it is
             folder.chmod(0o700)
     except OSError as error:
         raise UserError(

@@ -1,7 +1,8 @@
 """What goes wrong inside the program, told without the data it went wrong over: types and places, never messages.
 
-The message of an exception nobody expected, a warning, and a library's log may quote what was at hand: a word, a
-sentence, a file's content. $MEDNLI_JAX_TRACEBACK=1 shows all of it, for machines where text may be shown.
+The message of an exception nobody expected, a warning, and an exception that a library hands to its log may quote what
+was at hand: a word, a sentence, a file's content. $MEDNLI_JAX_TRACEBACK=1 shows all of it, where text may
+be shown.
 """
 
 import logging
@@ -25,7 +26,7 @@ def install() -> None:
         return
     sys.excepthook = lambda kind, error, trace: tell(error)
     sys.unraisablehook = _unraisable
-    threading.excepthook = lambda fault: tell(fault.exc_value or fault.exc_type())
+    threading.excepthook = lambda fault: tell(fault.exc_value or Exception())
     warnings.formatwarning = _warning
     if not isinstance(logging.getLogRecordFactory(), _Records):
         logging.setLogRecordFactory(_Records(logging.getLogRecordFactory()))

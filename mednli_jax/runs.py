@@ -62,10 +62,14 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write `path` in: readers see the old content or, once the block ends, the new one, never a part.
 
     It has a temporary name until it is whole and on disk, and is 0600. Whatever ends the block early leaves the old
-    content and no temporary file. Raises: UserError E-RUN-005.
+    content and no temporary file. A device or a pipe is written as it stands. Raises: UserError E-RUN-005.
     """
     path = Path(path)
     temporary = _temporary(path)
+    if path.exists() and not path.is_file() and not path.is_dir():  # /dev/stdout, a named pipe
+        with _writing(path), open(path, "wb") as file:
+            yield file
+        return
     with _writing(path):
         try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -116,8 +120,9 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
-                if left == temporary or time.time() - left.stat().st_mtime > STALE:
-                    shutil.rmtree(left, ignore_errors=True)
+                with contextlib.suppress(FileNotFoundError):  # another process has just given it its name
+                    if left == temporary or time.time() - left.stat().st_mtime > STALE:
+                        shutil.rmtree(left, ignore_errors=True)
             temporary.mkdir(mode=0o700)
             yield temporary
             if not (folder.is_dir() and keep()):
@@ -146,13 +151,14 @@ def append_line(path: Path, line: str) -> None:
     """
     data = f"{line}\n".encode()
     with _writing(path), open(path, "ab", buffering=0, opener=_own) as file:
-        end = file.tell()
+        end = file.tell() if file.seekable() else None
         try:
             while data:
                 data = data[file.write(data) :]
         except OSError:
-            with contextlib.suppress(OSError):
-                file.truncate(end)
+            if end is not None:
+                with contextlib.suppress(OSError):
+                    file.truncate(end)
             raise
 
 
@@ -279,6 +285,11 @@ def _near(folder):
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
+def _is_alive(pid: str) -> bool:
+    """Whether another process of this machine has the number."""
+    return pid.isdecimal() and int(pid) != os.getpid() and Path(f"/proc/{pid}").exists()
+
+
 class RunDirectory:
     """One run's folder. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
 
@@ -350,11 +361,11 @@ class RunDirectory:
         return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
 
     def _sweep(self):
-        """Removes temporary files of processes that were killed; the lock says that nobody else writes here."""
+        """Removes temporary files of processes that were killed; a report that is written meanwhile keeps its own."""
         with _writing(self.folder):
             for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
-                if path.is_file():
-                    path.unlink()
+                if path.is_file() and not _is_alive(path.name.rsplit(".", 2)[-2]):
+                    path.unlink(missing_ok=True)
 
     def _check_config(self, config):
         old = _flat(read_json(self.folder / "config.json"))
@@ -386,7 +397,15 @@ class RunDirectory:
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-            for name in ("report.html", "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
+            for name in (
+                "report.html",
+                "public.html",
+                "metrics.jsonl",
+                "log.txt",
+                "env.json",
+                "data.json",
+                "config.json",
+            ):
                 (self.folder / name).unlink(missing_ok=True)
 
     def lock(self):

@@ -85,7 +85,7 @@ def main(values: cli.Flags) -> int:
         here.check_same("config", config.to_dict())
         return training.run(force=values.force)
 
-    return here.run(lambda: cli.script(work, here.tell))
+    return here.run(lambda: cli.script(work, here.tell, piped=False))
 
 
 def _dry_run(config):

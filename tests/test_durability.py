@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -627,3 +628,28 @@ def test_vectors_take_no_other_files_place(tmp_path, capsys):
     pretrain(text(), out, Settings(**SMALL))
     pretrain(text(), out, Settings(**{**SMALL, "epochs": 1}))
     assert "glove.bin is there already, but of other text or settings" in capsys.readouterr().err
+
+
+# ---- what is no file, and what is somebody else's ----
+
+
+def test_a_device_or_a_pipe_is_written_as_it_stands(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(pipe, "whole")
+    append_line(pipe, "line")
+    assert os.read(reader, 100) == b"wholeline\n"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_what_a_living_process_writes_is_not_swept_away(tmp_path):
+    RunDirectory.create(tmp_path / "run", {"a": 1})
+    mine, dead = (tmp_path / "run" / f".report.html.{pid}.tmp" for pid in (os.getppid(), 2**22 + 7))
+    for path in (mine, dead):
+        path.write_text("part")
+    run = RunDirectory(tmp_path / "run")
+    run._sweep()
+    assert mine.exists()
+    assert not dead.exists()

@@ -642,3 +642,25 @@ def test_a_public_table_names_no_folder(tmp_path, monkeypatch, capsys):
     for text in said:
         assert "ESIM" in text
         assert "secret" not in text
+
+
+def test_a_public_report_has_no_average_over_few_and_no_cell_that_could_be_told():
+    from mednli_jax.analysis import public
+
+    def category(diseases, positives):
+        one = {"positives": positives, "negatives": 50}
+        return {"macro": {"mean": 1.0}, "diseases": {str(number): one for number in range(diseases)}}
+
+    found = {"categories": {"one": category(1, 20), "few": category(2, 4), "kept": category(2, 5)}}
+    assert list(public.figures(found, {}, {})["categories"]) == ["kept"]
+    classes = {label: {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 50} for label in "abc"}
+    accuracy = {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
+    split = {"examples": 150, "accuracy": accuracy, "per_class": classes}
+    part = {name: {"examples": 75, "accuracy": accuracy} for name in ("x", "y")}
+    split["families"] = {"semantic type": part, "answer length": part}
+    cells = [[30, 10, 10], [10, 30, 10], [10, 10, 30]]
+    shown = public.scores({**split, "confusion": cells}, seeds=1)
+    assert {"confusion", "per_class"} <= set(shown)
+    assert list(shown["families"]) == ["answer length"]
+    cells[0] = [31, 10, 9]
+    assert not {"confusion", "per_class"} & set(public.scores({**split, "confusion": cells}, seeds=1))

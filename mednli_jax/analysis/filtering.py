@@ -12,6 +12,7 @@ Faults (E-FILT-001 is mean_vectors'):
 import hashlib
 import io
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from mednli_jax.runs import private_folder, write_atomic
 
 STATE = "aflite.state.npz"
 DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file, of all before
-DAMAGE = (OSError, ValueError, KeyError, TypeError)
+DAMAGE = (ValueError, KeyError, TypeError, zipfile.BadZipFile)
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 
@@ -203,7 +204,7 @@ def _refuse_to_replace(path: Path) -> None:
     """Raises UserError E-FILT-007 where a filtering can still be resumed; a state that ended or is damaged may go."""
     try:
         state, _ = _read(path)
-    except DAMAGE:
+    except (FileNotFoundError, *DAMAGE):
         return
     if not state.ended:
         raise UserError(
@@ -230,7 +231,7 @@ def load(folder: Path | None, key: dict, rows: int) -> State:
     path = state_file(folder)
     try:
         state, made_with = _read(path)
-    except DAMAGE:
+    except (OSError, *DAMAGE):
         raise UserError(
             f"E-FILT-005 {path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
             "out to start over."

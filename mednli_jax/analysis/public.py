@@ -6,7 +6,6 @@ LEAST: a family of slices, a confusion or the classes with a smaller part are le
 other parts would tell it.
 """
 
-import re
 from collections.abc import Collection, Mapping
 
 from mednli_jax.analysis.sections import Grid, Section
@@ -16,7 +15,10 @@ LEAST = 10
 ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")
 MEASURES = ("accuracy", "macro_f1", "f1", "bleu2", "bleu4", "embedding", "loss")
 AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
-PATHS = ("weights",)  # fields of a config's model that name files
+# Fields of a config whose words are names of the package's own.
+CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation", "optimizer",
+           "schedule", "select", "precision")  # fmt: skip
+FROM_FILES = ("semantic type", "skill")  # families whose parts are called what a corpus calls them
 SPLITS = ("dev", "test")
 
 
@@ -36,6 +38,7 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
         "categories": {
             category: {average: _measure(of[average]) for average in AVERAGES if average in of}
             for category, of in result.get("categories", {}).items()
+            if len(of["diseases"]) > 1 and min(_counts(of)) >= LEAST
         },
     }
 
@@ -51,19 +54,24 @@ def scores(found: Mapping, seeds: int) -> dict:
     kept |= {name: _measure(found[name]) for name in MEASURES if isinstance(found.get(name), Mapping)}
     if "calibration" in found:
         kept["calibration_error"] = _measure(found["calibration"]["ece"])
-    classes = found.get("per_class", {})
-    if classes and min(of["support"] for of in classes.values()) >= LEAST * seeds:
-        kept["per_class"] = {
-            label: {name: of[name] for name in ("precision", "recall", "f1")} for label, of in classes.items()
-        }
     cells = found.get("confusion", ())
     if cells and min(map(min, cells)) >= LEAST * seeds:
         kept["confusion"] = cells
+        kept["per_class"] = {  # from which the cells could be told
+            label: {name: of[name] for name in ("precision", "recall", "f1")}
+            for label, of in found.get("per_class", {}).items()
+        }
     families = {**({"slices": found["slices"]} if "slices" in found else {}), **found.get("families", {})}
+    families = {family: named for family, named in families.items() if family not in FROM_FILES}
     parts = {family: {name: scores(of, seeds) for name, of in named.items()} for family, named in families.items()}
     if whole := {family: named for family, named in parts.items() if named and all(named.values())}:
         kept["families"] = whole
     return kept
+
+
+def _counts(of):
+    """Positive and negative examples of a category."""
+    return [sum(one[name] for one in of["diseases"].values()) for name in ("positives", "negatives")]
 
 
 def _measure(of):
@@ -72,12 +80,7 @@ def _measure(of):
 
 def _settings(section):
     """Numbers, yes and no, and words of the config's own; no paths."""
-    words = re.compile(r"[a-z_]{0,24}")
-    return {
-        name: value
-        for name, value in section.items()
-        if isinstance(value, int | float) or (isinstance(value, str) and name not in PATHS and words.fullmatch(value))
-    }
+    return {name: value for name, value in section.items() if isinstance(value, int | float) or name in CHOICES}
 
 
 def sections(found: Mapping) -> list[Section]:

@@ -8,6 +8,7 @@ the pair in it, from 0: train0, dev17. Faults; ids are never quoted:
   E-PART-003 no ids                   E-PART-006 ids of no pair
 """
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,8 @@ def _array_ids(path):
         raise fault
     fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what stands in a damaged header
             array = np.lib.format.read_array(file, allow_pickle=False)
     except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
         if "allow_pickle" in str(error):

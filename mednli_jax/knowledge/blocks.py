@@ -294,6 +294,6 @@ def _chunks(table, digest):
                 bar.advance(raw.tell() // 1_000_000 - bar.done)
                 yield chunk
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise table.fault("E-ONTO-011", f"cannot be decompressed: {error}", fix="fetch it again") from error
+        raise table.fault("E-ONTO-011", "cannot be decompressed", fix="fetch it again") from error
     except OSError as error:
         raise table.fault("E-ONTO-010", f"the file cannot be read ({error.strerror})", fix="check the path") from error

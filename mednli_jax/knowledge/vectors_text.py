@@ -4,6 +4,7 @@ BioASQ's vectors (bioasq.org, "Continuous space word vectors") are two files in 
 line, vectors.txt the numbers of that word on the same line.
 """
 
+import warnings
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -88,7 +89,9 @@ def read_array(path: Path, wanted: Wanted) -> None:
 def open_array(path: Path) -> np.ndarray:
     """The array of a .npy, not read yet."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what stands in a damaged header
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError:
         raise
     # A damaged header is Python text to NumPy: tokenize and ast have errors of their own for it. Where the file is no
