@@ -186,7 +186,10 @@ def read_sealed(path: Path, seal: str = "sha256") -> dict:
     Raises OSError, ValueError, KeyError or TypeError where any byte is another: `1e5` for `1E5` is a flipped bit, too.
     """
     content = Path(path).read_bytes()
-    values = json.loads(content)
+    try:
+        values = json.loads(content)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if _json(values).encode() != content or values[seal] != _digest({k: v for k, v in values.items() if k != seal}):
         raise ValueError("not what was written")
     return values

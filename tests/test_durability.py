@@ -653,3 +653,10 @@ def test_what_a_living_process_writes_is_not_swept_away(tmp_path):
     run._sweep()
     assert mine.exists()
     assert not dead.exists()
+
+
+def test_a_manifest_nested_too_deep_is_damaged_like_any_other(tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text("[" * 200_000)
+    with pytest.raises(ValueError, match="too deep"):
+        read_sealed(path)

@@ -79,7 +79,7 @@ def _remembered(path) -> dict[str, str]:
     """The entries of sources.json as they were written: a wrong digest would pass for another source."""
     try:
         entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
     return {stamp: digest for stamp, _, seal, digest in entries if seal == _seal(stamp, digest)}
 
