@@ -436,6 +436,7 @@ def test_the_door_refuses(flags, code):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_door_prints_a_row():
     small = ("--models=bow", "--batch=8", "--hidden=8", "--vectors=8", "--pairs=60", "--rounds=1", "--mode=train")
     done = door(*small, "--against=none", "--allow_load", "--json")

@@ -221,6 +221,7 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(home):
     assert again == pytest.approx(list(map(float, rows[2][1:])), abs=2e-6)
 
 
+@pytest.mark.slow
 def test_attention_maps_of_a_pair(home):
     """For the owner alone, under private/, a new folder each time; rows sum to 1; a concept attends to itself most."""
     premise, hypothesis = f"{SECRET} asthma .", "patient has asthma"
@@ -337,6 +338,7 @@ def test_an_older_run_is_one_line_in_each_door(home, tmp_path):
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     done = train(home, "--workdir=dry", "--dry-run", "--config.model.hidden_size=64")
     assert done.returncode == 0, done.stderr

@@ -435,6 +435,7 @@ UPS_AND_DOWNS = {0: [1.0, 2.0, 0.5], 5: [1.0, 0.9, 0.8], 7: [float("nan"), 2.0, 
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.slow
 def test_a_stopped_run_with_a_protocol_is_the_unbroken_run(bow, name, tmp_path):
     """Stopped in the middle and at the end of epochs, bit for bit: rates, cycles and averages go on where they were."""
     program, settings = protocol_of(name, bow)
@@ -473,6 +474,7 @@ def test_a_seed_whose_epoch_was_worse_goes_back_and_slows_down(bow):
     assert optim.rate_factor(third.learner.opt_state).tolist() == [0.5, 1.0, 0.25]
 
 
+@pytest.mark.slow
 def test_without_a_worse_epoch_a_plateau_is_the_constant_rate(bow):
     good = {seed: [1.0, 0.9, 0.8] for seed in SEEDS}
     settings = dataclasses.replace(SETTINGS, schedule="plateau", decay=0.5)
@@ -678,6 +680,7 @@ def test_devices_train_as_one(bow, count, batch_size):
 
 
 @pytest.mark.parametrize("name", ["plateau", "average"])
+@pytest.mark.slow
 def test_devices_follow_a_protocol_as_one(bow, name):
     program, settings = protocol_of(name, bow)
     pair = build("bow", 2, **PROTOCOLS[name][0])

@@ -424,6 +424,7 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place():
     np.testing.assert_array_equal(module.apply({}, x, keys, train=False), x)
 
 
+@pytest.mark.slow
 def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
     model = build("bow", train_vectors=True)
     variables = variables_of(model)

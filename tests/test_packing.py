@@ -200,6 +200,7 @@ def states_of(cell, packing, gates, recurrent, bias):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.slow
 def test_directions_share_a_loop_and_nothing_else(cell):
     """States and gradients of two directions in one call are those of each alone."""
     packing = Packing(jnp.asarray(LENGTH), STAIRCASES["fitted"], steps=6)

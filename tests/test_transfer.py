@@ -304,6 +304,7 @@ def test_private_transfer_leaves_the_domains_own_layers_as_drawn(home):
         assert (source[name] != drawn[name]).any()
 
 
+@pytest.mark.slow
 def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
     flags = (INIT, "--config.train.epochs=2", "--config.transfer.freeze=encoder", "--config.train.schedule=plateau")
     code, _, said = home.train("whole", *flags, corpus="there")
