@@ -25,7 +25,7 @@ from mednli_jax.runs import private_folder, write_atomic
 
 STATE = "aflite.state.npz"
 DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file, of all before
-DAMAGE = (ValueError, KeyError, TypeError, zipfile.BadZipFile)
+DAMAGE = (ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile)
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 

@@ -129,7 +129,7 @@ def _row(line, before):
         if not isinstance(row["uid"], str) or not np.isfinite(probabilities).all():
             return None
         return row["uid"], LABELS.index(row["label"]), predicted, probabilities
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
 
 

@@ -158,7 +158,7 @@ def _kept(path: Path) -> np.ndarray | None:
         about = json.loads(path.with_suffix(".json").read_bytes())
         if about["sha256"] == hashlib.sha256(content).hexdigest():
             return np.load(io.BytesIO(content), allow_pickle=False)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     say(f"E-FEAT-002 {path}: the kept features are damaged; computing them again.")
     return None

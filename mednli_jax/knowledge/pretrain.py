@@ -141,7 +141,7 @@ def _finished(out, key):
     try:
         facts = json.loads(_facts_path(out).read_bytes())
         same = facts["key"] == json.loads(json.dumps(key)) and facts["sha256"] == sha256(out)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return facts if same else None
 

@@ -147,7 +147,7 @@ class Checkpoints:
                 if _digests(self.folder / str(number)) == manifest["files"]:
                     with ocp.StandardCheckpointer(**_alone()) as checkpointer:
                         return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
             say(f"E-RUN-008 {self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
