@@ -343,7 +343,8 @@ def told(home, tmp_path, monkeypatch, capfd):
     monkeypatch.delenv(faults.SHOW, raising=False)
     (tmp_path / "bow").symlink_to(home.folder / "work" / "bow")
     (tmp_path / "ids.txt").write_text("test-1\n")
-    (tmp_path.parent / "data").exists() or (tmp_path.parent / "data").symlink_to(home.folder / "data")
+    data = tmp_path.parent / "data"  # that `../data` names
+    data.symlink_to(home.folder / "data")
     modules = (analyze, doctor, evaluate, predict, prepare, report, train)
     doors = {module.__name__.rpartition(".")[2]: module for module in modules}
 
@@ -358,6 +359,7 @@ def told(home, tmp_path, monkeypatch, capfd):
     for module, name in hooks:  # which a door sets for good
         monkeypatch.setattr(module, name, getattr(module, name))
     yield call
+    data.unlink()  # other modules make a folder of that name there
     os.umask(mask)
     logging.setLogRecordFactory(factory)
 
