@@ -8,6 +8,7 @@ Programs are pickles that leave a mark when they are loaded, planted in the plac
 import gzip
 import io
 import json
+import mmap
 import os
 import pickle
 import resource
@@ -366,7 +367,12 @@ def test_the_limit_is_felt(tmp_path, monkeypatch):
     greedy = BY_NAME["vocabulary"]._replace(read=lambda _: np.ones(LIMIT // 7).sum())
     monkeypatch.setitem(BY_NAME, "vocabulary", greedy)
     assert "MemoryError" in one(Case("greedy", "vocabulary", {}, ""), tmp_path)[0]
-    fair = greedy._replace(read=lambda _: np.ones(MOST // 16).sum())
+
+    def fill(_):
+        with mmap.mmap(-1, MOST // 2) as memory:  # not of what the allocator has kept from tests before
+            memory.write(bytes([1]) * (MOST // 2))
+
+    fair = greedy._replace(read=fill)
     monkeypatch.setitem(BY_NAME, "vocabulary", fair)
     text, _, taken = one(Case("fair", "vocabulary", {}, ""), tmp_path)
     assert (text, taken > MOST // 4) == ("", True)
