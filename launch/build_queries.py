@@ -17,19 +17,19 @@ from mednli_jax.data.case_reports import read_reports
 from mednli_jax.data.clicr import FILES, write_clicr
 from mednli_jax.data.query_builder import build_queries, divided
 from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.runs import private_folder
 
 
 def build(arguments: argparse.Namespace) -> None:
     """Reads the reports, writes the corpus, and prints the counts. Raises: UserError E-CLZ-114 over another corpus."""
+    there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
+    if there:
+        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out a folder of its own, or remove it.")
     reports = read_reports(arguments.reports)
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
     whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
     splits = divided(whole, arguments.dev, arguments.test)
-    there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
-    if there:
-        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out a folder of its own, or remove it.")
     folder = private_folder(arguments.out)
     for name, split in splits.items():
         write_clicr(split.examples, folder / FILES[name])

@@ -17,8 +17,8 @@ from pathlib import Path
 from mednli_jax import answers, cli
 from mednli_jax.analysis import cloze_tables
 from mednli_jax.baselines import entity, ngram_lm
+from mednli_jax.files import private_folder, write_json
 from mednli_jax.progress import say
-from mednli_jax.runs import private_folder, write_json
 
 
 def untrained(examples, seed: int) -> dict[str, dict[str, str]]:

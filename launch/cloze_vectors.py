@@ -27,11 +27,10 @@ from mednli_jax.analysis import cloze_tables
 from mednli_jax.answers import query_scores, summary
 from mednli_jax.baselines import entity
 from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder, sha256, write_atomic
 from mednli_jax.knowledge.pretrain import Settings, pretrain
 from mednli_jax.knowledge.sentences import sentences, text_files
-from mednli_jax.knowledge.wanted import sha256
 from mednli_jax.progress import Bar
-from mednli_jax.runs import private_folder, write_atomic
 
 WINDOWS = range(2, 11)
 NEGATIVES = range(3, 16)

@@ -20,10 +20,10 @@ import networkx
 import numpy as np
 from scipy.sparse import csr_array
 
+from mednli_jax.files import write_json
 from mednli_jax.knowledge.distance import DIRECTIONS, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import UNREACHABLE
-from mednli_jax.runs import write_json
 
 CONCEPTS, IS_A, EDGES = 350_000, 600_000, 1_500_000
 KINDS = 19  # top-level kinds, as in SNOMED CT: findings, procedures, body structures, ...

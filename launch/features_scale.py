@@ -19,7 +19,7 @@ import numpy as np
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting
 from mednli_jax.data.prepared import prepare
-from mednli_jax.runs import write_json
+from mednli_jax.files import write_json
 
 ALLOWED_SECONDS = 60
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.baselines.ngram_lm import estimate
-from mednli_jax.runs import write_json
+from mednli_jax.files import write_json
 
 ALLOWED_SECONDS, ALLOWED_MEGABYTES = 300, 4000
 LENGTH = 24  # tokens of a sentence

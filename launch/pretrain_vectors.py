@@ -23,9 +23,9 @@ from mednli_jax.data import demo
 from mednli_jax.data.clinical_sentences import sentences as note_sentences
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.notes import Notes, sections
+from mednli_jax.files import sha256
 from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
 from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
-from mednli_jax.knowledge.wanted import sha256
 
 NOTES = "NOTEEVENTS.csv"
 HELP = {

@@ -11,8 +11,8 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.progress import say
-from mednli_jax.runs import private_folder, write_atomic, write_json
 from mednli_jax.sweeps.spaces import Sweep
 from mednli_jax.sweeps.study import Study
 from mednli_jax.sweeps.worker import Worker

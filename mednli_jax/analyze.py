@@ -265,8 +265,8 @@ def show(finding, end: str) -> None:
 def write(folder: Path, analysis: str, finding, result: dict) -> None:
     """What an analysis found, in a folder. Files there of the same name are replaced."""
     from mednli_jax.analysis.sections import lines
+    from mednli_jax.files import private_folder, write_atomic, write_json
     from mednli_jax.progress import say
-    from mednli_jax.runs import private_folder, write_atomic, write_json
 
     files = {f"{analysis}.json": result, **finding.drawn}
     if finding.private:
@@ -287,8 +287,8 @@ def write(folder: Path, analysis: str, finding, result: dict) -> None:
 def write_page(folder: Path, subject, findings: Sequence) -> None:
     """report.html: what these analyses found, as one page."""
     from mednli_jax.analysis import html
+    from mednli_jax.files import write_atomic
     from mednli_jax.progress import say
-    from mednli_jax.runs import write_atomic
 
     sections = [section for finding in findings for section in finding.sections]
     notes = " ".join([*subject.notes, *(note for finding in findings for note in finding.notes)])

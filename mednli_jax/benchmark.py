@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
-from mednli_jax.runs import append_line
+from mednli_jax.files import append_line
 
 USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
@@ -106,7 +107,8 @@ def main(values: cli.Flags) -> None:
     calibration, results = rows.Calibration(say=say), []
     about = machine()
     say(", ".join(f"{key} {value}" for key, value in about.items()))
-    with Bar("benchmark", len(plan), unit="rows") as bar, _sink(values.json) as emit:
+    emit = _sink(values.json)
+    with Bar("benchmark", len(plan), unit="rows") as bar:
         for row in plan:
             try:
                 found = rows.measure_row(row, calibration, guard)
@@ -192,33 +194,21 @@ def _processor():
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-class _sink:
-    """`with _sink(where) as emit: emit(row)`: JSON lines on stdout ("true"), in a file, or nowhere (None)."""
-
-    def __init__(self, where):
-        self._where, self._file = where, None
-
-    def __enter__(self):
-        if self._where not in (None, "true"):
-            path = self._file = Path(self._where).expanduser()
-            try:
-                with open(path, "a"):  # a row takes minutes to measure: a file that refuses it is told before
-                    pass
-            except OSError as error:
-                raise UserError(
-                    f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
-                ) from None
-        return self._emit
-
-    def _emit(self, row):
-        line = json.dumps(row, allow_nan=False)
-        if self._file:
-            append_line(self._file, line)
-        elif self._where is not None:
-            print(line, flush=True)
-
-    def __exit__(self, *_):
-        pass
+def _sink(where: str | None) -> Callable[[dict], None]:
+    """What a row is handed to: JSON lines on stdout ("true"), in a file, or nowhere (None)."""
+    if where is None:
+        return lambda row: None
+    if where == "true":
+        return lambda row: print(json.dumps(row, allow_nan=False), flush=True)
+    path = Path(where).expanduser()
+    try:
+        with open(path, "a"):  # a row takes minutes to measure: a file that refuses it is told before
+            pass
+    except OSError as error:
+        raise UserError(
+            f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
+        ) from None
+    return lambda row: append_line(path, json.dumps(row, allow_nan=False))
 
 
 def show(results: list[dict]) -> None:

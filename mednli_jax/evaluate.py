@@ -100,8 +100,8 @@ def score_queries(values: cli.Flags, run) -> None:
     from mednli_jax import answers
     from mednli_jax.analysis import cloze_tables
     from mednli_jax.analysis.cloze_skills import read_skills
+    from mednli_jax.files import write_over
     from mednli_jax.metrics import wilson_interval
-    from mednli_jax.runs import write_over
 
     skills = read_skills(Path(values.skills).expanduser()) if values.skills else None
     there = run.own()
@@ -161,7 +161,7 @@ def score_answers(values: cli.Flags) -> None:
     from mednli_jax.analysis import cloze_tables
     from mednli_jax.analysis.cloze_skills import read_skills
     from mednli_jax.baselines.entity import known_vectors
-    from mednli_jax.runs import write_over
+    from mednli_jax.files import write_over
 
     examples = cloze_tables.split_of(cloze_tables.corpus(name), values.split).examples
     said = cloze_tables.read_answers(Path(values.predictions).expanduser(), examples)

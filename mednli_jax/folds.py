@@ -21,7 +21,8 @@ from mednli_jax.data.diskne import CATEGORIES, GROUPS
 from mednli_jax.data.fold_batches import MOST_FOLDS, MOST_SEED, slot_code
 from mednli_jax.data.prepared_diskne import benchmark_of, folds_of, several
 from mednli_jax.errors import UserError
-from mednli_jax.runs import RunDirectory, environment, write_atomic, write_json
+from mednli_jax.files import write_atomic, write_json
+from mednli_jax.runs import RunDirectory, environment
 from mednli_jax.tasks import nli
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.loop import Trainer

@@ -83,7 +83,7 @@ def _answers(rows):
 
 def _new_folder(run):
     """For attention maps, under the run's private/: they quote what was given."""
-    from mednli_jax.runs import next_free, private_folder
+    from mednli_jax.files import next_free, private_folder
 
     return private_folder(next_free(run.directory.private / "attention"))
 
@@ -94,7 +94,7 @@ def write_attention(run, pairs):
     Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on.
     """
     from mednli_jax.analysis import figures
-    from mednli_jax.runs import write_atomic
+    from mednli_jax.files import write_atomic
 
     found = run.attention(pairs)
     folder = _new_folder(run)
@@ -115,7 +115,7 @@ def write_views(run, pairs):
     Holds passage-1.json (tokens, candidates and weights of every seed) and passage-1.html (means over the seeds) etc.
     """
     from mednli_jax.analysis.cloze_sections import attention_page
-    from mednli_jax.runs import write_atomic
+    from mednli_jax.files import write_atomic
 
     found, said = run.attention(pairs), run.predict(pairs)
     folder = _new_folder(run)

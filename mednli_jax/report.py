@@ -235,7 +235,7 @@ def _print(values, shown, result):
 
 
 def _write(path, page):
-    from mednli_jax.runs import private_folder, write_over
+    from mednli_jax.files import private_folder, write_over
 
     path = Path(path).expanduser()
     private_folder(path.parent)

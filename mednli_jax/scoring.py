@@ -8,7 +8,8 @@ import numpy as np
 from mednli_jax import experiment
 from mednli_jax.data import partitions
 from mednli_jax.errors import UserError
-from mednli_jax.runs import RunDirectory, environment, write_json
+from mednli_jax.files import write_json
+from mednli_jax.runs import RunDirectory, environment
 
 DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 

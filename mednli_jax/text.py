@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.runs import write_atomic
+from mednli_jax.files import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")

@@ -11,8 +11,9 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
+from mednli_jax.files import next_free, write_atomic, write_json
 from mednli_jax.progress import say
-from mednli_jax.runs import RunDirectory, environment, next_free, write_atomic, write_json
+from mednli_jax.runs import RunDirectory, environment
 
 USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
 

@@ -14,7 +14,7 @@ DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor
 # Lowest first; modules of one floor may import each other. A name stands for a module or for a folder.
 FLOORS = (
     ("examples", "errors", "__init__"),
-    ("text", "metrics", "answers", "runs", "progress", "weights", "faults"),
+    ("text", "metrics", "answers", "runs", "progress", "weights", "faults", "files"),
     ("knowledge",),
     ("data",),
     ("baselines",),
@@ -37,6 +37,7 @@ TEXT_WORLD = {
     "runs",
     "progress",
     "faults",
+    "files",
     "knowledge",
     "data",
     "baselines",

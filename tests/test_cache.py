@@ -14,7 +14,7 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.encode import SIDES, encode_corpus
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
-from mednli_jax.runs import write_json
+from mednli_jax.files import write_json
 from mednli_jax.text import Vocab
 
 

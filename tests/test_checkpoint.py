@@ -194,7 +194,7 @@ def test_a_failed_save_leaves_the_previous_one(copied, monkeypatch):
             copied.save(training(), {"epoch": 3})
     assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
     with monkeypatch.context() as patch:
-        patch.setattr("mednli_jax.runs.os.replace", fail)
+        patch.setattr("mednli_jax.files.os.replace", fail)
         with pytest.raises(UserError, match="E-RUN-005"):
             copied.save(training(), {"epoch": 3})
     assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)

@@ -584,7 +584,7 @@ def test_on_a_full_disk_the_first_fault_is_told(told, monkeypatch, room):
                 raise OSError(28, "No space left on device")
         replace(source, target)
 
-    monkeypatch.setattr("mednli_jax.runs.os.replace", full)
+    monkeypatch.setattr("mednli_jax.files.os.replace", full)
     code, text = told("train", "--workdir=full")
     assert code == 2
     assert text.splitlines()[-1].startswith(f"E-RUN-005 {files[room]}: cannot be written (No space left on device).")

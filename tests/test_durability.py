@@ -32,17 +32,10 @@ from mednli_jax.analysis import filtering
 from mednli_jax.data import demo
 from mednli_jax.data.cache import Cache
 from mednli_jax.errors import UserError
+from mednli_jax.files import append_line, atomic_folder, read_sealed, write_atomic, write_over, write_sealed
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.store import stored
-from mednli_jax.runs import (
-    RunDirectory,
-    append_line,
-    atomic_folder,
-    read_sealed,
-    write_atomic,
-    write_over,
-    write_sealed,
-)
+from mednli_jax.runs import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 
 ROOT = Path(__file__).parent.parent
@@ -52,9 +45,10 @@ CONFIG = {"seeds": (0, 1), "model": {"name": "bow"}}
 
 SCRATCH = "a temporary folder of its own, removed at the end"
 DECLARED = {
-    ("mednli_jax/runs.py", "open"): "the atomic writer itself, the lock, and lines added at a file's end",
-    ("mednli_jax/runs.py", "os.open"): "the atomic writer itself, and lines added at a file's end",
-    ("mednli_jax/runs.py", "os.replace"): "the atomic writer itself",
+    ("mednli_jax/files.py", "open"): "the atomic writer itself, and lines added at a file's end",
+    ("mednli_jax/runs.py", "open"): "the lock",
+    ("mednli_jax/files.py", "os.open"): "the atomic writer itself, and lines added at a file's end",
+    ("mednli_jax/files.py", "os.replace"): "the atomic writer itself",
     ("mednli_jax/runs.py", "EventsWriter"): "TensorBoard's events are added at a file's end",
     ("mednli_jax/benchmark.py", "open"): "is the file there to add rows to: asked before they are measured",
     ("mednli_jax/sweeps/database.py", "os.open"): "a lock",

@@ -29,13 +29,13 @@ import test_store
 import test_umls
 from test_fuzzing import BERT_CONFIG, KEEP_SEALED, PARSERS, STATE, as_bytes, lay_out, parameters, told
 
-from mednli_jax import runs
 from mednli_jax.analysis import filtering
 from mednli_jax.data import cache as prepared_cache
 from mednli_jax.data import diskne_store
 from mednli_jax.data.diskne import Benchmark
 from mednli_jax.data.diskne_folds import folds
 from mednli_jax.errors import UserError
+from mednli_jax.files import read_sealed, write_sealed
 from mednli_jax.knowledge import store
 from mednli_jax.knowledge.sentences import sentences
 from mednli_jax.models import bert_import
@@ -484,9 +484,9 @@ def test_a_state_of_a_filtering_is_no_program_even_under_its_seal(tmp_path, mark
 
 def reseal(folder, seal, facts):
     """The manifest of a folder as if all its files were as they should be."""
-    manifest = {name: value for name, value in runs.read_sealed(folder / "manifest.json", seal).items() if name != seal}
+    manifest = {name: value for name, value in read_sealed(folder / "manifest.json", seal).items() if name != seal}
     files = {name: facts(folder / name) for name in manifest["files"]}
-    runs.write_sealed(folder / "manifest.json", {**manifest, "files": files}, seal)
+    write_sealed(folder / "manifest.json", {**manifest, "files": files}, seal)
 
 
 def test_an_array_of_a_cache_is_no_program_even_under_its_seal(tmp_path, mark, capsys):
@@ -515,7 +515,7 @@ def test_a_checkpoint_is_no_program_even_under_its_seal(planted, tmp_path, mark)
             path.write_bytes(planted(mark))
     refused("E-RUN-008", checkpoint.Checkpoints(tmp_path / "c").load)
     manifest = {"files": checkpoint._digests(tmp_path / "c" / "1"), "meta": {"epoch": 1}}
-    runs.write_sealed(tmp_path / "c" / "1.manifest.json", manifest)
+    write_sealed(tmp_path / "c" / "1.manifest.json", manifest)
     with pytest.raises(UserError):
         checkpoint.Checkpoints(tmp_path / "c").load()
 

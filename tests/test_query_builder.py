@@ -311,6 +311,12 @@ def test_the_script_writes_a_corpus(tmp_path):
     answers = {answer.text for split in splits.values() for e in split.examples for answer in e.answers}
     assert {"heart failure", "Cardiac Failure"} <= answers
     path.write_text("zebrafish\n")
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("E-CLZ-100 reports.jsonl:1: ")
+    for out, told in (
+        ("corpus", f"E-CLZ-114 {tmp_path}/corpus/train1.0.json: "),
+        ("other", "E-CLZ-100 reports.jsonl:1: "),
+    ):
+        again = [*command[:3], f"--out={tmp_path / out}"]
+        done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(told)
+    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]

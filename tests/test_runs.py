@@ -11,7 +11,8 @@ import pytest
 from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import UserError
-from mednli_jax.runs import RunDirectory, next_free, read_json, write_atomic, write_json
+from mednli_jax.files import next_free, read_json, write_atomic, write_json
+from mednli_jax.runs import RunDirectory
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
 WAYS_OUT = ("--resume", "--force", "another --workdir")
@@ -39,7 +40,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch, call, old):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"mednli_jax.runs.os.{call}", fail)
+    monkeypatch.setattr(f"mednli_jax.files.os.{call}", fail)
     with pytest.raises(UserError, match=r"E-RUN-005 .*result.json.*No space left on device"):
         write_atomic(path, "new content")
     assert contents(tmp_path) == ({} if old is None else {"result.json": old})
@@ -55,8 +56,8 @@ def test_the_new_content_is_complete_before_it_takes_the_name(tmp_path, monkeypa
         events.append(("replace", open(source).read(), path.read_text()))  # noqa: SIM115
         replace(source, target)
 
-    monkeypatch.setattr("mednli_jax.runs.os.replace", watched_replace)
-    monkeypatch.setattr("mednli_jax.runs.os.fsync", lambda number: (events.append("fsync"), fsync(number)))
+    monkeypatch.setattr("mednli_jax.files.os.replace", watched_replace)
+    monkeypatch.setattr("mednli_jax.files.os.fsync", lambda number: (events.append("fsync"), fsync(number)))
     write_atomic(path, "new" * 10000)
     assert events == ["fsync", ("replace", "new" * 10000, "old")]
     assert path.read_text() == "new" * 10000
@@ -193,7 +194,7 @@ def test_an_empty_folder_is_taken(tmp_path):
 def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
     """The disk was full when the config was to be written; folders and lock are there already."""
     with monkeypatch.context() as patch:
-        patch.setattr("mednli_jax.runs.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+        patch.setattr("mednli_jax.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(UserError, match="E-RUN-005"):
             start(tmp_path / "a")
     assert (tmp_path / "a" / "private").is_dir()
@@ -343,7 +344,7 @@ def test_a_refused_write_is_told_by_its_file(tmp_path, monkeypatch, write):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mednli_jax.runs.open", full, raising=False)
+    monkeypatch.setattr("mednli_jax.files.open", full, raising=False)
     monkeypatch.setattr("tensorboardX.record_writer.open", full, raising=False)
     name = {"append_metrics": "metrics.jsonl", "log": "log.txt", "write_scalars": "tensorboard"}[write]
     with pytest.raises(UserError, match=rf"^E-RUN-005 .*{name}: .*No space left on device.* Fix: free space"):

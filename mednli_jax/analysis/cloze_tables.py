@@ -19,8 +19,8 @@ from mednli_jax.data import prepared_cloze
 from mednli_jax.data.prepared_cloze import CLICR, DEMO, FILE
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
+from mednli_jax.files import write_atomic
 from mednli_jax.metrics import mean_sd, wilson_interval
-from mednli_jax.runs import write_atomic
 from mednli_jax.text import unzipped
 
 METRICS = ("exact_match", "f1", "bleu2", "bleu4", "embedding")

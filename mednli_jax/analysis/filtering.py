@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.progress import Bar, say
-from mednli_jax.runs import private_folder, write_atomic
 
 STATE = "aflite.state.npz"
 DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file, of all before

@@ -22,8 +22,8 @@ from mednli_jax.data.encode import SIDES, Prepared, Watch, find_mentions
 from mednli_jax.data.prepared import Source, cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
+from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.progress import say
-from mednli_jax.runs import private_folder, write_atomic, write_json
 from mednli_jax.text import Vocab
 
 

@@ -17,7 +17,7 @@ from mednli_jax.data.cloze_formats import Passages, answer_phrase
 from mednli_jax.data.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity
-from mednli_jax.runs import write_atomic
+from mednli_jax.files import write_atomic
 from mednli_jax.text import treebank_tokens
 
 LISTS = ("abstracts", "titles", "entities_list", "answers")

@@ -16,8 +16,8 @@ import numpy as np
 import mednli_jax
 from mednli_jax.data.encode import SIDES, Prepared, Rows
 from mednli_jax.errors import UserError
+from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_atomic, write_json, write_sealed
 from mednli_jax.progress import say
-from mednli_jax.runs import atomic_file, atomic_folder, read_sealed, write_atomic, write_json, write_sealed
 
 FORMAT = 1
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
@@ -38,8 +38,7 @@ class Cache:
             status = os.stat(path)
             stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
             if stamp not in memo:
-                with open(path, "rb") as file:
-                    memo[stamp] = hashlib.file_digest(file, "sha256").hexdigest()
+                memo[stamp] = sha256(path)
             result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
         if len(memo) != known:
             self._make()
@@ -98,21 +97,16 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
     }
     write_atomic(folder / "rows.json", json.dumps(rows))
     vocab.save(folder / "vocabulary.json")
-    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
     write_sealed(folder / "manifest.json", manifest)
-
-
-def _digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(folder, key) -> Prepared | None:
     """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
     try:
         manifest = read_sealed(folder / "manifest.json")
-        if manifest["key"] != key or any(_digest(folder / name) != sha for name, sha in manifest["files"].items()):
+        if manifest["key"] != key or any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
             return None
         names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}

@@ -16,7 +16,6 @@ Passages without a marked phrase are no fault: a line on stderr (E-CLZ-017) says
 """
 
 import gzip
-import hashlib
 import json
 import re
 import sys
@@ -39,8 +38,8 @@ from mednli_jax.data.cloze_files import (
 from mednli_jax.data.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
+from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import say
-from mednli_jax.runs import write_atomic
 
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
@@ -118,7 +117,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
         _read_articles(Scanner(stream), reader, limit)
     reader.problems.raise_if_any()
     examples = tuple(reader.examples[:limit])
-    facts = {"file": path.name, "sha256": _sha256(path), "version": VERSION, **reader.facts(examples)}
+    facts = {"file": path.name, "sha256": sha256(path), "version": VERSION, **reader.facts(examples)}
     if facts["queries_without_candidates"] == len(examples):
         what = "holds no query whose passage has a marked phrase"
         raise DataError("E-CLZ-007", what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
@@ -165,11 +164,6 @@ def _read_articles(scanner, reader, limit):
     for key in ("version", "data"):
         if key not in seen:
             reader.problems.add(top.fault("E-CLZ-008", "is missing", key))
-
-
-def _sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Reader:

@@ -16,8 +16,8 @@ from mednli_jax.data.cloze import ENTITY, View, all_views, phrase_of
 from mednli_jax.data.lines import FRESH_COPY, either_name, line_fault, text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage
+from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.progress import Bar
-from mednli_jax.runs import private_folder, write_atomic
 
 BOOK_LINES = 20  # of a passage of the Children's Book Test; its query is the line after
 BOOK_BLANK = "XXXXX"

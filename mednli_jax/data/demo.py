@@ -19,9 +19,9 @@ from mednli_jax.data.demo_facts import Facts
 from mednli_jax.data.demo_relations import Draw, Relation, Relations, share_word
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.runs import private_folder, write_atomic
 from mednli_jax.text import treebank_tokens
 
 NOTE = "demo corpus, synthetic: not comparable with MedNLI"

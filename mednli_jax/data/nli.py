@@ -23,6 +23,7 @@ from mednli_jax.data.lines import FRESH_COPY, either_name
 from mednli_jax.data.nli_corpora import CORPORA, find_files, ground_truth_path, read_with
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.files import sha256
 from mednli_jax.text import binary_parse_tokens, treebank_tokens
 
 UNLABELLED = "-"  # the annotators reached no majority
@@ -101,10 +102,10 @@ def read_nli_file(
     if not reader.examples:
         what = f"holds no labelled pair of genre '{genre}'" if genre else "holds no labelled pair"
         raise DataError("E-DATA-005", what, file=path.name, fix=FRESH_COPY)
-    facts = {"file": path.name, "sha256": _sha256(path), **reader.facts()}
+    facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
     beside = [file for file in read_with(path, ground_truth) if file != path]
     if beside:
-        facts["read_with"] = {file.name: _sha256(file) for file in beside}
+        facts["read_with"] = {file.name: sha256(file) for file in beside}
     return Split(split, tuple(reader.examples), facts)
 
 
@@ -119,11 +120,6 @@ def _format(path):
         fix = f"use one of {known}, or s1.SPLIT"
         raise DataError("E-DATA-006", "the ending names no format", file=path.name, fix=fix)
     return stem, ENDINGS[ending]
-
-
-def _sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:

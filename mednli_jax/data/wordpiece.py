@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from mednli_jax import runs
+from mednli_jax import files
 from mednli_jax.errors import DataError, Problems
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -164,7 +164,7 @@ class WordPieces:
     def save(self, path: Path | str) -> None:
         """Writes the pieces and how text is prepared for them, as JSON."""
         content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
-        runs.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
+        files.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":

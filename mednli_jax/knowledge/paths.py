@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import UserError
+from mednli_jax.files import write_atomic
 from mednli_jax.knowledge.distance import checked_pairs, distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import Progress
 from mednli_jax.progress import say
-from mednli_jax.runs import write_atomic
 
 FORMAT = 1
 _DIGEST = hashlib.sha256().digest_size

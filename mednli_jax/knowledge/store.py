@@ -5,7 +5,6 @@ the concept indices too, of the is-a graph its rows, of all other relations thei
 0600, folders 0700: terminologies are licensed. Every file's sha256 is in the manifest and checked at each load.
 """
 
-import hashlib
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,10 +15,10 @@ from scipy.sparse import csr_array
 
 import mednli_jax
 from mednli_jax.errors import UserError
+from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_sealed
 from mednli_jax.knowledge.arrays import Names, Relations, Strings
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
-from mednli_jax.runs import atomic_file, atomic_folder, read_sealed, write_sealed
 
 FORMAT = 1
 SEAL = "manifest_sha256"
@@ -59,7 +58,7 @@ def write_stored(folder: Path, key: dict, ontology: Ontology) -> None:
         path = folder / f"{name}.npy"
         with atomic_file(path) as file:
             np.save(file, array, allow_pickle=False)
-        files[path.name] = {"size": path.stat().st_size, "sha256": _digest(path)}
+        files[path.name] = {"size": path.stat().st_size, "sha256": sha256(path)}
     manifest = {
         "format": FORMAT,
         "mednli_jax": mednli_jax.__version__,
@@ -84,7 +83,7 @@ def read_stored(folder: Path, key: dict) -> Ontology | None:
             return None
         for name, facts in manifest["files"].items():
             path = folder / name
-            if path.stat().st_size != facts["size"] or _digest(path) != facts["sha256"]:
+            if path.stat().st_size != facts["size"] or sha256(path) != facts["sha256"]:
                 return None
         return _ontology(folder, manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -139,8 +138,3 @@ def _ontology(folder, manifest):
         cross_references=Names(strings("cross_references"), array("cross_references.concepts")),
         checked=True,
     )
-
-
-def _digest(path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,8 +4,6 @@ Files can be gigabytes, vocabularies are small: a reader looks at every row, and
 The codes are listed in vectors.py.
 """
 
-import hashlib
-
 import numpy as np
 
 from mednli_jax.errors import DataError
@@ -115,13 +113,3 @@ def missing(path, fix: str) -> DataError:
 def disagreeing(path, problem: str) -> DataError:
     """Words and numbers that stand in files of their own, and are not of one number."""
     return fault(path, "E-VEC-010", problem, None, "take both files from the same vectors")
-
-
-def sha256(*paths) -> str:
-    """Of the bytes of the files, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

@@ -7,7 +7,6 @@ Of many processes the first alone saves and loads, and shares what it loaded (`p
 
 import contextlib
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import serialization
 
-from mednli_jax import runs
+from mednli_jax import files
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 
@@ -34,11 +33,7 @@ REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return {str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def _reason(error) -> str:
@@ -103,12 +98,12 @@ class Checkpoints:
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
             with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
                 checkpointer.save(target, tree)
-            files = _digests(target)
+            digests = _digests(target)
         except (OSError, ValueError) as error:
             raise self._refused(number, error) from error
         try:
-            runs.write_sealed(self._manifest(number), {"files": files, "meta": meta})
-        except runs.Refused as error:
+            files.write_sealed(self._manifest(number), {"files": digests, "meta": meta})
+        except files.Refused as error:
             raise self._refused(number, error) from error
         with contextlib.suppress(OSError):  # it is saved: what stays too long is dropped by the next save
             self._drop_old()
@@ -143,7 +138,7 @@ class Checkpoints:
         numbers = self.numbers()
         for number in reversed(numbers):
             try:
-                manifest = runs.read_sealed(self._manifest(number))
+                manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
                     with ocp.StandardCheckpointer(**_alone()) as checkpointer:
                         return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]

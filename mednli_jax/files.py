@@ -1,0 +1,232 @@
+"""Files, written whole or not at all and for their owner alone: temporary name, fsync, rename, 0600; folders 0700.
+
+Whatever the package writes goes through here, but for the few writers that tests/test_durability.py names. Faults:
+  E-RUN-005 the system refuses to write        E-RUN-022 another kind of file is there
+  E-RUN-001 no such file                       E-RUN-002 no JSON object, or one without a field
+"""
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from mednli_jax.errors import UserError
+
+STALE = 24 * 3600  # seconds after which nobody can still be writing in a temporary folder
+_FIX = "free space or check the folder's permissions"
+
+
+class Refused(UserError):
+    """E-RUN-005: the system refuses to write. reason: what it says; NumPy's own error of a full disk has no words."""
+
+    def __init__(self, path: Path, reason: str | None, fix: str):
+        self.reason = reason or "the disk took a part of it only"
+        super().__init__(f"E-RUN-005 {path}: cannot be written ({self.reason}). Fix: {fix}.")
+
+
+@contextlib.contextmanager
+def writing(path: Path, fix: str = _FIX):
+    """Tells what the system refuses in one line that names the file, or the folder that was to hold it."""
+    try:
+        yield
+    except Refused as error:
+        raise Refused(path, error.reason, fix) from error
+    except OSError as error:
+        raise Refused(path, error.strerror, fix) from error
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write `path` in: readers see the old content or, once the block ends, the new one, never a part.
+
+    It has a temporary name until it is whole and on disk, and is 0600. Whatever ends the block early leaves the old
+    content and no temporary file. A device or a pipe is written as it stands. Raises: UserError E-RUN-005.
+    """
+    path = Path(path)
+    temporary = _temporary(path)
+    if path.exists() and not path.is_file() and not path.is_dir():  # /dev/stdout, a named pipe
+        with writing(path), open(path, "wb") as file:
+            yield file
+        return
+    with writing(path):
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first fault is the one to tell
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all, see `atomic_file`."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_over(path: Path, content: str, mark: str) -> None:
+    """Writes a file at a place that a user named: over an older one of the kind, which begins with `mark`, or none.
+
+    Raises: UserError E-RUN-022 where another file is there, E-RUN-005.
+    """
+    path = Path(path)
+    if content and not content.startswith(mark):
+        raise ValueError("the content has not the mark of its kind")
+    if path.is_file() and path.stat().st_size:
+        with writing(path), open(path, "rb") as file:
+            if file.read(len(mark.encode())) != mark.encode():
+                raise UserError(
+                    f"E-RUN-022 {path}: is there already, and is another kind of file. Fix: give another name."
+                )
+    write_atomic(path, content)
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
+    """An empty folder, 0700, to fill: it takes the name `folder` when the block ends, and is gone if that fails.
+
+    keep: whether a folder that has taken the name meanwhile, from another process, is as good and stays.
+    Temporary folders of the same name that a kill left more than a day ago are removed, too.
+    Raises: UserError E-RUN-005, also for the files that are written in the block.
+    """
+    folder = Path(folder)
+    temporary = _temporary(folder)
+    with writing(folder, fix):
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
+                with contextlib.suppress(FileNotFoundError):  # another process has just given it its name
+                    if left == temporary or time.time() - left.stat().st_mtime > STALE:
+                        shutil.rmtree(left, ignore_errors=True)
+            temporary.mkdir(mode=0o700)
+            yield temporary
+            if not (folder.is_dir() and keep()):
+                shutil.rmtree(folder, ignore_errors=True)
+                os.replace(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def put_in_place(made: Path, path: Path) -> None:
+    """Gives a file that somebody else's code wrote, on the same disk, its name, once all of it is there; 0600.
+
+    Raises: UserError E-RUN-005.
+    """
+    with writing(path):
+        with open(made, "rb") as file:
+            os.fsync(file.fileno())
+        os.chmod(made, 0o600)
+        os.replace(made, path)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds a line at a file's end, 0600 if it is new; of one that the system refuses nothing stays.
+
+    Raises: UserError E-RUN-005.
+    """
+    data = f"{line}\n".encode()
+    with writing(path), open(path, "ab", buffering=0, opener=_own) as file:
+        end = file.tell() if file.seekable() else None
+        try:
+            while data:
+                data = data[file.write(data) :]
+        except OSError:
+            if end is not None:
+                with contextlib.suppress(OSError):
+                    file.truncate(end)
+            raise
+
+
+def _own(path, how):
+    return os.open(path, how, 0o600)
+
+
+def write_json(path: Path, value) -> None:
+    write_atomic(path, _json(value))
+
+
+def _json(value):
+    return json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
+    """Writes a manifest as JSON, with its own sha256 under the name `seal`."""
+    values = json.loads(json.dumps(values))  # as it will be read: the digest is of that
+    write_json(path, {**values, seal: _digest(values)})
+
+
+def read_sealed(path: Path, seal: str = "sha256") -> dict:
+    """What `write_sealed` wrote, with the seal.
+
+    Raises OSError, ValueError, KeyError or TypeError where any byte is another: `1e5` for `1E5` is a flipped bit, too.
+    """
+    content = Path(path).read_bytes()
+    try:
+        values = json.loads(content)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if _json(values).encode() != content or values[seal] != _digest({k: v for k, v in values.items() if k != seal}):
+        raise ValueError("not what was written")
+    return values
+
+
+def _digest(values):
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
+    """The JSON object that a file of a run directory holds.
+
+    Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
+    """
+    try:
+        values = json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise UserError(
+            f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
+        ) from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"E-RUN-002 {path}: holds no JSON object. Fix: {fix}.")
+    if missing := [name for name in fields if name not in values]:
+        raise UserError(f"E-RUN-002 {path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
+    return values
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made where it is not there yet, for the owner's eyes alone. Raises UserError."""
+    with writing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def next_free(folder: Path) -> Path:
+    """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
+    candidate, number = folder, 1
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate
+
+
+def sha256(*paths: Path) -> str:
+    """Of the bytes of the files, one after the other. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()
