@@ -2,7 +2,6 @@
 
 Whatever the package writes goes through here, but for the few writers that tests/test_durability.py names. Faults:
   E-RUN-005 the system refuses to write        E-RUN-022 another kind of file is there
-  E-RUN-001 no such file                       E-RUN-002 no JSON object, or one without a field
 """
 
 import contextlib
@@ -185,26 +184,6 @@ def read_sealed(path: Path, seal: str = "sha256") -> dict:
 
 def _digest(values):
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
-    """The JSON object that a file of a run directory holds.
-
-    Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
-    """
-    try:
-        values = json.loads(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise UserError(
-            f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
-        ) from None
-    except (ValueError, RecursionError, OSError) as error:
-        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"E-RUN-002 {path}: holds no JSON object. Fix: {fix}.")
-    if missing := [name for name in fields if name not in values]:
-        raise UserError(f"E-RUN-002 {path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
-    return values
 
 
 def private_folder(folder: Path) -> Path:

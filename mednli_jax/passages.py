@@ -16,9 +16,9 @@ from mednli_jax.data.encode import Prepared
 from mednli_jax.data.encode_cloze import ClozeEncoding, encode_new
 from mednli_jax.errors import UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
-from mednli_jax.files import read_json, write_json
+from mednli_jax.files import write_json
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.runs import RunDirectory
+from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.tasks.cloze import PREDICT_GROUP, PREDICT_ROWS, ClozeRows, best_of, probabilities
 from mednli_jax.text import UNK
 from mednli_jax.training.devices import Devices

@@ -20,10 +20,30 @@ from pathlib import Path
 
 import mednli_jax
 from mednli_jax.errors import UserError
-from mednli_jax.files import append_line, read_json, write_atomic, write_json, writing
+from mednli_jax.files import append_line, write_atomic, write_json, writing
 
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
+
+
+def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
+    """The JSON object that a file of a run directory holds.
+
+    Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
+    """
+    try:
+        values = json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise UserError(
+            f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
+        ) from None
+    except (ValueError, RecursionError, OSError) as error:
+        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+    if not isinstance(values, dict):
+        raise UserError(f"E-RUN-002 {path}: holds no JSON object. Fix: {fix}.")
+    if missing := [name for name in fields if name not in values]:
+        raise UserError(f"E-RUN-002 {path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
+    return values
 
 
 def environment() -> dict:

@@ -10,10 +10,10 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults
 from mednli_jax.errors import UserError
-from mednli_jax.files import read_json, write_atomic
+from mednli_jax.files import write_atomic
 from mednli_jax.pairs import PairPredictor
 from mednli_jax.passages import PassagePredictor, keep_types
-from mednli_jax.runs import RunDirectory
+from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.scoring import DIRECT, OnCorpus
 from mednli_jax.tasks import table as tasks
 from mednli_jax.text import UNK

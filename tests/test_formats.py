@@ -35,7 +35,7 @@ from mednli_jax.data import diskne_store
 from mednli_jax.data.diskne import Benchmark
 from mednli_jax.data.diskne_folds import folds
 from mednli_jax.errors import UserError
-from mednli_jax.files import read_sealed, write_sealed
+from mednli_jax.files import read_sealed, sha256, write_sealed
 from mednli_jax.knowledge import store
 from mednli_jax.knowledge.sentences import sentences
 from mednli_jax.models import bert_import
@@ -492,12 +492,12 @@ def reseal(folder, seal, facts):
 def test_an_array_of_a_cache_is_no_program_even_under_its_seal(tmp_path, mark, capsys):
     prepared, _ = prepared_cache.Cache(tmp_path).get("c", test_cache.KEY, test_cache.Builder())
     (prepared.folder / "label.npy").write_bytes(objects(mark))
-    reseal(prepared.folder, "sha256", prepared_cache._digest)
+    reseal(prepared.folder, "sha256", sha256)
     again, hit = prepared_cache.Cache(tmp_path).get("c", test_cache.KEY, test_cache.Builder())
     assert (hit, again.arrays["label"].dtype) == (False, np.int32)
     names = list(store.stored(tmp_path / "o", test_store.KEY, test_store.rich).names)
     (tmp_path / "o" / "names.concepts.npy").write_bytes(objects(mark))
-    reseal(tmp_path / "o", store.SEAL, lambda path: {"size": path.stat().st_size, "sha256": store._digest(path)})
+    reseal(tmp_path / "o", store.SEAL, lambda path: {"size": path.stat().st_size, "sha256": sha256(path)})
     assert list(store.stored(tmp_path / "o", test_store.KEY, test_store.rich).names) == names
     told = capsys.readouterr().err
     assert "E-PREP-001" in told

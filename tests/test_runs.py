@@ -11,8 +11,8 @@ import pytest
 from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import UserError
-from mednli_jax.files import next_free, read_json, write_atomic, write_json
-from mednli_jax.runs import RunDirectory
+from mednli_jax.files import next_free, write_atomic, write_json
+from mednli_jax.runs import RunDirectory, read_json
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
 WAYS_OUT = ("--resume", "--force", "another --workdir")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.examples import LABELS
-from mednli_jax.files import read_json
 from mednli_jax.metrics import majority_share
+from mednli_jax.runs import read_json
 
 SPLITS = ("dev", "test")
 INPUTS = {"hypothesis": "no premise", "pair": "with premise"}

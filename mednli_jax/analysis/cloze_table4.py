@@ -11,9 +11,8 @@ from mednli_jax.analysis.cloze_outcomes import System, answered, comparison, fin
 from mednli_jax.analysis.cloze_tables import METRICS, PAPER
 from mednli_jax.data.prepared_cloze import CLICR, DEMO, FILE
 from mednli_jax.errors import UserError
-from mednli_jax.files import read_json
 from mednli_jax.metrics import mean_sd
-from mednli_jax.runs import RunDirectory
+from mednli_jax.runs import RunDirectory, read_json
 
 NAME = "clicr4"
 RUNS = {

@@ -21,8 +21,8 @@ from mednli_jax.data.diskne_folds import Fold
 from mednli_jax.data.prepared_diskne import example_of, synonyms_of
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
-from mednli_jax.files import read_json, write_atomic
-from mednli_jax.runs import RunDirectory
+from mednli_jax.files import write_atomic
+from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
 TABLE = "diskne"  # and its number: --table=diskne2

@@ -22,9 +22,8 @@ from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Split
-from mednli_jax.files import read_json
 from mednli_jax.metrics import wilson_interval
-from mednli_jax.runs import RunDirectory, environment
+from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
 

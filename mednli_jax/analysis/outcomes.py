@@ -18,8 +18,7 @@ from mednli_jax import metrics
 from mednli_jax.data.lines import text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import LABELS
-from mednli_jax.files import read_json
-from mednli_jax.runs import RunDirectory
+from mednli_jax.runs import RunDirectory, read_json
 
 RESULT_FIELDS = {"corpus": str, "model": str, "seeds": list}
 DAMAGED = "restore the file, or train again with --force"

@@ -10,7 +10,7 @@ import numpy as np
 
 from mednli_jax.data.encode import SIDES
 from mednli_jax.errors import UserError
-from mednli_jax.files import read_json
+from mednli_jax.runs import read_json
 
 WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
 DEV_PAIRS = 1_395

@@ -21,7 +21,8 @@ from mednli_jax.data.diskne_folds import Fold
 from mednli_jax.data.nli import read_nli_file
 from mednli_jax.data.nli_formats import json_rows
 from mednli_jax.errors import DataError, Problems, UserError
-from mednli_jax.files import private_folder, read_json, write_atomic, write_json
+from mednli_jax.files import private_folder, write_atomic, write_json
+from mednli_jax.runs import read_json
 
 EXAMPLES, ABOUT, DROPPED, FOLDS = "examples.jsonl", "benchmark.json", "dropped.tsv", "folds"
 _BUILD = "build the benchmark again"
