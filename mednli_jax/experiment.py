@@ -314,7 +314,12 @@ def _workspace(bodies):
 
 
 def use_compile_cache() -> Path:
-    """Compiled programs are kept across runs, readable by their owner alone, whatever made the folder and its files."""
+    """Compiled programs are kept across runs, readable by their owner alone, whatever made the folder and its files.
+
+    A folder that $JAX_COMPILATION_CACHE_DIR names, which may be a bucket's, is its owner's concern: it stays as set.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
     folder = cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -49,7 +49,6 @@ def _one_program():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment, "program", program)
-        patch.setattr(experiment, "use_compile_cache", lambda: None)
         yield
 
 

@@ -455,11 +455,10 @@ def told(home, tmp_path, monkeypatch, capsys):
     import io
     import shutil
 
-    from mednli_jax import cli, evaluate, experiment, predict, report, train
+    from mednli_jax import cli, evaluate, predict, report, train
 
     shutil.copytree(home / "run", tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
         monkeypatch.setenv(name, places(home)[name])
     config = (f"--config={ROOT / 'configs' / 'infersent_kd.py'}:mednli", "--config.vectors.path=", *SMALL)

@@ -131,9 +131,10 @@ class Home:
 
     @property
     def environment(self):
+        others = (faults.SHOW, "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")  # compiled programs are scanned too
         folders = {"HOME": "home", "TMPDIR": "tmp", "MEDNLI_JAX_DATA": "data", "MEDNLI_JAX_CACHE": "cache"}
         return {
-            **{name: value for name, value in os.environ.items() if name not in (faults.SHOW, "XDG_CACHE_HOME")},
+            **{name: value for name, value in os.environ.items() if name not in others},
             **{name: str(self.folder / place) for name, place in folders.items()},
             "PYTHONPATH": os.pathsep.join([str(self.folder / "guard"), str(ROOT)]),
             "JAX_LOGGING_LEVEL": "DEBUG",
@@ -334,10 +335,9 @@ LATE = {  # behind an epoch of training
 @pytest.fixture
 def told(home, tmp_path, monkeypatch, capfd):
     """told(flags, ...) -> (exit code, what was said) of a door in this process, beside the finished run of `home`."""
-    from mednli_jax import analyze, doctor, evaluate, experiment, predict, prepare, report, train
+    from mednli_jax import analyze, doctor, evaluate, predict, prepare, report, train
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home.folder / "cache"))
     monkeypatch.delenv(faults.SHOW, raising=False)
@@ -501,6 +501,7 @@ def test_the_compile_cache_is_closed_whoever_made_it(tmp_path, monkeypatch):
     from mednli_jax import experiment
 
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.setattr(experiment.jax.config, "update", lambda *_: None)  # would count for the whole suite
     (tmp_path / "compiled").mkdir(mode=0o755)
     (tmp_path / "compiled").chmod(0o755)

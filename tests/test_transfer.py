@@ -244,7 +244,6 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("transfer")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
-        patch.setattr(experiment, "use_compile_cache", lambda: None)  # would count for the whole suite
         for module in (experiment, pairs):
             patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
         home = Home(folder)
