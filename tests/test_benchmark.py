@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiler import FAST
 
 from mednli_jax.benchmarking import families, flops, measure, rows, worker, workload, workload_cloze
 from mednli_jax.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 # Not the suite's eight devices; the compiler's expensive passes are left out all the same.
-XLA = {"XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"}
+XLA = {"XLA_FLAGS": FAST}
 ROW = rows.Row("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
 
 

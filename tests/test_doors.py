@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiler import FAST
 
 ROOT = Path(__file__).parent.parent
 LABELS = ("entailment", "neutral", "contradiction")
@@ -73,7 +74,7 @@ def places(home):
         "MEDNLI_JAX_DATA": str(home / "data"),
         "MEDNLI_JAX_CACHE": str(home / "cache"),
         "PYTHONPATH": str(ROOT),
-        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+        "XLA_FLAGS": FAST,
     }
 
 

@@ -16,6 +16,7 @@ import made_up
 import numpy as np
 import optax
 import pytest
+from compiler import FAST
 
 from mednli_jax import defaults, experiment, trained
 from mednli_jax.baselines.majority import majority, majority_label
@@ -31,7 +32,6 @@ from mednli_jax.training.program import Program
 from mednli_jax.training.step import predict_step, train_step
 
 ROOT = Path(__file__).parent.parent
-FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # to compile
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
 MODEL = table.build("fasttext", {"dim": DIM, "buckets": BUCKETS})
 TASK, FROZEN = NLITask(), frozen(made_up.vectors())

@@ -17,6 +17,7 @@ import hosts_worker
 import jax
 import numpy as np
 import pytest
+from compiler import FAST
 from test_doors import SMALL, places, write_corpus
 
 from mednli_jax.errors import UserError
@@ -52,8 +53,7 @@ def start(command, **how):
 
 
 def environment(**more):
-    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    flags += f" --xla_force_host_platform_device_count={DEVICES}"
+    flags = f"{FAST} --xla_force_host_platform_device_count={DEVICES}"
     path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
     return {**os.environ, **more, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": path}
 

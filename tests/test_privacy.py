@@ -28,6 +28,7 @@ from canaries import (
     write_ontology,
     write_pairs,
 )
+from compiler import FAST
 
 from mednli_jax import cli, defaults, faults
 from mednli_jax.data import inventory
@@ -139,7 +140,7 @@ class Home:
             "PYTHONPATH": os.pathsep.join([str(self.folder / "guard"), str(ROOT)]),
             "JAX_LOGGING_LEVEL": "DEBUG",
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+            "XLA_FLAGS": FAST,
         }
 
     def knock(self, name, command, stdin=b""):
