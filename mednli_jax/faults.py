@@ -18,6 +18,12 @@ PACKAGE = Path(__file__).parent
 SHOW = "MEDNLI_JAX_TRACEBACK"
 FIRST, LAST = 8, 24  # frames that are told of a deep stack
 CHAINED = 4  # exceptions before this one, at most
+# How a warning begins whose cause a user can remove -> what is told of it in the place of its name.
+KNOWN = {
+    "Error reading persistent compilation cache entry": "a compiled program in the cache cannot be read and is "
+    "compiled again. Fix: if this is told each time, delete the folder `compiled` in $MEDNLI_JAX_CACHE, by default "
+    "~/.cache/mednli_jax, or what $JAX_COMPILATION_CACHE_DIR names.",
+}
 
 
 def install() -> None:
@@ -106,6 +112,9 @@ def _unraisable(fault):
 
 def _warning(message, category, filename, lineno, line=None):
     """In place of warnings.formatwarning: some quote the values they warn of."""
+    for beginning, told in KNOWN.items():
+        if str(message).startswith(beginning):
+            return f"warning: {told}\n"
     return f"warning: {category.__name__} in {_from_root(filename)}:{lineno}\n"
 
 

@@ -27,7 +27,7 @@ from test_filtering import by_feature, corpus
 from test_paths import ontology, some_pairs
 from test_store import rich
 
-from mednli_jax import cli
+from mednli_jax import cli, faults
 from mednli_jax.analysis import filtering
 from mednli_jax.data import demo
 from mednli_jax.data.cache import Cache
@@ -654,3 +654,35 @@ def test_a_manifest_nested_too_deep_is_damaged_like_any_other(tmp_path):
     path.write_text("[" * 200_000)
     with pytest.raises(ValueError, match="too deep"):
         read_sealed(path)
+
+
+# ---- the compile cache, which jax writes, and not in one piece ----
+
+COMPILE = """
+import jax
+from mednli_jax import experiment, faults
+
+faults.install()
+experiment.use_compile_cache()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+print(jax.jit(lambda x: x * 3 + 4)(2.0))
+"""
+
+
+def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_told(tmp_path):
+    kept = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+
+    def run():
+        environment = {**kept, "MEDNLI_JAX_CACHE": str(tmp_path)}
+        return subprocess.run(
+            [sys.executable, "-c", COMPILE], capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment
+        )
+
+    assert (run().stdout, run().stderr) == ("10.0\n", "")
+    entries = list((tmp_path / "compiled").glob("*-cache"))
+    assert entries
+    for path in entries:
+        path.write_bytes(path.read_bytes()[:-20])
+    done = run()
+    assert (done.returncode, done.stdout) == (0, "10.0\n")
+    assert set(done.stderr.splitlines()) == {f"warning: {told}" for told in faults.KNOWN.values()}
