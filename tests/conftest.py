@@ -18,6 +18,10 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 import pytest
 
 
+def pytest_unconfigure():
+    COMPILED.cleanup()  # workers end without their finalizers
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     """No test sees the user's data or prepared corpora; tests share one cache."""
