@@ -154,6 +154,7 @@ def home(tmp_path_factory):
 def start(home, system, run, *flags):
     command = [sys.executable, "-m", *SYSTEMS[system].command(home, run), *flags]
     environment = {**os.environ, **places(home)}
+    del environment["JAX_COMPILATION_CACHE_DIR"]  # the run's own is killed, too
     with open(home / "out.txt", "a") as out:
         return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
 
