@@ -387,6 +387,14 @@ def test_a_goal_not_reached_has_no_ratio():
 # -- real processes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("model", ["esim", "ga_reader", "sa_reader", "bert"])
+def test_our_side_of_every_family_trains_and_predicts(model):
+    small = {"hidden": 64, "vectors": 1, "length": 12} if model == "bert" else {"tokens": 40}
+    own = worker.build_contender("ours", replace(ROW, model=model, pairs=48, **small).spec())
+    for mode in ("train", "predict"):
+        assert own.run(mode, own.plan(mode)[:1]) > 0
+
+
 def test_our_side_in_a_process_of_its_own():
     """build, warm, run, peak over pipes; a bad command is answered, and the process lives on."""
     with measure.Contender("ours", replace(ROW, model="bow").spec(), XLA) as child:

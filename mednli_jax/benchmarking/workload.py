@@ -116,7 +116,8 @@ def word_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
         arrays[f"{side}_length"] = size
     shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
     facts = {**words.facts, "corpus": f"made up, word pieces, {shape}"}
-    facts["pieces"] = {"size": PIECES, "cls": CLS, "sep": SEP}
+    longest = int(sum(of_side.values()).max()) + SPECIAL_PIECES
+    facts["pieces"] = {"size": PIECES, "cls": CLS, "sep": SEP, "room": longest}
     return Workload(arrays, np.zeros((2, 1), np.float32), words.spans, words.group, facts)
 
 
