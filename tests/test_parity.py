@@ -207,12 +207,13 @@ def test_model_equals_the_reference(name, dtype, layout):
         (loss, (logits, batch_stats)), gradient = backward(
             params, index[:, None], batch_stats, train=one["train"], layout=layout_of(layout, index)
         )
-        golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss", "gradient")}
+        golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss")}
         assert_close(logits[real], golden["logits"], dtype)
         assert np.isfinite(logits).all()  # the padding rows too
         assert_close(loss, golden["loss"], dtype)
-        for bias in ("ih", "hh"):
-            assert_trees_close(gradient, tree_of(unflatten(golden["gradient"], case["weights"]), bias), dtype)
+        for bias in ("ih", "hh") if one.get("gradient", True) else ():
+            expected = unflatten(GOLDEN[f"{name}/{dtype}/{i}/gradient"], case["weights"])
+            assert_trees_close(gradient, tree_of(expected, bias), dtype)
         if batch_stats:
             assert_trees_close(batch_stats, statistics_of(case, GOLDEN[f"{name}/{dtype}/{i}/statistics"]), dtype)
 
