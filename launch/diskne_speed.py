@@ -33,7 +33,8 @@ def timed(flags: list[str], folder: Path, cache: Path) -> dict[str, float]:
     """Wall and processor seconds of one `train`. Raises: CalledProcessError where it fails."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     command = [sys.executable, "-m", "mednli_jax.train", f"--config={CONFIG}", *flags, f"--workdir={folder}"]
-    environment = {**os.environ, "MEDNLI_JAX_CACHE": str(cache)}
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    environment["MEDNLI_JAX_CACHE"] = str(cache)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

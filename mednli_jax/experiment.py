@@ -318,8 +318,8 @@ def use_compile_cache() -> Path:
 
     A folder that $JAX_COMPILATION_CACHE_DIR names, which may be a bucket's, is its owner's concern: it stays as set.
     """
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    if own := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return Path(own)
     folder = cache_folder() / "compiled"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
