@@ -11,6 +11,8 @@ from ml_collections import config_dict
 from mednli_jax.errors import UserError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
+# Corpora with three hypotheses a premise on which grouped batches were measured to be as accurate, and faster.
+GROUPED = ("demo", "demo_full", "snli")
 VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
 
 
@@ -116,6 +118,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     )
     config.train = _train()
     CORPORA[corpus](config)
+    if corpus in GROUPED and "heads" in config.model:  # models that encode a premise apart from its hypotheses
+        config.train.group = 3
     if model == "fasttext":
         _fasttext(config)
     if model == "bert":
@@ -152,7 +156,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
     )
-    config.train.batch_size = 32
+    config.train.update(batch_size=32, group=1)
     if model == "bert":  # section 4.1; one model fills a device
         config.diskne.at_once = 1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from mednli_jax import defaults
 from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
 
 SEEDS = (0, 3, 11)
@@ -434,3 +435,19 @@ def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
 def test_a_split_without_rows_has_no_batches():
     batches = make((np.zeros(0, int), np.zeros(0, int)))
     assert batches.once() == batches.epoch(1, SEEDS) == []
+
+
+# ---- defaults ----
+
+
+@pytest.mark.parametrize("model", ["bow", "infersent", "esim"])
+def test_premises_are_grouped_only_where_that_was_measured(model):
+    grouped = {variant for variant in defaults.VARIANTS if defaults.nli(model, variant).train.group == 3}
+    assert grouped == {"demo", "demo_full", "snli"}
+    assert all(defaults.nli(model, variant).train.group == 1 for variant in set(defaults.VARIANTS) - grouped)
+
+
+def test_systems_that_encode_a_pair_as_one_row_or_follow_published_code_are_not_grouped():
+    for model in ("bert", "fasttext", "features"):
+        assert defaults.nli(model, "demo").train.group == 1
+    assert defaults.diskne("esim").train.group == 1
