@@ -29,7 +29,7 @@ class PairPredictor:
 
         The mean over the run's seeds. `unknown_words` afterwards holds the tokens without a vector, per side.
         """
-        examples = [self.run.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
+        examples = self._examples(pairs)
         if not examples:
             self.unknown_words = dict.fromkeys(SIDES, 0)
             return []
@@ -51,7 +51,7 @@ class PairPredictor:
         [S, H, P]}}}; each row of a map sums to 1. Names: "tokens" (ESIM's soft alignment), "links" (by the ontology
         alone). Raises UserError where the model aligns nothing.
         """
-        examples = [self.run.task.example(str(i), *pair) for i, pair in enumerate(pairs)]
+        examples = self._examples(pairs)
         if not examples:
             return []
         arrays, self.unknown_words = self._encoder(examples)
@@ -78,6 +78,10 @@ class PairPredictor:
             sides = {side: self._encoder.tokens(example, side) for side in SIDES}
             found.append({**sides, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}})
         return found
+
+    def _examples(self, pairs):
+        tokeniser = self.run.manifest["tokeniser"]
+        return [self.run.task.example(str(i), *pair, tokeniser) for i, pair in enumerate(pairs)]
 
     @cached_property
     def _encoder(self):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from absl import flags
 
-from mednli_jax import cli
+from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.examples import LABELS, PLACEHOLDER
+from mednli_jax.examples import LABELS
 from mednli_jax.progress import say
 from mednli_jax.text import MAX_LINE_BYTES
 
@@ -21,20 +21,14 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, wit
   --run=DIR       the run directory
   --attention     also where the model looks: JSON and a picture or page of each line in DIR/private/attention-N/
   stdin, pairs    one a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
-                  (sentence1 and sentence2 are read too)
+                  (sentence1 and sentence2 are read too); tokenised as the run's corpus (data.json, "tokeniser")
   stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
                   of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank
 Output: a header, then lines in the order of the input, tab-separated.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
-# Fields of a JSON line, by a run's task; each has a name of its own first.
-NAMES = {
-    "nli": (("premise", "sentence1"), ("hypothesis", "sentence2")),
-    "cloze": (("passage",), ("query",)),
-}
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
-KINDS = {"nli": "a pair of sentences", "cloze": "a passage and a query"}
 
 
 def define(values: cli.Flags) -> None:
@@ -49,7 +43,7 @@ def main(values: cli.Flags) -> None:
     # The lines are read before the run is opened, which takes a while; a folder that is no run is told then.
     task = "cloze" if (folder / "config.json").is_file() and is_cloze(folder) else "nli"
     if sys.stdin.isatty():
-        first, second = (names[0] for names in NAMES[task])
+        first, second = (names[0] for names in inputs.FIELDS[task])
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     pairs = read_pairs(sys.stdin.buffer, task)
     from mednli_jax import experiment, trained
@@ -131,9 +125,8 @@ def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
     """(premise, hypothesis), or of the task "cloze" (passage, query), of each line of a binary stream; empty lines are
     passed over.
 
-    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 002 no two texts, 003 a NUL or half a
-    surrogate pair, 004 line too long, 005 not one placeholder in a query or one in a passage, 006 marks without their
-    partner.
+    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 004 line too long, others as
+    inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
@@ -147,45 +140,20 @@ def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
             continue
         if not line.strip():
             continue
-        pair = _json_pair(line, task) if line.lstrip().startswith("{") else tuple(line.split("\t"))
-        if pair is None or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
-            first, second = (names[0] for names in NAMES[task])
-            fix = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
-            problems.add(_fault("E-PRED-002", number, f"is not {KINDS[task]}", fix))
-        elif not all(map(_is_text, pair)):
-            problems.add(_fault("E-PRED-003", number, "holds what is no text (a NUL, half a character)", "remove it"))
-        elif task == "cloze" and (fault := _unmarked(number, *pair)):
-            problems.add(fault)
-        else:
-            pairs.append(pair)
+        try:
+            item = _json(line) if line.lstrip().startswith("{") else line.split("\t")
+            pairs.append(inputs.text_pair(item, task, "stdin", number))
+        except DataError as error:
+            problems.add(error)
     problems.raise_if_any()
     return pairs
 
 
-def _unmarked(number, passage, query):
-    """What is wrong with the marks or the blank; None where nothing is."""
-    from mednli_jax.data.cloze_files import BEGIN, END, parse_marked
-
-    passage, query = parse_marked(passage), parse_marked(query)
-    if len(query.blanks) != 1 or passage.blanks:
-        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
-        return _fault("E-PRED-005", number, problem, "write one in the query, and none in the passage")
-    if stray := passage.stray + query.stray:
-        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
-        return _fault("E-PRED-006", number, f"has {stray} marks that are unbalanced or mark nothing", fix)
-    return None
-
-
-def _json_pair(line, task):
+def _json(line):
     try:
-        row = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return tuple(next((row[name] for name in names if name in row), None) for names in NAMES[task])
-
-
-def _is_text(sentence):
-    return "\0" not in sentence and not any("\ud800" <= character <= "\udfff" for character in sentence)
 
 
 def _fault(code, number, problem, fix):

@@ -1,11 +1,13 @@
-"""From text to token numbers: lines of a file, tokens of a sentence, and the vocabulary that numbers them."""
+"""From text to token numbers: lines of a file, sentences and tokens of a text, and the vocabulary that numbers them."""
 
 import gzip
 import io
 import json
+import re
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,11 +101,91 @@ def _restore_brackets(token):
     return token
 
 
-def treebank_tokens(sentence: str) -> tuple[str, ...]:
+def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and '' as in the treebank. Needs no downloads."""
     from nltk.tokenize import TreebankWordTokenizer  # a slow import, and only corpora without parses need it
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
+
+
+def treebank_tokens(text: str) -> tuple[str, ...]:
+    """Penn Treebank tokens of the sentences of a text: the full stop of each sentence is a token of its own."""
+    return tuple(token for sentence in split_sentences(text) for token in sentence_tokens(sentence))
+
+
+def blank_tokens(text: str) -> tuple[str, ...]:
+    """Tokens of a text that is tokenised already: blanks separate them."""
+    return tuple(map(sys.intern, text.split()))
+
+
+# How a corpus without parses becomes tokens. A run keeps the name, and texts given to it later are tokenised by the
+# same function. A function that gives other tokens for any text needs a new name.
+TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
+
+DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
+# White space behind . ! or ?. The alternatives at its start keep the search linear in runs of such characters.
+_STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
+_BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
+_NEAR = 24  # characters before and behind a full stop that are looked at
+
+
+def _words(line):
+    return frozenset(line.split())
+
+
+# Never the end of a sentence: a name, a number or a thing follows.
+TITLES = _words("dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.")
+# The end of a sentence only where an unmistakable beginning follows.
+_ABBREVIATIONS = _words(
+    "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
+    "cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj. sec. temp. resp. dept. hosp. "
+    "jr. sr. inc. al. med. meds. surg. lat. bilat. post. ant. inf. sup. jan. feb. mar. apr. jun. jul. aug. sep. sept. "
+    "oct. nov. dec. mon. tues. wed. thurs. fri. sat. sun."
+)
+_OPENINGS = _words(
+    "he she the patient pt this it they there his her in on at that these she's he's a an no denies however was since "
+    "after during currently also has had status"
+)
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """The sentences of a text with the white space behind them: joined, they are the text again.
+
+    A full stop ends a sentence before a capital letter, a number or a line break, but not after an abbreviation or a
+    list number, nor within `[** ... **]`. In doubt it ends none.
+    """
+    masked, start = mask_deidentified(text), 0
+    for match in _STOP.finditer(masked):
+        if _ends_sentence(masked, start, match):
+            yield text[start : match.end()]
+            start = match.end()
+    yield text[start:]
+
+
+def mask_deidentified(text: str) -> str:
+    """The same length, with capitals for `[** ... **]`: nothing in them is taken for a full stop or a number."""
+    return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
+
+
+def _ends_sentence(masked, start, match):
+    """Whether the full stop (or ! or ?) of `match` ends the sentence that began at `start`."""
+    stop, new_line = match.start(), "\n" in match["gap"]
+    ahead = masked[match.end() : match.end() + _NEAR]
+    beginning = _BEGINNING.match(ahead)
+    if not new_line and (not beginning or (beginning["first"] or "").islower()):
+        return False
+    if stop == 0 or masked[stop - 1].isspace():
+        return True  # `...` between blanks
+    word = masked[max(start, stop - _NEAR) : stop + 1].split()[-1].lstrip("(\"'[").lower()
+    if not word[:-1] or word in TITLES:
+        return False
+    if masked[stop] != ".":
+        return True
+    if re.fullmatch(r"\d{1,2}\.", word) and not masked[start : stop + 1 - len(word)].rpartition("\n")[2].strip():
+        return False  # a list number
+    if word in _ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
+        return ahead.split()[0].strip(",.;:").lower() in _OPENINGS
+    return True
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,19 @@ from ml_collections import config_dict
 from mednli_jax import defaults
 from mednli_jax.errors import UserError
 from mednli_jax.files import write_atomic
+from mednli_jax.inputs import text_pairs
 from mednli_jax.pairs import PairPredictor
 from mednli_jax.passages import PassagePredictor, keep_types
 from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.scoring import DIRECT, OnCorpus
 from mednli_jax.tasks import table as tasks
-from mednli_jax.text import UNK
+from mednli_jax.text import TOKENISERS, UNK
 from mednli_jax.training.checkpoint import Checkpoints
 
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
 _FILES = ("files.vectors.npy", "files.vocabulary.json")
-DATA_FIELDS = {"nli": (*_FILES, "knowledge.longest_path"), "cloze": (*_FILES, "candidates.types_of_train")}
+DATA_FIELDS = {"nli": (*_FILES, "knowledge.longest_path", "tokeniser"), "cloze": (*_FILES, "candidates.types_of_train")}
 PREDICTORS = {"nli": PairPredictor, "cloze": PassagePredictor}
 
 
@@ -99,6 +100,11 @@ class TrainedRun:
         self.manifest = read_json(directory.folder / "data.json")
         self.task = tasks.of(self.config)
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.task.name])
+        if (tokeniser := self.manifest.get("tokeniser")) and tokeniser not in TOKENISERS:
+            raise UserError(
+                f"E-RUN-014 {directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
+                "version wrote the run. Fix: train again with this version."
+            )
         self.vocabulary = self.task.vocabulary(self.config, self._own("vocabulary.json"))
         self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
@@ -195,15 +201,17 @@ class TrainedRun:
     def predict(self, given) -> list[dict]:
         """What the run says of new texts, in their order; `unknown_words` afterwards: tokens without vectors, by side.
 
-        Of NLI (premise, hypothesis) string pairs, see pairs.PairPredictor; of cloze (passage, query), see
-        passages.PassagePredictor.
+        given: a list of (premise, hypothesis), of a cloze run (passage, query): tuples or lists of two strings, or
+        dicts {"premise": ..., "hypothesis": ...}, {"sentence1": ..., "sentence2": ...}, {"passage": ..., "query": ...}.
+        Returns: see pairs.PairPredictor and passages.PassagePredictor.
+        Raises: UserError for any other item, with its index; see inputs.text_pairs.
         """
-        return self._predictor.predict(given)
+        return self._predictor.predict(text_pairs(given, self.task.name))
 
     def attention(self, given) -> list[dict]:
-        """What the tokens of new texts attend to; given: as in `predict`. Raises UserError where the model aligns
-        nothing."""
-        return self._predictor.attention(given)
+        """What the tokens of new texts attend to; given: as in `predict`. Raises UserError as `predict`, and
+        where the model aligns nothing."""
+        return self._predictor.attention(text_pairs(given, self.task.name))
 
     @property
     def unknown_words(self) -> dict[str, int]:

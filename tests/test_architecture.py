@@ -16,7 +16,7 @@ FLOORS = (
     ("examples", "errors", "__init__"),
     ("text", "metrics", "answers", "runs", "progress", "weights", "faults", "files"),
     ("knowledge",),
-    ("data",),
+    ("data", "inputs"),
     ("baselines",),
     ("analysis",),
     ("models",),
@@ -43,6 +43,7 @@ TEXT_WORLD = {
     "baselines",
     "analysis",
     "defaults",
+    "inputs",
     "cli",
 }
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}

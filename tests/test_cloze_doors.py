@@ -259,6 +259,21 @@ def test_the_papers_table_is_filled_from_a_folder(home, told, monkeypatch):
         assert row["exact_match_of"][1] == pytest.approx(found["exact_match"])
 
 
+def test_a_corpuss_own_queries_get_the_stored_predictions(home, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+    run = evaluate.load_run(home / "run")
+    for split in ("dev", "test"):
+        texts = {uid: {"passage": passage, "query": query} for uid, passage, query in lines_of(home, split)}
+        stored = (home / "run" / "private" / f"predictions.{split}.jsonl").read_text().splitlines()
+        rows = [json.loads(line) for line in stored]
+        found = run.predict([texts[row["uid"]] for row in rows])
+        assert len(found) == len(rows) == len(texts)
+        for row, expected in zip(found, rows, strict=True):
+            assert [best["answer"] for best in row["best"]] == [best["answer"] for best in expected["best"]]
+            said = [best["probability"] for best in row["best"]]
+            assert said == pytest.approx([best["probability"] for best in expected["best"]], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -303,6 +303,7 @@ def test_what_prediction_needs_is_made_once(home, monkeypatch):
         ("config.json", "model.name", ("model", "name")),
         ("config.json", "train.batch_size", ("train",)),
         ("result.json", "best_epoch", ("best_epoch",)),
+        ("data.json", "tokeniser", ("tokeniser",)),
     ],
 )
 def test_a_run_of_an_older_version_is_refused_not_guessed_at(home, tmp_path, file, field, lost):

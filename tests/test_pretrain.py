@@ -15,10 +15,10 @@ from mednli_jax.knowledge import pretrain as module
 from mednli_jax.knowledge.pretrain import Settings, pretrain, write_vectors
 from mednli_jax.knowledge.sentences import Tokenizer, articles, sentences, split_sentences, text_files
 from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.text import SPECIALS, treebank_tokens
+from mednli_jax.text import SPECIALS, sentence_tokens
 
 ROOT = Path(__file__).parent.parent
-PIECES = treebank_tokens(
+PIECES = sentence_tokens(
     "foo can not cannot 's n't .. ... , : ; '' `` ' ( ) [ ] { } < > -- - 1 3.5 % $ ? ! ’ ” » é / # & @ ."
 )
 PIECES += ("gonna", "wanna", "lemme", "'tis", "d'ye", "more'n", "Dr.", "[**", "**]", '"')
@@ -36,7 +36,7 @@ def test_tokens_are_those_of_the_treebank_tokeniser():
     rng, split = np.random.default_rng(0), Tokenizer(lowercase=False)
     for _ in range(3000):
         words = ["".join(rng.choice(PIECES, rng.integers(1, 5))) for _ in range(rng.integers(1, 8))]
-        assert tuple(split(" ".join(words))) == treebank_tokens(" ".join(words)), words
+        assert tuple(split(" ".join(words))) == sentence_tokens(" ".join(words)), words
     assert Tokenizer()("The PATIENT\thad\0CAD.") == ["the", "patient", "had", "cad", "."]
     assert split("") == []
 

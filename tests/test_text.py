@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import random
+import time
 
 import pytest
 
 from mednli_jax.errors import DataError
-from mednli_jax.text import PAD, UNK, Vocab, binary_lines, binary_parse_tokens, treebank_tokens
+from mednli_jax.text import PAD, UNK, Vocab, binary_lines, binary_parse_tokens, split_sentences, treebank_tokens
 
 
 def test_binary_parse_keeps_words_and_restores_brackets():
@@ -21,6 +23,51 @@ def test_binary_parse_keeps_words_and_restores_brackets():
 def test_treebank_tokens():
     assert treebank_tokens("He can't walk, BP 182/110.") == ("He", "ca", "n't", "walk", ",", "BP", "182/110", ".")
     assert treebank_tokens('She said "no".') == ("She", "said", "``", "no", "''", ".")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Has diabetes. A1c was 8.3. On insulin.", "Has diabetes . A1c was 8.3 . On insulin ."),
+        ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
+        ("5 mg q.d. 30 tabs vs. 10. He is well", "5 mg q.d. 30 tabs vs. 10 . He is well"),
+        ("The pt. Smith has CHF. s/p CABG. h/o gout", "The pt. Smith has CHF . s/p CABG . h/o gout"),
+        ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
+        ("felt well... He left ... Then", "felt well ... He left ... Then"),
+        ("has fever. 38.5. 120/80.", "has fever . 38.5 . 120/80 ."),
+        ("1. CAD. 2. HTN", "1. CAD . 2. HTN"),
+        ("1. CAD\n2. HTN.\n3. DM.", "1. CAD 2. HTN . 3. DM ."),
+        ("- CAD.\n- gout.\r\n\r\n* asthma", "- CAD . - gout . * asthma"),
+        ("Bon état. Évolue bien. Ödem", "Bon état . Évolue bien . Ödem"),
+        ("糖尿病. 高血圧", "糖尿病 . 高血圧"),
+        ("β-blocker. 2 doses", "β-blocker . 2 doses"),
+        ('He has "gout." (She left.) Then', "He has `` gout . '' ( She left . ) Then"),
+        ("by [**Dr. Last. 12. Name**] today. Well", "by [ **Dr. Last. 12. Name** ] today . Well"),
+        ("42", "42"),
+        ("2.", "2 ."),
+        ("•", "•"),
+    ],
+)
+def test_texts_of_several_sentences_lose_no_token(text, expected):
+    assert treebank_tokens(text) == tuple(expected.split())
+
+
+def test_sentences_and_tokens_are_the_text_again():
+    draw = random.Random(0)
+    pieces = [*"aZé糖7.!?-*•()[];,\n ", ". ", " Dr. ", "8.3", "\n1. ", " q.d. ", "[**"]
+    for _ in range(3000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(40)))
+        assert "".join(split_sentences(text)) == text
+        assert "".join(treebank_tokens(text)) == "".join(text.split())
+
+
+@pytest.mark.parametrize("piece", [".", ". ", "a.", "pt. X ", "CAD. X ", "!? ", '."', "[**", "1. "])
+def test_splitting_takes_time_in_proportion_to_the_text(piece):
+    """A text of 300,000 characters takes a second at most; a search that is quadratic in them takes minutes."""
+    text = piece * (300_000 // len(piece))
+    begun = time.process_time()
+    assert sum(map(len, split_sentences(text))) == len(text)
+    assert time.process_time() - begun < 10
 
 
 def test_vocab_order_is_frequency_then_word_whatever_came_first():

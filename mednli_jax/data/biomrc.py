@@ -18,7 +18,7 @@ from mednli_jax.data.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity
 from mednli_jax.files import write_atomic
-from mednli_jax.text import treebank_tokens
+from mednli_jax.text import sentence_tokens
 
 LISTS = ("abstracts", "titles", "entities_list", "answers")
 BLANK = "XXXX"
@@ -141,7 +141,7 @@ def _text(node, place, text, names, tokenised):
     for sentence in [text] if tokenised else _SENTENCE.split(text):
         for number, piece in enumerate(_MARKS.split(sentence)):
             if number % 2 == 0:
-                tokens += piece.split() if tokenised else treebank_tokens(piece)
+                tokens += piece.split() if tokenised else sentence_tokens(piece)
             elif piece == BLANK:
                 tokens.append(PLACEHOLDER)
             elif piece not in names:

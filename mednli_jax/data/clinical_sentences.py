@@ -7,30 +7,17 @@ stop, lines wrapped in mid-sentence, `b.i.d.` and `Dr.`, decimals, and de-identi
 import re
 from itertools import pairwise
 
-_MARK = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)
+from mednli_jax.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
+
 _BULLET = re.compile(
     r"\s*(?:\(?(?P<number>\d{1,2})[.)](?!\d)|#\s?\d{0,2}[.:)]?(?=\s|[A-Za-z\[])|[-*•]+(?=\s|[A-Za-z\[])|[a-h]\)\s)\s*"
 )
-_END = re.compile(r"(?<=\S)[.!?]+[\"')\]]*\s+(?=[\"'(\[?]?\s?[A-Z0-9]|s/p|h/o|c/b)")
 
 
 def _words(line):
     return frozenset(line.split())
 
 
-# Never the end of a sentence: a name, a number or a thing follows.
-_TITLES = _words("dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.")
-# The end of a sentence only where an unmistakable beginning follows.
-_ABBREVIATIONS = _words(
-    "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
-    "cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj. sec. temp. resp. dept. hosp. "
-    "jr. sr. inc. al. med. meds. surg. lat. bilat. post. ant. inf. sup. jan. feb. mar. apr. jun. jul. aug. sep. sept. "
-    "oct. nov. dec. mon. tues. wed. thurs. fri. sat. sun."
-)
-_BEGINNINGS = _words(
-    "he she the patient pt this it they there his her in on at that these she's he's a an no denies however was since "
-    "after during currently also has had status"
-)
 # A line that ends or begins with one of these goes on.
 _JOINING = _words(
     "and or with of in on for to the a an by at from who which that but is was were had has as due secondary since "
@@ -46,13 +33,13 @@ def sentences(body: str) -> list[str]:
 
     Never splits within `[** ... **]`. A sentence without a letter outside such marks is left out.
     """
-    text = _MARK.sub(lambda mark: " ".join(mark.group().split()), body)
+    text = DEIDENTIFIED.sub(lambda mark: " ".join(mark.group().split()), body)
     found = []
     for item in _items(text.split("\n")):
         for part in _numbered_parts(item):
-            for sentence in _split(part):
+            for sentence in split_sentences(part):
                 sentence = _without_bullet(" ".join(sentence.split()))
-                if re.search("[A-Za-z]", _MARK.sub("", sentence)):
+                if re.search("[A-Za-z]", DEIDENTIFIED.sub("", sentence)):
                     found.append(sentence)
     return found
 
@@ -97,9 +84,9 @@ def _is_wrapped(previous, line, item, bulleted, width):
     first, last = line.split()[0], previous.split()[-1]
     if len(previous) + 1 + len(first) > width:  # the word would not have fitted
         return True
-    if previous[-1] in ".!?;:" and last.lower() not in _TITLES:
+    if previous[-1] in ".!?;:" and last.lower() not in TITLES:
         return False
-    if previous[-1] in ",(&" or last.lower() in _JOINING or last.lower() in _TITLES:
+    if previous[-1] in ",(&" or last.lower() in _JOINING or last.lower() in TITLES:
         return True
     return first[0].islower() and (first.lower() in _JOINING or bulleted or item[0].isupper())
 
@@ -109,7 +96,7 @@ def _numbered_parts(item):
     bullet = _BULLET.match(item)
     if not bullet or not bullet["number"]:
         return [item]
-    masked, cuts, number = _masked(item), [0], int(bullet["number"]) + 1
+    masked, cuts, number = mask_deidentified(item), [0], int(bullet["number"]) + 1
     position = bullet.end()
     while match := re.compile(rf"(?<=\s){number}[.)]\s+(?=[A-Z(\[])").search(masked, position):
         position = match.end()
@@ -117,32 +104,3 @@ def _numbered_parts(item):
             cuts.append(match.start())
             number += 1
     return [item[start:end] for start, end in pairwise([*cuts, len(item)])]
-
-
-def _masked(text):
-    """The same length, with the marks as capitals: nothing in them is taken for a full stop or a number."""
-    return _MARK.sub(lambda mark: "X" * len(mark.group()), text)
-
-
-def _split(text):
-    masked, start = _masked(text), 0
-    for match in _END.finditer(masked):
-        if _ends(masked, start, match):
-            yield text[start : match.end()]
-            start = match.end()
-    yield text[start:]
-
-
-def _ends(masked, start, match):
-    """Whether the full stop (or ! or ?) of `match` ends the sentence that began at `start`."""
-    token = masked[start : match.start() + 1].split()[-1].lstrip("(\"'[").lower()
-    if not token[:-1] or token in _TITLES:
-        return False
-    if masked[match.start()] != ".":
-        return True
-    following = masked[match.end() :].split(None, 1)[0].strip(",.;:").lower()
-    if re.fullmatch(r"\d{1,2}\.", token) and not masked[start : match.start() - len(token) + 1].strip():
-        return False  # a list number
-    if token in _ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", token):
-        return following in _BEGINNINGS
-    return True

@@ -24,7 +24,7 @@ from mednli_jax.data.nli_corpora import CORPORA, find_files, ground_truth_path, 
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.files import sha256
-from mednli_jax.text import binary_parse_tokens, treebank_tokens
+from mednli_jax.text import binary_parse_tokens, blank_tokens, treebank_tokens
 
 UNLABELLED = "-"  # the annotators reached no majority
 ENDINGS = {".jsonl": formats.json_rows, ".txt": formats.tsv_rows, ".tsv": formats.tsv_rows, ".csv": formats.csv_rows}
@@ -80,7 +80,7 @@ def read_nli_file(
     Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid), captionID or
     promptID, genre, sentence1_binary_parse and sentence2_binary_parse.
     Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
-    promptID, else a hash of the premise. Tokens come from the two binary parses, else from the Treebank tokeniser.
+    promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: stop after so many labelled pairs. genre: skip pairs of other genres.
     ground_truth: a CSV file of pairID and label, which then hold instead of the labels of `path`.
     Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or an ending
@@ -199,7 +199,7 @@ class _Reader:
     def _tokens(self, row, premise, hypothesis):
         if row.tokenised:
             self.token_sources["blanks"] = self.token_sources.get("blanks", 0) + 1
-            return [formats.blank_tokens(premise), formats.blank_tokens(hypothesis)]
+            return [blank_tokens(premise), blank_tokens(hypothesis)]
         fields = ("sentence1_binary_parse", "sentence2_binary_parse")
         parses = [row.text(field, optional=True) for field in fields]
         source = "binary parse" if all(parse.strip() for parse in parses) else "treebank"

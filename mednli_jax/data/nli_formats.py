@@ -6,7 +6,6 @@ file holds, so that a reader can tell the first faults together. Memory is bound
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,11 +183,6 @@ def triple_paths(path: Path) -> dict[str, Path]:
         file = Path(path).with_name(f"{stem}.{ending}")
         found[field] = either_name(file) or file
     return found
-
-
-def blank_tokens(sentence: str) -> tuple[str, ...]:
-    """Tokens of a sentence that is tokenised already."""
-    return tuple(map(sys.intern, sentence.split()))
 
 
 class GroundTruth:

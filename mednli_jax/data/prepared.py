@@ -369,14 +369,17 @@ class Source:
         if size > LARGE:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
+        found = self.recogniser(splits)
         if self.pieces:
-            made = encode_pieces.encode_corpus(
-                splits, self.recogniser(splits), self.encoding, self.pieces, begun, self.paths
-            )
-            return splits, *made
-        return (
-            splits,
-            *encode.encode_corpus(
-                splits, self.recogniser(splits), self.encoding, begun, self._retrofit_graph, self.paths
-            ),
-        )
+            made = encode_pieces.encode_corpus(splits, found, self.encoding, self.pieces, begun, self.paths)
+        else:
+            made = encode.encode_corpus(splits, found, self.encoding, begun, self._retrofit_graph, self.paths)
+        *arrays, facts = made
+        return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits["train"])}
+
+
+def _tokeniser(train: Split) -> str:
+    """The name in text.TOKENISERS of what tokenised the training pairs. New texts have no parses: where the corpus
+    has them, the name is that of the closest tokeniser."""
+    used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
+    return "blanks" if used == {"blanks"} else "sentences, treebank"

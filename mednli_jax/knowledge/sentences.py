@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.text import MAX_LINE_BYTES, binary_lines, treebank_tokens, unzipped
+from mednli_jax.text import MAX_LINE_BYTES, binary_lines, sentence_tokens, unzipped
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 MAX_ARTICLE = 1 << 24  # characters of one article
@@ -46,7 +46,7 @@ def text_files(path: Path) -> list[Path]:
 
 
 def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
-    """Tokens of the sentences of a file or folder, see `text_files`: as `treebank_tokens` has them, lower-cased.
+    """Tokens of the sentences of a file or folder, see `text_files`: as `sentence_tokens` has them, lower-cased.
 
     .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is text of
     its own, of one sentence or more. Files may be gzipped. Raises: DataError, see the module.
@@ -148,7 +148,7 @@ def _reading(path):
 
 
 class Tokenizer:
-    """`treebank_tokens` of a sentence whose white space is single blanks, several times faster: words are looked up.
+    """`sentence_tokens` of a sentence whose white space is single blanks, several times faster: words are looked up.
 
     The Treebank's rules look at a word between blanks alone, but for the first one (quotes) and the last ones (the
     full stop). What a word becomes in either place or in mid-sentence is remembered.
@@ -166,7 +166,7 @@ class Tokenizer:
         while last > 0 and _CLOSERS.issuperset(words[last]):
             last -= 1
         if last < 1:
-            return list(self._cased(treebank_tokens(" ".join(words))))
+            return list(self._cased(sentence_tokens(" ".join(words))))
         found, known = list(self._pieces(self._first, words[0], "", " x")), self._middle
         for word in words[1:last]:
             found += known.get(word) or self._pieces(known, word, "x ", " x")
@@ -181,6 +181,6 @@ class Tokenizer:
         if word not in known:
             if len(known) >= _KEPT:
                 known.clear()
-            tokens = treebank_tokens(before + word + after)
+            tokens = sentence_tokens(before + word + after)
             known[word] = self._cased(tokens[bool(before) : len(tokens) - bool(after)])
         return known[word]

@@ -9,13 +9,12 @@ import optax
 from mednli_jax import metrics
 from mednli_jax.data import batching, encode, encode_pieces
 from mednli_jax.data import prepared as prepared_data
-from mednli_jax.data.clinical_sentences import sentences
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.progress import say
 from mednli_jax.tasks.task import frozen as frozen  # of this task, too
-from mednli_jax.text import UNK, Vocab, treebank_tokens
+from mednli_jax.text import TOKENISERS, UNK, Vocab
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
 PREDICT_ROWS = 256
@@ -148,11 +147,9 @@ class NLITask:
         slices = scores.get("slices", {}).items()
         return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices)
 
-    def example(self, uid: str, premise: str, hypothesis: str) -> NLIExample:
-        """An unlabelled example from two texts: sentence by sentence (a full stop inside stays no part of its word),
-        tokenised as a corpus without parses is."""
-        tokens = (tuple(t for part in sentences(text) for t in treebank_tokens(part)) for text in (premise, hypothesis))
-        return NLIExample(uid, premise, hypothesis, "", *tokens)
+    def example(self, uid: str, premise: str, hypothesis: str, tokeniser: str) -> NLIExample:
+        """An unlabelled example from two texts. tokeniser: a name in text.TOKENISERS, that of the run's corpus."""
+        return NLIExample(uid, premise, hypothesis, "", *map(TOKENISERS[tokeniser], (premise, hypothesis)))
 
 
 def in_pieces(config) -> bool:
