@@ -23,7 +23,8 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, wit
   stdin, pairs    one a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (sentence1 and sentence2 are read too); tokenised as the run's corpus (data.json, "tokeniser")
   stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
-                  of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank
+                  of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank;
+                  for a run of clicr the passage begins with its title, as in training
 Output: a header, then lines in the order of the input, tab-separated.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
