@@ -2,7 +2,6 @@
 
 import gzip
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,5 +263,6 @@ def test_folders_without_an_ontology(tmp_path):
             load_ontology(kind, None)
     with pytest.raises(UserError, match=r"E-ONTO-005 .*'snomd'\. Did you mean 'snomed'\?"):
         load_ontology("snomd", tmp_path)
-    assert ontology_files("mesh") == ()
-    assert ontology_files("own.tsv") == (Path("own.tsv"),)
+    names = [path.name for path in ontology_files("mesh")]
+    assert names == ["mesh2024.tsv.gz", "abbreviations.tsv", "aliases_everyday.tsv", "aliases_doid.tsv"]
+    assert [path.name for path in ontology_files("own.tsv")] == ["own.tsv", *names[1:]]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier
 
-from mednli_jax.baselines import features, wording
+from mednli_jax.baselines import features
 from mednli_jax.data.encode import SIDES, Prepared, Watch, find_mentions
 from mednli_jax.data.prepared import Source, cache_folder
 from mednli_jax.errors import UserError
@@ -132,7 +132,7 @@ def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
     """
     key = {
         "prepared": prepared.manifest["sha256"],
-        "code": [hashlib.sha256(Path(part.__file__).read_bytes()).hexdigest() for part in (features, wording)],
+        "format": features.FORMAT,
         "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]

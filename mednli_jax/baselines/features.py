@@ -36,6 +36,7 @@ from mednli_jax.knowledge.distance import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.text import PAD, UNK, Vocab
 
+FORMAT = 1  # of the values; tests/test_prepared_content.py says when to raise it
 FEATURES = {  # name -> group, in the order of the columns
     "bleu": "bleu",
     "tokens_min": "tokens",

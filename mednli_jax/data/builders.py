@@ -21,14 +21,13 @@ import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
-from mednli_jax import text
-from mednli_jax.data import clicr, cloze_files, lines, nli, nli_corpora, nli_formats
+from mednli_jax.data import clicr, encode, encode_cloze, nli, nli_corpora
 from mednli_jax.data.cloze_files import marked_text, parse_marked
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.progress import say
 
-RELEASE = "1.0.0"
+RELEASE = "1.0.0"  # of the records
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 _PASSAGE = ("uid", "title", "context", "specialty")
@@ -65,7 +64,7 @@ class _CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         "Put the official files into manual_dir, or into a folder of it named like the corpus."
     )
     corpus = content = ""
-    readers = ()  # the modules that read it
+    reader_format = 0  # FORMAT of the arrays that are made of what its reader gives
 
     def _info(self):
         return tfds.core.DatasetInfo(
@@ -91,7 +90,7 @@ class _CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 class _NLIBuilder(_CorpusBuilder, skip_registration=True):
     """Premise-hypothesis pairs, one a record."""
 
-    readers = (nli, nli_corpora, nli_formats)
+    reader_format = encode.FORMAT
 
     @property
     def content(self):
@@ -162,7 +161,7 @@ class Clicr(_CorpusBuilder, skip_registration=True):
 
     name = corpus = "clicr"
     content = f"Case reports with gap-filling queries. {clicr.SOURCE}"
-    readers = (clicr, cloze_files)
+    reader_format = encode_cloze.FORMAT
 
     @staticmethod
     def fields():
@@ -241,7 +240,7 @@ def load_tfds(
     TFDS builder.
 
     folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or
-    when its files or the code that reads them changed (the older build is then removed).
+    when its files or the numbers of formats changed (the older build is then removed).
     manual_dir: the corpus's own folder, or the data folder that holds it.
     Raises: as they do; UserError for a corpus without a builder or a folder that cannot be written.
     """
@@ -269,10 +268,9 @@ def load_tfds(
 
 
 def _made_from(corpus, folder):
-    """Sixteen digits of a sha256 over the corpus's files and the code that reads them."""
-    digest = hashlib.sha256()
-    code = [module.__file__ for module in (text, lines, *BUILDERS[corpus].readers)] + [__file__]
-    for path in [*BUILDERS[corpus].files(folder), *map(Path, code)]:
+    """Sixteen digits of a sha256 over the corpus's files and the numbers of formats."""
+    digest = hashlib.sha256(f"{RELEASE} {BUILDERS[corpus].reader_format}\n".encode())
+    for path in BUILDERS[corpus].files(folder):
         with open(path, "rb") as file:
             digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()[:16]

@@ -19,7 +19,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_atomic, write_json, write_sealed
 from mednli_jax.progress import say
 
-FORMAT = 1
+FORMAT = 1  # of the folder, not of what the arrays say
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 
 
@@ -56,6 +56,7 @@ class Cache:
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
+        key = {**key, "folder_format": FORMAT}
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         folder = self.folder / f"{name}-{digest}"
         if folder.is_dir():

@@ -16,7 +16,7 @@ from mednli_jax.knowledge.metamap import read_metamap
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.spans import Recognised, read_spans
-from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations, read_stop_words
+from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 from mednli_jax.progress import Bar
 
 MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
@@ -38,7 +38,8 @@ class Linking:
 
     def files(self) -> list[Path]:
         """The files whose content shapes the mentions."""
-        return [path for path in (self.mentions, self.abbreviations, self.stop) if isinstance(path, Path)]
+        abbreviations = bundled_abbreviations() if self.abbreviations == BUNDLED else self.abbreviations
+        return [path for path in (self.mentions, abbreviations, self.stop) if path is not None]
 
     def key(self) -> dict:
         """The settings as JSON, without the content of the files."""

@@ -10,12 +10,11 @@ MedNLI's hypotheses away (Herlihy and Rudinger 2021).
 import json
 from collections import Counter
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 
 from mednli_jax.data import demo_templates as wording
-from mednli_jax.data.demo_facts import Facts
+from mednli_jax.data.demo_facts import Facts, conditions
 from mednli_jax.data.demo_relations import Draw, Relation, Relations, share_word
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
@@ -24,6 +23,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
 
+FORMAT = 1  # of the rows; tests/test_prepared_content.py says when to raise it
 NOTE = "demo corpus, synthetic: not comparable with MedNLI"
 SIZES = {  # pairs per split; demo_full has the counts of MedNLI
     "demo": {"train": 3000, "dev": 600, "test": 600},
@@ -106,7 +106,7 @@ class _Corpus:
     def __init__(self, linker: Linker):
         self.linker = linker
         self.relations = Relations(linker, SEED)
-        self.facts = Facts(json.loads(_facts_text())["conditions"], self.relations)
+        self.facts = Facts(conditions(), self.relations)
         self.premises: set[str] = set()
         self.shown: set[tuple[str, str]] = set()  # concept pairs of the splits made so far, smaller id first
 
@@ -237,10 +237,6 @@ def _relation_texts(draw: Draw, plan, relations: list[Relation]) -> tuple[list[s
         if label:
             hypotheses[label] = wording.fill(draw, draw.choice(frames), m=relation.middle_name)
     return statements, {label: hypotheses[label] for label in LABELS}
-
-
-def _facts_text() -> str:
-    return (files("mednli_jax.data") / "clinical_facts.json").read_text(encoding="utf-8")
 
 
 def _examples(name: str, group: _Group, tag: str) -> list[NLIExample]:

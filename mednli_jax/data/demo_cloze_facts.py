@@ -4,15 +4,14 @@ The conditions, their symptoms and treatments come from clinical_facts.json; who
 out and what a drug had to be stopped for are drawn.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from mednli_jax.data import demo_cloze_names as naming
 from mednli_jax.data import demo_cloze_templates as wording
 from mednli_jax.data.demo_cloze_templates import Relation
+from mednli_jax.data.demo_facts import conditions
 from mednli_jax.data.demo_relations import Draw
 from mednli_jax.examples import Answer
 from mednli_jax.knowledge.linking import Linker
@@ -87,7 +86,7 @@ class Terms:
         self._of_concept: dict[str, list[str]] = {}
         for name, index in self.ontology.names:
             self._of_concept.setdefault(self.ontology.ids[index], []).append(name)
-        rows = json.loads((files("mednli_jax.data") / "clinical_facts.json").read_text(encoding="utf-8"))["conditions"]
+        rows = conditions()
         first = {condition: specialty for specialty, condition, _ in naming.SPECIALTIES}
         specialty, self.conditions = "", []
         for row in rows:

@@ -6,14 +6,13 @@ that the table has together for one disease alone: that decides the label, and n
 disease is claimed equally often, one time in eleven truly, so that a hypothesis alone tells nothing.
 """
 
-import json
 from collections.abc import Iterator
-from importlib.resources import files
 from itertools import combinations
 
 import numpy as np
 
 from mednli_jax.data import demo_templates as wording_of
+from mednli_jax.data.demo_facts import conditions
 from mednli_jax.data.demo_relations import Draw, share_word
 from mednli_jax.data.diskne import CATEGORIES, POSITIVE, Benchmark, Positive, assembled, premise_key
 from mednli_jax.data.diskne_builder import disease_names
@@ -25,6 +24,7 @@ from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.text import treebank_tokens
 
+FORMAT = 1  # of the examples; tests/test_prepared_content.py says when to raise it
 NOTE = "demo benchmark, synthetic: not comparable with DisKnE"
 SEED = 20210801
 PREMISES = 2  # of a disease in a category: what a category needs to report the disease
@@ -133,8 +133,7 @@ def load_demo_diskne(
 
 def relations() -> dict[str, dict]:
     """The relation table of the demo's diseases: name -> mesh, short, cluster, and a tuple of facts per category."""
-    text = (files("mednli_jax.data") / "clinical_facts.json").read_text(encoding="utf-8")
-    rows = {row["name"]: row for row in json.loads(text)["conditions"]}
+    rows = {row["name"]: row for row in conditions()}
     return {
         name: {
             "name": name,

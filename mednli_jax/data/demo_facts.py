@@ -5,15 +5,29 @@ condition (a relative has it, it is to be ruled out), and neutral hypotheses nam
 a concept of its premise therefore does not tell the label.
 """
 
+import json
 from collections import Counter
+from pathlib import Path
 
 from mednli_jax.data import demo_templates as wording
 from mednli_jax.data.demo_relations import Draw, Relations, share_word
 from mednli_jax.examples import LABELS
+from mednli_jax.knowledge.load import ontology_files
 
+FACTS = Path(__file__).with_name("clinical_facts.json")
 HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
 NUMBERS_WEIGHT = 5  # against the weights of `demo_templates.KINDS`
 EVERY = 3  # one condition in three is used: few enough for a small model to meet each of them many times
+
+
+def conditions() -> list[dict]:
+    """The rows of clinical_facts.json."""
+    return json.loads(FACTS.read_text(encoding="utf-8"))["conditions"]
+
+
+def demo_files() -> list[Path]:
+    """Every file that the demo corpora are made from."""
+    return [FACTS, *ontology_files("mesh")]
 
 
 class Facts:

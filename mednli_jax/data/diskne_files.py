@@ -21,7 +21,7 @@ from mednli_jax.data.diskne import Benchmark, Positive, assembled, premise_key
 from mednli_jax.data.diskne_builder import disease_names
 from mednli_jax.data.lines import FRESH_COPY, csv_records
 from mednli_jax.data.nli import load_nli, read_nli_file
-from mednli_jax.data.nli_corpora import CORPORA, find_files, ground_truth_path
+from mednli_jax.data.nli_corpora import CORPORA, find_files, ground_truth_path, source_files
 from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology
@@ -122,19 +122,30 @@ def _annotation(file, number, header, cells):
     return replace(row, target=row.disease, start=start, end=end)
 
 
+def pair_files(folder: Path) -> list[Path]:
+    """Every file that `source_pairs` reads. Raises as nli_corpora.source_files does for a corpus that is there."""
+    names = ("mednli", "mediqa_nli") if _mediqa_nli(folder) else ("mednli",)
+    return list(dict.fromkeys(file for name in names for file in source_files(name, folder)))
+
+
+def _mediqa_nli(folder):
+    """split -> file of MEDIQA-NLI; None where a part of it is missing."""
+    try:
+        return find_files("mediqa_nli", CORPORA["mediqa_nli"], Path(folder))
+    except (DataError, DataErrors):
+        return None
+
+
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
     """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder.
 
     Raises: as load_nli does for a corpus that is there but damaged, and for MedNLI where it is missing.
     """
     splits = list(load_nli("mednli", folder).values())
-    corpus = CORPORA["mediqa_nli"]
-    try:
-        paths = find_files("mediqa_nli", corpus, Path(folder))
-    except (DataError, DataErrors):
-        paths = None  # its pairs are then among the unknown ones, which are counted and told
-    if paths:
-        splits.append(read_nli_file(paths["test"], split="test", ground_truth=ground_truth_path(corpus, paths)))
+    paths = _mediqa_nli(folder)
+    if paths:  # else its pairs are among the unknown ones, which are counted and told
+        truth = ground_truth_path(CORPORA["mediqa_nli"], paths)
+        splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
     facts = {"files": {split.facts["file"]: split.facts["sha256"] for split in splits}, "mediqa_nli": bool(paths)}
     return [pair for split in splits for pair in split.examples], facts
 

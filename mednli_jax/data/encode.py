@@ -22,6 +22,7 @@ from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Bar
 from mednli_jax.text import UNK, Vocab
 
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
 SIDES = ("premise", "hypothesis")
 _STRIDE = 256
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}

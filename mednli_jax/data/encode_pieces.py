@@ -15,6 +15,7 @@ from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distance import shortest_paths
 
+FORMAT = 1  # of the arrays; tests/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 

@@ -1,6 +1,5 @@
 """From a config's `data`, `vectors` and `knowledge` sections to a prepared corpus; strings and NumPy only."""
 
-import hashlib
 import os
 import time
 from dataclasses import replace
@@ -9,15 +8,16 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.data import demo, encode, encode_pieces, inventory, mixing, nli
-from mednli_jax.data.cache import FORMAT, Cache
+from mednli_jax.data.cache import Cache
 from mednli_jax.data.concepts import Linking, corpus_paths, linking
+from mednli_jax.data.demo_facts import demo_files
 from mednli_jax.data.lines import either_name
 from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.data.wordpiece import vocabulary_files
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import Split
+from mednli_jax.knowledge import load, related
 from mednli_jax.knowledge import ontology as ontologies
-from mednli_jax.knowledge import related
 from mednli_jax.knowledge.distance import DIRECTIONS
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
@@ -159,7 +159,7 @@ class Source:
             raise UserError(f"E-CONF-005 {problem}. Fix: leave the builder out.")
 
     def key(self, cache: Cache) -> dict:
-        """Everything that shapes the arrays, as JSON: settings, sources by content, and the code that reads them."""
+        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
         data = self.config.data
         key = {
@@ -171,8 +171,7 @@ class Source:
             "mix": data.mix,
             **settings,
             "tokens": data.tokens,
-            "format": FORMAT,
-            "code": self._code(cache),
+            "formats": self._formats(),
             "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self._source_files()),
         }
@@ -193,20 +192,19 @@ class Source:
     def _permute(self):
         return self.config.knowledge.permute_seed
 
-    def _code(self, cache):
-        package = Path(encode.__file__).parent.parent
-        files = [
-            package / "examples.py",
-            package / "text.py",
-            *sorted((package / "data").glob("*.*")),
-            *sorted((package / "knowledge").glob("*.py")),
-            *sorted((package / "knowledge" / "resources").iterdir()),
-        ]
-        digests = cache.digests([path for path in files if path.is_file()])
-        return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
+    def _formats(self) -> dict[str, int]:
+        """The FORMAT of every module that shapes the arrays."""
+        formats = {"words": encode.FORMAT}
+        if self.pieces:
+            formats["pieces"] = encode_pieces.FORMAT
+        if self.ontology_name or self._retrofit_name:
+            formats["ontology"] = load.FORMAT
+        if self.name in demo.SIZES or self.config.data.mix in demo.SIZES:
+            formats["demo"] = demo.FORMAT
+        return formats
 
     def _corpus_files(self):
-        return source_files(self.name, self._folder) if self.name in nli.CORPORA else []
+        return source_files(self.name, self._folder) if self.name in nli.CORPORA else demo_files()
 
     def _source_files(self):
         files = list(self._corpus_files())
@@ -230,7 +228,7 @@ class Source:
         missing = [path for path in files if not path.is_file()]
         if missing:
             raise UserError(f"E-VEC-001 {missing[0]}: there is no such file. Fix: check --config.vectors.path.")
-        return files
+        return list(dict.fromkeys(files))
 
     @property
     def _folder(self):

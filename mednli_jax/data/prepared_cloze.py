@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.data import clicr, inventory
+from mednli_jax.data import clicr, demo_cloze, inventory
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.cloze import tag_seen, with_titles
 from mednli_jax.data.demo_cloze import load_demo_cloze
+from mednli_jax.data.demo_facts import demo_files
 from mednli_jax.data.encode import Prepared
 from mednli_jax.data.encode_cloze import ClozeEncoding, prepare_cloze
 from mednli_jax.data.prepared import cache_folder, config_path, data_folder, warn_of_readers
@@ -42,11 +43,13 @@ def prepare(config) -> tuple[Prepared, bool]:
     )
     clicr.check_wishes(data.limit, data.stray_marks)
     folder = _folder(config)
-    sources = [] if folder is None else list(clicr.source_files(folder).values())
+    sources = demo_files() if folder is None else list(clicr.source_files(folder).values())
     for path in vector_files(encoding.vectors_path) if encoding.vectors_path else ():
         if not path.is_file():  # told before the corpus is read
             raise UserError(f"E-VEC-001 {path}: there is no such file. Fix: check --config.vectors.path.")
     wishes = {"limit": data.limit or 0, "stray_marks": data.stray_marks}
+    if data.name == DEMO:
+        wishes["demo_format"] = demo_cloze.FORMAT
     found = prepare_cloze(
         data.name,
         lambda: read(data.name, folder, limit=data.limit, stray_marks=data.stray_marks),

@@ -15,20 +15,22 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data import encode
+from mednli_jax.data import demo_diskne, encode
 from mednli_jax.data import prepared as prepared_data
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.concepts import Linking
 from mednli_jax.data.demo_diskne import load_demo_diskne
+from mednli_jax.data.demo_facts import demo_files
 from mednli_jax.data.diskne import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
-from mednli_jax.data.diskne_files import read_published, source_pairs
+from mednli_jax.data.diskne_files import pair_files, read_published, source_pairs
 from mednli_jax.data.diskne_folds import Fold, folds
 from mednli_jax.data.diskne_store import ABOUT, EXAMPLES, read_benchmark
-from mednli_jax.data.nli_corpora import source_files
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
 CORPORA = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
@@ -77,16 +79,24 @@ class DisKnESource(prepared_data.Source):
         how = [wish.wording, wish.negatives, wish.negatives_seed, wish.ontology, wish.least, wish.dev, wish.pool]
         return {**super().key(cache), "diskne": how}
 
+    def _formats(self):
+        formats = {**super()._formats(), "diskne": FORMAT}
+        if self._names_of:
+            formats["ontology"] = load.FORMAT
+        if self.name == "demo_diskne":
+            formats["demo"] = demo_diskne.FORMAT
+        return formats
+
     def _corpus_files(self):
         if self.name == "demo_diskne":
-            return []
+            return demo_files()
         if self.name == "file":
             missing = [path for path in (self._folder / name for name in (EXAMPLES, ABOUT)) if not path.is_file()]
             if missing:
                 problem = f"{missing[0]}: there is no such file"
                 raise UserError(f"E-DIS-024 {problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return [self._folder / EXAMPLES, self._folder / ABOUT]
-        files = [*source_files("mednli", self._folder), *self._annotations]
+        files = [*pair_files(self._folder), *self._annotations]
         if self._names_of:
             files += filter(Path.is_file, ontology_files(self._names_of, self._folder))
         return files

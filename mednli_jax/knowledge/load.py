@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mednli_jax import text
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge import wordnet
+from mednli_jax.knowledge import mesh, wordnet
 from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.obo import read_obo
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
@@ -18,6 +17,7 @@ from mednli_jax.knowledge.snomed import read_snomed
 from mednli_jax.knowledge.store import stored
 from mednli_jax.knowledge.umls import read_umls
 
+FORMAT = 1  # of what the readers make; tests/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
@@ -57,7 +57,7 @@ def load_ontology(
       data_dir: the folder of licensed data.
       options: what to take from a terminology, OntologyOptions() where it is None; MeSH has no choices.
       cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
-        used as long as the files' names, sizes and times of change, the options and the readers' code are the same.
+        used as long as the files' names, sizes and times of change, the options and FORMAT are the same.
 
     Raises:
       UserError: E-ONTO-005 `spec` is none of these (the nearest is named), E-ONTO-060 the files are not there,
@@ -71,7 +71,7 @@ def load_ontology(
     if cache_dir is None or not source.cached:
         return source.read(source.place, options)
     stamps = _stamps(source)
-    key = {"place": str(source.place.resolve()), "files": stamps, "options": asdict(options), "code": _code()}
+    key = {"place": str(source.place.resolve()), "files": stamps, "options": asdict(options), "format": FORMAT}
 
     def build():
         ontology = source.read(source.place, options)
@@ -85,9 +85,11 @@ def load_ontology(
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
-    """The files that `load_ontology` would read, () for the bundled table. Raises: UserError as it does."""
+    """The files that `load_ontology` would read, the bundled ones too. Raises: UserError as it does."""
     source = find_source(spec, data_dir)
-    return () if source is None else source.files
+    if source is None:
+        return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
+    return (*source.files, *mesh.alias_files()) if source.read is _read_table else source.files
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> Source | None:
@@ -173,11 +175,3 @@ def _stamps(source: Source) -> list[list]:
         name = str(path.relative_to(source.place)) if path.is_relative_to(source.place) else path.name
         stamps.append([name, status.st_size, status.st_mtime_ns])
     return stamps
-
-
-def _code() -> str:
-    """Hash of the code that shapes an ontology: this folder, and how lines are read."""
-    digest = hashlib.sha256()
-    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(text.__file__)):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()

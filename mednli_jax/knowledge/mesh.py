@@ -11,15 +11,15 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
 from mednli_jax.text import unzipped
 
+RESOURCES = Path(__file__).parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"
+ABBREVIATIONS = "abbreviations.tsv"
 HEADER = ("id", "name", "tree_numbers", "synonyms")
 ALIAS_HEADER = ("alias", "concept")
 ABBREVIATION_HEADER = ("abbreviation", "expansion", "concept")
@@ -67,14 +67,14 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
         018 alias of an unknown descriptor, 019 not UTF-8, 020 NUL byte, 021 no descriptors.
       A cycle (E-ONTO-003) is told with the name of the file.
     """
-    source = _resource(BUNDLED) if path is None else Path(path)
+    source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
     table = _read_descriptors(source, digest)
     index = {concept: position for position, concept in enumerate(table.ids)}
     shorthand, everyday = [], []
     if aliases:
         strict = path is None
-        shorthand = _read_aliases(_resource("abbreviations.tsv"), ABBREVIATION_HEADER, index, digest, strict)
+        shorthand = _read_aliases(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, index, digest, strict)
         for extra in _alias_files():
             everyday += _read_aliases(extra, ALIAS_HEADER, index, digest, strict)
     made_of = dict(
@@ -109,13 +109,14 @@ def natural_order(name: str) -> str | None:
     return " ".join(reversed(parts))
 
 
-def _resource(name: str) -> Traversable:
-    return files("mednli_jax.knowledge") / "resources" / name
+def alias_files() -> list[Path]:
+    """The bundled files of other names that `read_mesh` adds to any table."""
+    return [RESOURCES / ABBREVIATIONS, *_alias_files()]
 
 
-def _alias_files() -> list[Traversable]:
+def _alias_files() -> list[Path]:
     """Every bundled table of aliases: hand-made everyday names first (they win), then the others by name."""
-    found = [entry for entry in _resource("").iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
+    found = [entry for entry in RESOURCES.iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
     return sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
 
 

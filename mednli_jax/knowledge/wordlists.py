@@ -8,10 +8,10 @@ Faults (file and line are named, their words are not):
 
 import gzip
 from collections.abc import Iterator
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.knowledge import mesh
 from mednli_jax.knowledge.linking import normalise, singular
 from mednli_jax.text import MAX_LINE_BYTES, binary_lines
 
@@ -90,8 +90,7 @@ def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
     Raises: DataError or DataErrors, E-LINK-001 to 010.
     """
     if str(path) == BUNDLED:
-        with as_file(files("mednli_jax.knowledge") / "resources" / "abbreviations.tsv") as bundled:
-            return read_abbreviations(bundled)
+        path = bundled_abbreviations()
     path, problems, found, columns, width = Path(path), Problems(), [], (0, 1), 2
     for position, (number, text) in enumerate(text_lines(path, problems)):
         cells = [cell.strip() for cell in text.split("\t")]
@@ -108,6 +107,11 @@ def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
     if not found:
         raise empty(path)
     return tuple(found)
+
+
+def bundled_abbreviations() -> Path:
+    """The file that "bundled" stands for."""
+    return mesh.RESOURCES / mesh.ABBREVIATIONS
 
 
 def read_stop_words(path: Path) -> frozenset[str]:
