@@ -14,7 +14,7 @@ USAGE = f"""Prepare a config's corpus: read, link, encode, write arrays. `train`
 {cli.CONFIG_HELP}
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run finds them again; a change of the files, the settings or the code that reads them prepares anew."""
+A second run finds them again; a change of the files, the settings or the number of a format prepares anew."""
 
 
 def define(values: cli.Flags) -> None:
