@@ -31,13 +31,17 @@ class Refused(UserError):
 
 @contextlib.contextmanager
 def writing(path: Path, fix: str = _FIX):
-    """Tells what the system refuses in one line that names the file, or the folder that was to hold it."""
+    """Tells what the system refuses in one line that names the file, or the folder that was to hold it.
+
+    The cause has no traceback: from Python 3.12 its frames would refer to contextlib's, which refer to the cause, and
+    this cycle would keep alive what the caller holds, such as the lock of a run.
+    """
     try:
         yield
     except Refused as error:
-        raise Refused(path, error.reason, fix) from error
+        raise Refused(path, error.reason, fix) from error.with_traceback(None)
     except OSError as error:
-        raise Refused(path, error.strerror, fix) from error
+        raise Refused(path, error.strerror, fix) from error.with_traceback(None)
 
 
 def _temporary(path: Path) -> Path:

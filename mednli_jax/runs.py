@@ -160,12 +160,16 @@ class RunDirectory:
                 f"E-RUN-005 {run.folder}: cannot be made ({error.strerror}). Fix: check --workdir."
             ) from error
         run.lock()
-        run._sweep()
-        if found and resume:
-            run._check_config(config)
-        else:
-            run._clear()
-            write_json(run.folder / "config.json", config)
+        try:
+            run._sweep()
+            if found and resume:
+                run._check_config(config)
+            else:
+                run._clear()
+                write_json(run.folder / "config.json", config)
+        except BaseException:
+            run._lock.close()  # else whoever keeps the error keeps the lock
+            raise
         return run
 
     def _holds_files(self):

@@ -1,17 +1,19 @@
 """Files of a run get there whole, and no run is overwritten, mixed with another or trained twice by accident."""
 
+import gc
 import json
 import os
 import stat
 import struct
 import subprocess
 import sys
+import weakref
 
 import pytest
 from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import UserError
-from mednli_jax.files import next_free, write_atomic, write_json
+from mednli_jax.files import append_line, next_free, write_atomic, write_json
 from mednli_jax.runs import RunDirectory, read_json
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
@@ -199,6 +201,33 @@ def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
             start(tmp_path / "a")
     assert (tmp_path / "a" / "private").is_dir()
     assert "config.json" in contents(start(tmp_path / "a"))
+
+
+def test_an_error_that_is_kept_does_not_keep_the_lock(tmp_path):
+    """A notebook keeps the last error, and with it the frames that it passed through."""
+    start(tmp_path / "a")
+    with pytest.raises(UserError, match="E-RUN-004") as kept:
+        start(tmp_path / "a", {**CONFIG, "seeds": (5,)}, resume=True)
+    assert not RunDirectory.existing(tmp_path / "a").in_training()
+    assert "config.json" in contents(start(tmp_path / "a", resume=True))
+    del kept
+
+
+def test_a_refused_write_leaves_no_cycle_that_keeps_its_callers_alive(tmp_path):
+    """Else a run that could not write would hold its lock until the garbage collector ran."""
+
+    def fail(write):
+        held = open(tmp_path / "held", "w")  # noqa: SIM115 - closed when nothing refers to it
+        with pytest.raises(UserError, match="E-RUN-005"):
+            write(tmp_path / "none" / "a")
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        for write in (lambda path: write_atomic(path, "a"), lambda path: append_line(path, "a")):
+            assert fail(write)() is None
+    finally:
+        gc.enable()
 
 
 def test_existing_wants_a_run(tmp_path):
