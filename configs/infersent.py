@@ -3,7 +3,7 @@
   python -m mednli_jax.train --config=configs/infersent.py      # demo, 47 s on 2 cores
   python -m mednli_jax.train --config=configs/infersent.py:mednli
 
-Expected test accuracy: demo 55.2; MedNLI 73.5 in the paper (six seeds, GloVe 840B), not measured here.
+Expected test accuracy: demo 53.8; MedNLI 73.5 in the paper (six seeds, GloVe 840B), not measured here.
 A plain BiLSTM: --config.model.pooling=last --config.model.matching=concat. A GRU: --config.model.cell=gru.
 """
 
