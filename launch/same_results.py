@@ -36,7 +36,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -211,7 +211,7 @@ class Side:
 
     def environment(self, case: str) -> dict[str, str]:
         compiler = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
-        if version("jaxlib").startswith("0.10."):
+        if metadata.version("jaxlib").startswith("0.10."):
             compiler.append("--xla_cpu_use_fusion_emitters=false")  # later versions end at an unknown flag
         dropped = ("MEDNLI_JAX_DATA", "XLA_FLAGS")
         return {name: value for name, value in os.environ.items() if name not in dropped} | {
@@ -381,7 +381,7 @@ def prepared(cache: Path) -> dict[str, Path]:
 
 
 def _how_many(base: Path, head: Path) -> str:
-    one, other = np.load(base), np.load(head)
+    one, other = (np.load(path, allow_pickle=False) for path in (base, head))
     if one.shape != other.shape:
         return f"{one.shape} and {other.shape}"
     return f"{np.count_nonzero(one != other):,} of {one.size:,} entries differ"
