@@ -440,7 +440,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", metavar="BASE", help="the commit that the working tree is compared with")
     parser.add_argument("--only", default=",".join(CASES), help=f"cases, of {', '.join(CASES)}")
-    parser.add_argument("--keep", type=Path, help="a new folder that keeps both sides' files")
+    parser.add_argument("--keep", type=Path, help="a new folder for both sides' files; its base/tree is a git worktree")
     parser.add_argument("--plant", choices=tuple(PLANTS), help="put a fault into the copy of the working tree")
     parser.add_argument("--install", action="store_true", help="an environment with its own packages for each side")
     options = parser.parse_args()
@@ -454,7 +454,7 @@ def main() -> int:
     known = [*git, "rev-parse", "-q", "--verify", f"{options.base}^{{commit}}"]
     if subprocess.run(known, capture_output=True).returncode:
         parser.error(f"{options.base} is no commit of {repository}")
-    folder = options.keep.resolve() if options.keep else Path(tempfile.mkdtemp(prefix="same_results_"))
+    folder = options.keep.resolve() if options.keep else Path(tempfile.mkdtemp(prefix="same_results_")).resolve()
     os.environ["JAX_PLATFORMS"] = "cpu"  # for the weights that this process reads
     trees = [folder / side / "tree" for side in ("base", "head")]
     rows, faults, started = [], 0, time.monotonic()
