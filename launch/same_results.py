@@ -1,6 +1,6 @@
 """Whether the working tree gives the same results as an older commit: `python launch/same_results.py BASE`.
 
-    python launch/same_results.py main                           every case, about ten minutes on two idle cores
+    python launch/same_results.py main                           every case, about six minutes of two idle cores
     python launch/same_results.py HEAD~3 --only=bow,esim_kd --keep=/tmp/same
     python launch/same_results.py HEAD --only=bow --plant=token  a planted fault: has to end with exit code 1
 
