@@ -22,7 +22,8 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
 
   --run=DIR       the run directory
-  --config=FILE[:VARIANT]   another corpus: of this config the data section counts (direct transfer)
+  --config=FILE[:VARIANT]   another corpus: of this config the data section counts (direct transfer); of its files the
+                            one of --split is needed
   --workdir=DIR   with --config: keep scores and predictions there, as a run that `report` reads
   --split=NAME    train, dev or test (default: test)
   --partition=FILE[,FILE]   also the split's pairs that a file names, one id a line or an .npy of strings
@@ -80,7 +81,7 @@ def main(values: cli.Flags) -> None:
     if elsewhere is None:
         corpus, there = run.result["corpus"], run.own()
     else:
-        corpus, there = cli.corpus_name(elsewhere), run.on(elsewhere.data)
+        corpus, there = cli.corpus_name(elsewhere), run.on(elsewhere.data, values.split)
         if values.workdir:
             there.write(Path(values.workdir).expanduser(), corpus)
     scores, _ = there.scores(values.split)

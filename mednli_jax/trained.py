@@ -153,17 +153,17 @@ class TrainedRun:
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 
-    def on(self, data) -> OnCorpus:
+    def on(self, data, split: str = "") -> OnCorpus:
         """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
         section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
-        without a vector is the run's unknown word.
+        without a vector is the run's unknown word. split: all that will be asked for; the other files may be missing.
 
         Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
         """
         config = restored_config(self.config.to_dict())
         config.data = data.copy_and_resolve_references()
         config.data.features = self.config.data.features  # which the models take or do not; scaled as on that corpus
-        prepared, _ = self.task.load(config)
+        prepared, _ = self.task.load(config, split)
         self.check_words(prepared)
         here, there = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
         if here != there:

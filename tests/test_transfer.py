@@ -387,6 +387,47 @@ def test_direct_transfer_scores_as_prediction_does(home):
     assert there.prepared.manifest["unknown_tokens"] == {"premise": 0, "hypothesis": 0}
 
 
+@pytest.mark.parametrize("split", ["test", "dev"])
+def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
+    """The other files of the corpus are not asked for; its arrays are kept apart from those of the whole corpus."""
+    alone = home.folder / f"alone-{split}"
+    alone.mkdir()
+    (alone / f"{split}.jsonl").write_bytes((home.folder / "there" / f"{split}.jsonl").read_bytes())
+
+    def scored(asked, *flags):
+        return home.call(evaluate, *elsewhere(f"--split={asked}", f"--config.data.dir={alone.name}", "--json", *flags))
+
+    code, out, said = scored(split, f"--workdir=of-{split}")
+    assert code == 0, said
+    _, whole, _ = home.call(evaluate, *elsewhere(f"--split={split}", "--json"))
+    assert json.loads(out)["examples"] == SIZES[split]
+    for name in ("accuracy", "confusion"):
+        assert json.loads(out)[name] == json.loads(whole)[name]
+    result = home.json(f"of-{split}", "result.json")
+    assert [bool(result[name]) for name in ("dev", "test")] == [split == "dev", split == "test"]
+    other = {"test": "dev", "dev": "train"}[split]
+    code, out, said = scored(other)  # the asked split itself is missing
+    assert (code, out) == (2, "")
+    assert f"E-DATA-001 {other}.jsonl" in said
+    for file in ("train", "dev", "test"):  # the folder is whole now, and no array of before passes for it
+        (alone / f"{file}.jsonl").write_bytes((home.folder / "there" / f"{file}.jsonl").read_bytes())
+    code, _, said = scored(split, f"--workdir=of-whole-{split}")
+    assert code == 0, said
+    assert home.json(f"of-whole-{split}", "result.json")["prepared"] != result["prepared"]
+    assert set(home.json(f"of-whole-{split}", "data.json")["splits"]) == {"train", "dev", "test"}
+
+
+def test_the_asked_split_of_a_corpus_without_it_is_refused_as_ever(home):
+    part = home.folder / "without-test"
+    part.mkdir()
+    for split in ("train", "dev"):
+        (part / f"{split}.jsonl").write_bytes((home.folder / "there" / f"{split}.jsonl").read_bytes())
+    code, _, said = home.call(evaluate, *elsewhere("--split=test", "--config.data.dir=without-test"))
+    assert (code, said.splitlines()[-1]) == (
+        2, "E-USE-008 --split=test: the corpus has no such split. Fix: give one of train, dev.",
+    )  # fmt: skip
+
+
 def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
     """Its row is a mean of the corpus's vectors, and the weights know the row of the source's."""
     write_corpus(home.folder / "odd", (*THERE, "blorf"), SIZES)

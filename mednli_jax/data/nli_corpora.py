@@ -68,15 +68,18 @@ CORPORA = {
 }
 
 
-def find_files(name: str, corpus: Corpus, folder: Path) -> dict[str, Path]:
-    """split -> the file that holds it. Raises: DataError(s) E-DATA-001 for missing files, E-DATA-029 for two of one."""
+def find_files(name: str, corpus: Corpus, folder: Path, asked: str = "") -> dict[str, Path]:
+    """split -> the file that holds it.
+
+    asked: a split that is all that is needed: where it is there, the others may be missing.
+    Raises: DataError(s) E-DATA-001 for missing files, E-DATA-029 for two of one split.
+    """
     paths, problems = {}, Problems()
-    for split in corpus.files:
+    found_of = {split: split_paths(name, corpus, folder, split) for split in corpus.files}
+    for split, found in found_of.items():
         owner = corpus.folders.get(split, name)
-        places = _places(folder, name, owner)
-        found = [path for file in corpus.names(split) if (path := _find(places, file))]
-        if not found and split not in corpus.optional:
-            problems.add(_missing(owner, corpus, corpus.files[split], places))
+        if not found and split not in corpus.optional and not found_of.get(asked):
+            problems.add(_missing(owner, corpus, corpus.files[split], _places(folder, name, owner)))
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
             problems.add(DataError("E-DATA-029", f"{names} both hold {split}", file=names, fix="keep one of them"))
@@ -89,12 +92,18 @@ def find_files(name: str, corpus: Corpus, folder: Path) -> dict[str, Path]:
     return paths
 
 
-def source_files(name: str, folder: Path) -> list[Path]:
+def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Path]:
+    """The files there that could hold a split, under its official name or another, that name's first."""
+    places = _places(folder, name, corpus.folders.get(split, name))
+    return [path for file in corpus.names(split) if (path := _find(places, file))]
+
+
+def source_files(name: str, folder: Path, asked: str = "") -> list[Path]:
     """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
 
     A file that cannot be opened and read is E-DATA-003: who asks for the files will read them.
     """
-    paths = find_files(name, CORPORA[name], Path(folder))
+    paths = find_files(name, CORPORA[name], Path(folder), asked)
     truth = ground_truth_path(CORPORA[name], paths)
     files = [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
     problems = Problems()
@@ -108,7 +117,9 @@ def source_files(name: str, folder: Path) -> list[Path]:
 
 
 def ground_truth_path(corpus, paths):
-    return either_name(paths["test"].with_name(corpus.ground_truth)) if corpus.ground_truth else None
+    return (
+        either_name(paths["test"].with_name(corpus.ground_truth)) if corpus.ground_truth and "test" in paths else None
+    )
 
 
 def _places(folder, name, owner):

@@ -32,12 +32,13 @@ MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 LARGE = 100_000_000  # bytes of sources that take long enough to say so
 
 
-def prepare(config) -> tuple[encode.Prepared, bool]:
+def prepare(config, asked: str = "") -> tuple[encode.Prepared, bool]:
     """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
 
+    asked: a split that is all that is needed, see Source.
     Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
     """
-    source = Source(config)
+    source = Source(config, asked)
     cache = Cache(cache_folder())
     found = cache.get(source.name, source.key(cache), source.build)
     warn_of_readers(config)
@@ -80,11 +81,15 @@ def config_path(config, path: str | None) -> Path | None:
 
 
 class Source:
-    """What a config says about its corpus: where it comes from, how it is encoded, and the key of both."""
+    """What a config says about its corpus: where it comes from, how it is encoded, and the key of both.
+
+    asked: a split that is all that is needed: where it is there, the files of the others may be missing, unless the
+    config makes something of the training pairs. The files that are there are read, and shape the key.
+    """
 
     known = (*demo.SIZES, *nli.CORPORA)
 
-    def __init__(self, config):
+    def __init__(self, config, asked: str = ""):
         self.config, self.name = config, config.data.name
         if self.name not in self.known:
             known = ", ".join(self.known)
@@ -107,6 +112,9 @@ class Source:
             retrofit_rounds=config.vectors.retrofit_rounds,
         )
         self.pieces = self._pieces() if config.data.tokens == "pieces" else None
+        data = config.data
+        of_train = data.mix or data.sample or data.features or data.builder == "tfds"
+        self.asked = "" if of_train or (self.pieces and not self.pieces.file) else asked
         for name, value in (
             ("data.max_length", config.data.max_length),
             ("knowledge.max_links", knowledge.max_links),
@@ -204,7 +212,9 @@ class Source:
         return formats
 
     def _corpus_files(self):
-        return source_files(self.name, self._folder) if self.name in nli.CORPORA else demo_files()
+        if self.name not in nli.CORPORA:
+            return demo_files()
+        return source_files(self.name, self._folder, self.asked)
 
     def _source_files(self):
         files = list(self._corpus_files())
@@ -305,6 +315,9 @@ class Source:
             return Linker(self.ontology, vocabulary=words, **self.linking.settings())
         data = self.config.data
         filtered = bool(data.limit or data.sample or data.genre)
+        if self.asked and self.name in nli.CORPORA:
+            corpus = nli.CORPORA[self.name]
+            filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
         return self.linking.recognised(self.ontology, splits, filtered)
 
     @cached_property
@@ -343,7 +356,7 @@ class Source:
 
             return builders.load_tfds(self.name, cache_folder() / "tfds", self._folder, **wishes)
         if self.name not in demo.SIZES:
-            return nli.load_nli(self.name, self._folder, **wishes)
+            return nli.load_nli(self.name, self._folder, asked=self.asked, **wishes)
         # The demo is made with MeSH: the linker takes longer than the corpus, so that one serves both.
         bundled = self.ontology_name == "mesh" and self._permute is None and self.linking == Linking()
         splits = demo.load_demo(self.name, linker=self.linker if bundled else None)

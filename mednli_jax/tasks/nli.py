@@ -32,12 +32,13 @@ class NLITask:
     sides: tuple[str, str] = encode.SIDES
     units: str = "pairs"
 
-    def load(self, config) -> tuple[encode.Prepared, bool]:
+    def load(self, config, asked: str = "") -> tuple[encode.Prepared, bool]:
         """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
 
+        asked: a split that is all that is needed, see prepared.Source.
         Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
         """
-        prepared, hit = prepared_data.prepare(config)
+        prepared, hit = prepared_data.prepare(config, asked)
         return (_with_features(config, prepared) if config.data.features else prepared), hit
 
     def vocabulary(self, config, path) -> Vocab | WordPieces:
