@@ -97,17 +97,28 @@ class FoldTraining:
     Args:
       say: told each line of progress.
       should_stop: asked between pieces of work; True saves, and `run` raises loop.Interrupted.
+      on_save: called after each checkpoint and each chunk with the seconds of compiling.
+      compile_seconds: of the sessions before.
     """
 
     def __init__(
-        self, config, prepared, directory: RunDirectory, *, say: Callable[[str], None], should_stop, profile=None
+        self,
+        config,
+        prepared,
+        directory: RunDirectory,
+        *,
+        say: Callable[[str], None],
+        should_stop,
+        on_save: Callable[[float], None] = lambda compile_seconds: None,
+        compile_seconds: float = 0.0,
+        profile=None,
     ):
         self.config, self.prepared, self.directory = config, prepared, directory
         self.say, self.should_stop, self.profile = say, should_stop, profile
         self.folds, self.benchmark = folds_of(prepared), benchmark_of(prepared)
         self.chunks = chunks_of(config, prepared)
         self.total = sum(len(chunk.slots) for chunk in self.chunks)
-        self.examples, self.seconds = 0, 0.0
+        self.on_save, self.compile_seconds = on_save, compile_seconds
         self.told: dict = {}  # of the model, once there is one
 
     def run(self) -> dict:
@@ -115,6 +126,7 @@ class FoldTraining:
         self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)
         names = [f"{group}/{part}" for group in self._groups() for part in ("train", "dev")]
         self.program, self.batches = experiment.program(self.config, self.prepared, names)
+        self.program.compile_seconds += self.compile_seconds
         self._write_facts()
         self.slots = diskne_runs.read_slots(self.directory)
         done = self._done()
@@ -175,8 +187,6 @@ class FoldTraining:
             coarse=len(folds) < sum(f.group == chunk.group for f in self.folds),
         )
         logits = trainer.predict("test", best.variables)
-        self.examples += trainer.trained_examples
-        self.seconds += trainer.train_seconds
         self._keep(chunk, best, self._dev(trainer, chunk, best), logits)
 
     def _trainer(self, chunk):
@@ -190,6 +200,7 @@ class FoldTraining:
             chunk.codes,
             checkpoints=Checkpoints(self._checkpoints(chunk)),
             on_epoch=lambda row: self._on_epoch(chunk, row),
+            on_save=self.on_save,
             should_stop=self.should_stop,
             profile=self.profile,
             score=task.slot_scores,
@@ -228,6 +239,7 @@ class FoldTraining:
             })  # fmt: skip
         diskne_runs.write_lines(self.directory.private / diskne_runs.SLOTS, self.slots)
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
+        self.on_save(self.program.compile_seconds)
         self.say(f"slots done: {len(self.slots)} of {self.total}")
 
     # -- metrics ------------------------------------------------------------------------------------------------------
@@ -272,7 +284,13 @@ class FoldTraining:
             "slots": len(self.slots),
             "epochs": self.config.train.epochs,
             **self.told,
-            "train_examples_per_second": round(self.examples / max(self.seconds, 1e-9), 2),
+            "train_examples_per_second": self._rate(),
             "compile_seconds": round(self.program.compile_seconds, 2),
             "notes": [f"{diverged} slots diverged: they predict with untrained parameters"] * bool(diverged),
         }
+
+    def _rate(self):
+        """Examples a second over the epochs of all chunks, of the sessions before, too."""
+        rows = [json.loads(line) for _, line in self.directory.metrics()]
+        seconds = sum(row["seconds"] for row in rows)
+        return round(sum(row["examples_per_second"] * row["seconds"] for row in rows) / max(seconds, 1e-9), 2)

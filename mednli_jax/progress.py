@@ -14,11 +14,14 @@ def say(line: str) -> None:
 
 
 class Bar:
-    """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`."""
+    """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    def __init__(self, title: str, total: int, *, unit: str = "examples"):
-        self.title, self.total, self.unit = title, total, unit
-        self.done, self.started, self.told = 0, time.monotonic(), time.monotonic()
+    first: units that were done before, by another process: no part of the rate.
+    """
+
+    def __init__(self, title: str, total: int, *, unit: str = "examples", first: int = 0):
+        self.title, self.total, self.unit, self.first = title, total, unit, first
+        self.done, self.started, self.told = first, time.monotonic(), time.monotonic()
         self._bar = None
         if sys.stderr.isatty():
             columns = (
@@ -31,7 +34,7 @@ class Bar:
                 TextColumn("{task.fields[note]}"),
             )
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(title, total=total, note="")
+            self._task = self._bar.add_task(title, total=total, completed=first, note="")
 
     def __enter__(self):
         if self._bar:
@@ -48,6 +51,6 @@ class Bar:
             self._bar.update(self._task, advance=count, note=note)
         elif time.monotonic() - self.told > PLAIN_SECONDS:
             self.told = time.monotonic()
-            rate = self.done / (self.told - self.started)
+            rate = (self.done - self.first) / (self.told - self.started)
             eta = (self.total - self.done) / max(rate, 1e-9)
             say(f"{self.title}: {self.done}/{self.total} {self.unit}, {rate:.0f}/s, ETA {eta:.0f} s  {note}".rstrip())

@@ -106,6 +106,7 @@ class _Training:
         self.config, self.folder, self.name, self.resume = config, folder, name, resume
         self.profile, self.started = profile, time.monotonic()
         self.signals, self.notes, self.source = 0, [], None
+        self.before, self.compile_seconds = {}, 0.0  # what the sessions before took; of compiling, this one, too
 
     def say(self, line):
         say(line)
@@ -134,7 +135,10 @@ class _Training:
         if self.resume:  # before anything is written: a refusal leaves the run as it was
             directory.check_data(prepared.manifest)
             directory.metrics()
-        directory.write_result("running", {})
+            found = directory.result()
+            self.before = {name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)}
+            self.compile_seconds = self.before.get("compile_seconds", 0.0)
+        directory.write_result("running", self._spent())
         if here.watch:
             here.watch.on_loss = self._interrupted
         self.say(f"corpus {self.config.data.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
@@ -147,13 +151,13 @@ class _Training:
             return cli.INTERRUPTED
         except BaseException:
             with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
-                directory.write_result("failed", {"seconds": self._seconds()})
+                directory.write_result("failed", self._spent())
             raise
         finally:
             directory.close_scalars()
 
     def _interrupted(self):
-        self.directory.write_result("interrupted", {"seconds": self._seconds()})
+        self.directory.write_result("interrupted", self._spent())
         self.say(f"interrupted. Go on with: {self._resume_command()}")
 
     def _resume_command(self):
@@ -161,7 +165,17 @@ class _Training:
         return " ".join(["python -m mednli_jax.train", *kept, f"--workdir={self.folder}", "--resume"])
 
     def _seconds(self):
-        return round(time.monotonic() - self.started, 1)
+        """Seconds of the run, with those of the sessions before a resume."""
+        return round(self.before.get("seconds", 0.0) + time.monotonic() - self.started, 1)
+
+    def _spent(self):
+        """What a later session adds its own seconds to."""
+        return {"seconds": self._seconds(), "compile_seconds": round(self.compile_seconds, 2)}
+
+    def _on_save(self, compile_seconds):
+        """Keeps the seconds with each checkpoint: a killed run loses those of the work that it loses."""
+        self.compile_seconds = compile_seconds
+        self.directory.write_result("running", self._spent())
 
     def _train(self, task, prepared):
         import jax
@@ -173,6 +187,7 @@ class _Training:
 
         experiment.use_compile_cache()
         program, batches = experiment.program(self.config, prepared)
+        program.compile_seconds += self.compile_seconds
         devices = [f"{d.platform}:{d.device_kind}" for d in program.devices.all]
         write_json(self.directory.folder / "env.json", {**environment(), "devices": devices})
         write_json(self.directory.folder / "data.json", prepared.manifest)
@@ -186,6 +201,7 @@ class _Training:
             seeds,
             checkpoints=Checkpoints(self.directory.checkpoints),
             on_epoch=self._on_epoch,
+            on_save=self._on_save,
             should_stop=lambda: self.signals > 0,
             profile=self.directory.folder / "profile" if self.profile else None,
         )
@@ -276,6 +292,8 @@ class _Training:
             prepared,
             self.directory,
             say=self.say,
+            on_save=self._on_save,
+            compile_seconds=self.compile_seconds,
             should_stop=lambda: self.signals > 0,
             profile=self.directory.folder / "profile" if self.profile else None,
         )

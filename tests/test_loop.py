@@ -5,6 +5,7 @@ In float64, so that equal runs stay equal: batch norm over a handful of rows, an
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,13 @@ import numpy as np
 import optax
 import pytest
 
+from mednli_jax import progress
 from mednli_jax.data.batching import Batches, Layout, groups_of
 from mednli_jax.data.encode import Rows
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state
+from mednli_jax.training import program as program_module
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, Settings, Trainer
@@ -229,13 +232,44 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tm
         False,
     }  # in the middle and at the end of an epoch
     check_same_run(unbroken, pieces)
-    for epoch, done in pieces[3]:
-        if done == batches:  # nothing but the evaluation was left to this piece
-            assert pieces[1][epoch]["examples_per_second"] == 0
+    assert any(done == batches for _, done in pieces[3])  # nothing but the evaluation was left to such a piece
+    assert all(row["examples_per_second"] > 0 for row in pieces[1].values())
     # A run that trains nothing would pass all of the above.
     start = trainer_of(program)
     moved = [abs(np.asarray(a) - np.asarray(b)).max() for a, b in leaves(unbroken[2].learner, start.learner)]
     assert max(moved) > 0.01
+
+
+def test_seconds_and_rates_are_those_of_all_pieces(bow, tmp_path, monkeypatch):
+    """By a clock that only training moves: ten seconds a chunk, those of all epochs and pieces."""
+    clock, chunks, train_chunk = SimpleNamespace(now=0.0), [], Trainer._train_chunk
+
+    def ten_seconds(self, chunk, steps):
+        clock.now += 10
+        chunks.append((self.epoch, sum(int((index[0] >= 0).sum()) for _, index in chunk)))
+        return train_chunk(self, chunk, steps)
+
+    monkeypatch.setattr(Trainer, "_train_chunk", ten_seconds)
+    for module in (loop, program_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    _, metrics, trainer, places = in_pieces(bow, tmp_path, lambda piece: stop_at(1 + piece % 3))
+    assert len(places) > SETTINGS.epochs
+    for epoch, row in metrics.items():
+        own = [examples for number, examples in chunks if number == epoch]
+        assert sum(own) == ROWS["train"]
+        assert row["seconds"] == 10 * len(own)
+        assert row["examples_per_second"] == pytest.approx(len(SEEDS) * sum(own) / row["seconds"], abs=0.01)
+    assert trainer.train_seconds == 10 * len(chunks)
+    assert trainer.trained_examples == SETTINGS.epochs * len(SEEDS) * ROWS["train"]
+
+
+def test_a_bar_counts_only_what_was_done_since_it_began(monkeypatch, capsys):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    with progress.Bar("filtering", 100, unit="rounds", first=40) as bar:
+        clock.now = 20.0
+        bar.advance(20)
+    assert capsys.readouterr().err == "filtering: 60/100 rounds, 1/s, ETA 40 s\n"
 
 
 def leaves(a, b):

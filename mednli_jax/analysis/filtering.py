@@ -114,8 +114,7 @@ def filtered(
         left.unlink(missing_ok=True)
     most = -(-(len(labels) - wish.m) // wish.k)
     try:
-        with Bar("filtering", most, unit="rounds") as bar:
-            bar.advance(len(state.rounds))
+        with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
             while not state.ended:
                 state = next_round(features, labels, wish, fit_predict, state)
                 if folder is not None:

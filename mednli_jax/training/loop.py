@@ -59,6 +59,7 @@ class Trainer:
       seeds: A seeds.
       checkpoints: where to save and resume from, None to keep nothing.
       on_epoch: called with each epoch's row of metrics.
+      on_save: called after each checkpoint with the seconds that `program` has compiled.
       should_stop: asked between chunks; True saves and raises Interrupted.
       profile: folder for a profiler trace of one chunk of steps, the third of this process (compilation is over then).
       score: (dev rows, logits [S, N, C], seeds [S]) -> scores as the task's, where each seed has dev rows of its own.
@@ -74,6 +75,7 @@ class Trainer:
         *,
         checkpoints: Checkpoints | None = None,
         on_epoch: Callable[[dict], None] = lambda row: None,
+        on_save: Callable[[float], None] = lambda compile_seconds: None,
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
         score: Callable | None = None,
@@ -82,10 +84,12 @@ class Trainer:
         self._score = score or (lambda rows, logits, seeds: program.task.score(rows, logits))
         self._hosts = program.devices.hosts
         self.splits, self.batches = splits, batches
-        self.checkpoints, self.on_epoch, self.should_stop = checkpoints, on_epoch, should_stop
+        self.checkpoints, self.should_stop = checkpoints, should_stop
+        self.on_epoch, self.on_save = on_epoch, on_save
         self._profile, self._chunks = profile, 0
         self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
-        self.trained_examples, self.train_seconds = 0, 0.0
+        self.trained_examples, self.train_seconds = 0, 0.0  # of the epochs before
+        self.epoch_seconds = 0.0  # of the epoch under way, by all processes that trained a part of it
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
         self._chunk = self._wish = 4  # steps of a chunk, and what would be better
@@ -133,11 +137,13 @@ class Trainer:
         if self.sums is not None:  # null is NaN again
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
         self.trained_examples, self.train_seconds = meta["trained_examples"], meta["train_seconds"]
+        self.epoch_seconds = meta.get("epoch_seconds", 0.0)  # checkpoints of earlier versions have none
 
     def save(self):
         self._saved = time.monotonic()
         if self.checkpoints:
             self.checkpoints.save(self._carried(), self._meta())
+            self.on_save(self.program.compile_seconds)
         self._hosts.meet()  # the first alone saves
 
     def _meta(self):
@@ -147,6 +153,7 @@ class Trainer:
             "sums": self.sums and {name: _finite(values) for name, values in self.sums.items()},
             "trained_examples": self.trained_examples,
             "train_seconds": self.train_seconds,
+            "epoch_seconds": self.epoch_seconds,
         }
 
     def _carried(self):
@@ -159,7 +166,7 @@ class Trainer:
     def run(self) -> states.Best:
         while self.epoch <= self.settings.epochs and len(self._slots()):
             self._drop_finished()
-            self._finish_epoch(*self._train_epoch())
+            self._finish_epoch(self._train_epoch())
         return self.best
 
     def _slots(self):
@@ -179,14 +186,12 @@ class Trainer:
             self.learner, self.average = self.program.devices.replicate(kept)
 
     def _train_epoch(self):
-        """Trains what is left of the epoch; returns the examples of all seeds and the seconds it took."""
-        begun, compiled = time.monotonic(), self.program.compile_seconds
+        """Trains what is left of the epoch; returns the examples of all seeds in the whole epoch."""
+        begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
         seeds = np.asarray(self.learner.seed)
         plan = self.batches["train"].epoch(self.epoch, seeds)
         title = f"epoch {self.epoch}/{self.settings.epochs}"
-        before = _examples(plan[: self.done])  # of a resumed epoch
-        with Bar(title, len(self.splits["train"])) as bar:
-            bar.advance(before)
+        with Bar(title, len(self.splits["train"]), first=_examples(plan[: self.done])) as bar:
             pending = None
             while self.done < len(plan):
                 chunk = plan[self.done : self.done + self._chunk]
@@ -201,16 +206,14 @@ class Trainer:
                 if stop or save or self.done == len(plan):
                     self._take(pending, started)
                     pending = None
+                    compiling = self.program.compile_seconds - compiled
+                    self.epoch_seconds = before + time.monotonic() - begun - compiling
                     if stop or (save and self.done < len(plan)):
                         self.save()
                     if stop:
                         raise Interrupted
                 bar.advance(_examples(chunk), self._note())
-        seconds = time.monotonic() - begun - (self.program.compile_seconds - compiled)
-        examples = (_examples(plan) - before) * len(seeds)
-        self.trained_examples += examples
-        self.train_seconds += seconds
-        return examples, seconds
+        return _examples(plan) * len(seeds)
 
     def _train_chunk(self, chunk, steps):
         """Dispatches the steps of a chunk, of so many in the epoch; returns their sums, still on the device."""
@@ -257,7 +260,7 @@ class Trainer:
             return ""
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
-    def _finish_epoch(self, examples, seconds):
+    def _finish_epoch(self, examples):
         places, weights = self._learner_slots(), self._evaluated()
         logits = self.predict("dev", weights.variables)
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
@@ -279,13 +282,15 @@ class Trainer:
             "dev_loss": _finite(loss),
             "dev_accuracy": _finite(accuracy),
             "stale": np.asarray(self.best.stale)[places].tolist(),
-            "seconds": round(seconds, 3),
-            "examples_per_second": round(examples / max(seconds, 1e-9), 2),
+            "seconds": round(self.epoch_seconds, 3),
+            "examples_per_second": round(examples / max(self.epoch_seconds, 1e-9), 2),
             **self._protocol_row(),
         }
         if self.settings.schedule == "plateau":
             self._go_back(places)
-        self.epoch, self.done, self.sums = self.epoch + 1, 0, None
+        self.trained_examples += examples
+        self.train_seconds += self.epoch_seconds
+        self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
         self.learner = self._at_rate_of_epoch(self.learner)
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
