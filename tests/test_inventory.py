@@ -1,11 +1,17 @@
 """What the data folder holds, and who may read it: findings, never exceptions, and alarm only where it is due."""
 
+import functools
 import gzip
 import os
 
 import pytest
 
-from mednli_jax.data import inventory
+from mednli_jax.data import clicr, inventory
+from mednli_jax.data.diskne_files import annotation_files
+from mednli_jax.data.nli_corpora import CORPORA, source_files
+from mednli_jax.errors import DataError, DataErrors, UserError
+from mednli_jax.knowledge import wordnet
+from mednli_jax.knowledge.load import needed_files
 
 MODES = {True: (0o700, 0o600), False: (0o755, 0o644)}
 
@@ -43,7 +49,7 @@ def test_splits_are_counted_under_any_name_that_the_readers_take(data):
         data,
         {
             "snli/snli_1.0_dev.txt": "gold_label\tsentence1\tsentence2\n" + "x\n" * 10_000,
-            "snli/s1.test": "x\n" * 9_999,
+            **{f"snli/{part}.test": "x\n" * 9_999 for part in ("s1", "s2", "labels")},
             "multinli/multinli_1.0_dev_matched.jsonl.gz": gzip.compress(b"x\n\n" * 10_000),
         },
     )
@@ -183,10 +189,16 @@ def test_licensed_text_does_not_belong_in_a_work_tree(data):
 
 def test_weights_that_bert_can_start_from_are_told_from_others(data):
     place(
-        data, {"weights/good/config.json": "{}", "weights/good/model.safetensors": "x", "weights/bad/config.json": "{}"}
+        data,
+        {
+            **{f"weights/good/{name}": "x" for name in ("config.json", "model.safetensors", "vocab.txt")},
+            **{f"weights/wordless/{name}": "x" for name in ("config.json", "model.safetensors")},
+            "weights/bad/config.json": "{}",
+        },
     )
     found = inventory.weights(data)
-    assert states(found) == {"bad": "check", "good": "ok"}
+    assert states(found) == {"bad": "check", "good": "ok", "wordless": "check"}
+    assert note(found, "wordless").startswith("E-BERT-020")
     assert note(found, "good").endswith(f"--config.model.weights={data / 'weights' / 'good'}")
     assert states(inventory.weights(None)) == {"pretrained weights": "missing"}
 
@@ -195,3 +207,89 @@ def test_the_annotations_of_diskne_are_looked_for(data):
     assert states(inventory.corpora(data))["diskne"] == "missing"
     place(data, {"diskne/symptoms.csv": "x"})
     assert states(inventory.corpora(data))["diskne"] == "ok"
+
+
+# ---- what doctor finds is what the readers find ----
+
+RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
+ROWS = 3  # of every file, in place of the official numbers
+
+
+def pairs(name):
+    """{file: content} of a corpus's own splits, and of its ground truth."""
+    files = {f"{name}/{CORPORA[name].files[split]}": "x\n" * ROWS for split in inventory.EXPECTED[name]}
+    if truth := CORPORA[name].ground_truth:
+        files[f"{name}/{truth}"] = "".join(f"{i},neutral\n" for i in range(ROWS))
+    return files
+
+
+# Kind -> (its files, what its loader finds below the data folder).
+KINDS = {
+    "mednli": (pairs("mednli"), lambda data: source_files("mednli", data)),
+    "mediqa_nli": (
+        {**pairs("mediqa_nli"), **{name: text for name, text in pairs("mednli").items() if "test" not in name}},
+        lambda data: source_files("mediqa_nli", data),
+    ),
+    "snli": (pairs("snli"), lambda data: source_files("snli", data)),
+    "snli triples": (
+        {f"snli/{part}.{split}": "x\n" * ROWS for part in ("s1", "s2", "labels") for split in CORPORA["snli"].files},
+        lambda data: source_files("snli", data),
+    ),
+    "multinli": (pairs("multinli"), lambda data: source_files("multinli", data)),
+    "clicr": (clicr_files(train=ROWS, dev=ROWS, test=ROWS), clicr.source_files),
+    "diskne": ({"diskne/symptoms.csv": "x"}, lambda data: annotation_files(data) or 1 / 0),
+    "umls": (
+        {f"umls/META/{name}.RRF": "x" for name in ("MRCONSO", "MRREL", "MRSTY")},
+        lambda data: needed_files("umls", data),
+    ),
+    "snomed": (
+        {RF2.format(*kind): "x" for kind in (("Concept", ""), ("Description", "-en"), ("Relationship", ""))},
+        lambda data: needed_files("snomed", data),
+    ),
+    "wordnet": (
+        {f"wordnet/{name}": "x" for name in ("data.noun", "data.verb", "index.noun", "index.verb")},
+        lambda data: needed_files("wordnet", data),
+    ),
+}  # fmt: skip
+
+
+def good(data):
+    """What doctor says ok of."""
+    return {
+        what for what, state in states([*inventory.corpora(data), *inventory.ontologies(data)]).items() if state == "ok"
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_doctor_is_content_where_the_loader_is_and_only_there(data, kind, monkeypatch):
+    """All files are there, then any one of them is missing, or lies too deep for the loader."""
+    monkeypatch.setattr(wordnet, "FOLDER", data / "nowhere")
+    monkeypatch.setattr(inventory, "load_ontology", functools.cache(inventory.load_ontology))  # the bundled one
+    monkeypatch.setattr(inventory, "QUERIES", dict.fromkeys(inventory.QUERIES, ROWS))
+    expected = {name: dict.fromkeys(splits, ROWS) for name, splits in inventory.EXPECTED.items()}
+    monkeypatch.setattr(inventory, "EXPECTED", expected)
+    files, load = KINDS[kind]
+    without = good(place(data, {}))
+    whole = good(place(data, files))
+    assert whole > without
+    assert load(data)
+    for name in files:
+        path = data / name
+        for moved in (data / "aside", path.parent / "deeper" / path.name):
+            moved.parent.mkdir(exist_ok=True)
+            path.rename(moved)
+            try:
+                load(data)
+                found = True
+            except (UserError, DataError, DataErrors, ZeroDivisionError):
+                found = False
+            assert (good(data) == whole) == found, moved
+            assert not found or moved.parent.name == "deeper"
+            moved.rename(path)
+    assert good(data) == whole
+
+
+def test_doctor_tells_which_file_of_an_ontology_is_missing(data):
+    files, _ = KINDS["snomed"]
+    place(data, {name: text for name, text in files.items() if "Concept" not in name})
+    assert "sct2_Concept_Snapshot_*.txt: no such file" in note(inventory.ontologies(data), "snomed")

@@ -66,12 +66,18 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse")
     )
 
 
+def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
+    """(the corpus's own folder, split -> its file, plain or gzipped, or None)."""
+    place = folder / "clicr" if (folder / "clicr").is_dir() else folder
+    return place, {split: either_name(place / file) for split, file in FILES.items()}
+
+
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones."""
-    folder, paths, problems = Path(folder), {}, Problems()
-    place = folder / "clicr" if (folder / "clicr").is_dir() else folder
-    for split, file in FILES.items():
-        path = either_name(place / file)
+    paths, problems = {}, Problems()
+    place, found = find_files(Path(folder))
+    for split, path in found.items():
+        file = FILES[split]
         if path is None:
             lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
             fix = f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"

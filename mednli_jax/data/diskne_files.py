@@ -136,6 +136,11 @@ def _mediqa_nli(folder):
         return None
 
 
+def annotation_files(folder: Path) -> list[Path]:
+    """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone."""
+    return sorted([*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")])
+
+
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
     """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder.
 

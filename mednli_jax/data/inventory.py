@@ -13,11 +13,13 @@ from functools import cache as remembered
 from pathlib import Path
 
 from mednli_jax.data import clicr
+from mednli_jax.data.diskne_files import annotation_files
 from mednli_jax.data.lines import either_name
-from mednli_jax.data.nli_corpora import CORPORA
+from mednli_jax.data.nli_corpora import CORPORA, read_with, split_paths
 from mednli_jax.data.nli_formats import GroundTruth
-from mednli_jax.errors import UserError
-from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.data.wordpiece import vocabulary_files
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge.load import load_ontology, needed_files
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.progress import say
 from mednli_jax.text import binary_lines
@@ -46,39 +48,12 @@ class Finding:
     note: str
 
 
-@dataclass(frozen=True)
-class Place:
-    """A folder below the data folder whose files are looked for, not counted: they are too large for that.
-
-    files: names or patterns, found at any depth (archives unpack into folders of their own), plain or with .gz.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    source: str
-    note: str = ""
-
-
-TEXTS = (
-    Place("diskne", ("*.csv",), "the published annotations, read beside mednli/", "; configs/diskne_*.py:mednli"),
-    Place(
-        "notes",
-        ("NOTEEVENTS.csv",),
-        "apply for PhysioNet credentialed access at physionet.org/content/mimiciii",
-        "; read for Past Medical History sentences only",
-    ),
-)
-USED = "; --config.knowledge.ontology={}"
-ONTOLOGIES = (
-    Place("umls", ("MRCONSO.RRF", "MRREL.RRF"), "apply for a UMLS licence at uts.nlm.nih.gov", USED.format("umls")),
-    Place(
-        "snomed",
-        ("sct2_Description_Snapshot*.txt", "sct2_Relationship_Snapshot*.txt"),
-        "its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
-        USED.format("snomed"),
-    ),
-    Place("wordnet", ("data.noun", "index.noun"), "download it from wordnet.princeton.edu", USED.format("wordnet")),
-)
+# What each ontology is called where none of its files is there, and where to get it.
+ONTOLOGIES = {
+    "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
+    "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+    "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
+}
 
 
 def cache(folder: Path) -> Finding:
@@ -106,7 +81,7 @@ def corpora(folder: Path | None) -> list[Finding]:
         if CORPORA[name].ground_truth:
             findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
     findings.append(_guarded("clicr", _clicr, folder))
-    return [*findings, *(_guarded(place.name, _look, folder, place) for place in TEXTS)]
+    return [*findings, _guarded("diskne", _diskne, folder), _guarded("notes", _notes, folder)]
 
 
 def _guarded(what, look, *arguments):
@@ -119,15 +94,19 @@ def _guarded(what, look, *arguments):
 
 
 def _pairs(folder, name, split):
-    """State and note of the file that holds one split, under any of its names."""
-    return _counted(folder, name, CORPORA[name].names(split), _count_pairs, EXPECTED[name][split])
+    """State and note of the file that holds one split, under any of its names, and of those that are read with it."""
+    corpus = CORPORA[name]
+    path = next(iter(split_paths(name, corpus, folder, split)), None) if folder else None
+    if path and (lacking := [file.name for file in read_with(path) if not file.is_file()]):
+        return "check", f"{path.name} found, {', '.join(lacking)} missing: put them beside it"
+    return _counted(folder, name, path, corpus.names(split), _count_pairs, EXPECTED[name][split])
 
 
 def _clicr(folder):
     """State and note of CliCR's three files together."""
     if broken := _broken_link(folder, "clicr", *clicr.FILES.values()):
         return broken
-    found = {split: either_name(folder / "clicr" / file) if folder else None for split, file in clicr.FILES.items()}
+    found = clicr.find_files(folder)[1] if folder else dict.fromkeys(clicr.FILES)
     lacking = [clicr.FILES[split] for split, path in found.items() if path is None]
     if lacking:
         state = "missing" if len(lacking) == len(found) else "check"
@@ -143,13 +122,15 @@ def _clicr(folder):
 
 
 def _truth(folder, name):
-    """State and note of the file with the labels of the test pairs."""
-    return _counted(folder, name, [CORPORA[name].ground_truth], _count_labels, EXPECTED[name]["test"])
+    """State and note of the file with the labels of the test pairs, which lies beside them."""
+    truth = CORPORA[name].ground_truth
+    beside = next(iter(split_paths(name, CORPORA[name], folder, "test")), folder / name / "test") if folder else None
+    path = either_name(beside.with_name(truth)) if folder else None
+    return _counted(folder, name, path, [truth], _count_labels, EXPECTED[name]["test"])
 
 
-def _counted(folder, name, files, count, expected):
-    """count: path -> how many pairs or labels; None where the file is damaged."""
-    path = next((p for file in files if (p := either_name(folder / name / file))), None) if folder else None
+def _counted(folder, name, path, files, count, expected):
+    """path: the file, or None; files: its names; count: path -> pairs or labels, None where the file is damaged."""
     if path is None:
         broken = _broken_link(folder, name, *files)
         return broken or ("missing", f"{name}/{files[0]}: {CORPORA[name].source}")
@@ -202,26 +183,47 @@ def ontologies(folder: Path | None) -> list[Finding]:
     """The bundled MeSH, then one finding per place of an ontology."""
     mesh = load_ontology("mesh")
     bundled = Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")
-    return [bundled, *(_guarded(place.name, _look, folder, place) for place in ONTOLOGIES)]
+    return [bundled, *(_guarded(name, _ontology, folder, name) for name in ONTOLOGIES)]
 
 
-def _look(folder, place):
-    """State and note of the files of a place: all there, some, or none."""
-    if broken := _broken_link(folder, place.name):
+def _ontology(folder, name):
+    """State and note of the files of an ontology, as its loader looks for them: all there, some, or none."""
+    if broken := _broken_link(folder, name):
         return broken
-    found = {file: _find(folder / place.name, file) for file in place.files} if folder else {}
-    lacking = [file for file in place.files if not found.get(file)]
-    if len(lacking) == len(place.files):
-        return "missing", f"{place.name}/{', '.join(lacking)}: {place.source}{place.note}"
-    if lacking:
-        return "check", f"{place.name}/{', '.join(lacking)} missing: {place.source}{place.note}"
-    size = sum(map(_size, found.values()))
-    return "ok", f"{', '.join(place.files)} found, {size / 1e6:,.1f} MB{place.note}"
+    used = f"--config.knowledge.ontology={name}"
+    try:
+        files = needed_files(name, folder)
+    except DataError as error:
+        return "check", str(error)
+    except UserError:
+        return "missing", f"{name}/{ONTOLOGIES[name]}; {used}"
+    return _found(files, used)
 
 
-def _find(folder, pattern):
-    paths = (path for name in (pattern, f"{pattern}.gz") for path in sorted(folder.rglob(name)))
-    return next((path for path in paths if os.path.isfile(path)), None)
+def _diskne(folder):
+    """State and note of the published annotations."""
+    if broken := _broken_link(folder, "diskne"):
+        return broken
+    used, files = "configs/diskne_*.py:mednli", annotation_files(folder) if folder else []
+    return _found(files, used) if files else (
+        "missing", f"diskne/*.csv: the published annotations, read beside mednli/; {used}"
+    )  # fmt: skip
+
+
+def _notes(folder):
+    """State and note of MIMIC-III's notes, which are read from where a flag says: at any depth."""
+    if broken := _broken_link(folder, "notes"):
+        return broken
+    used = "read for Past Medical History sentences only"
+    paths = (folder / "notes").rglob("NOTEEVENTS.csv*") if folder else ()
+    files = [path for path in sorted(paths) if path.name in ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz") and path.is_file()]
+    where = "apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
+    return _found(files[:1], used) if files else ("missing", f"notes/NOTEEVENTS.csv: {where}; {used}")
+
+
+def _found(files, used):
+    names = ", ".join(dict.fromkeys(path.name for path in files))
+    return "ok", f"{names} found, {sum(map(_size, files)) / 1e6:,.1f} MB; {used}"
 
 
 def vectors(folder: Path | None) -> list[Finding]:
@@ -262,6 +264,10 @@ def _weight(path):
         return "ok", f"{_size(path) / 1e6:.1f} MB"
     if not any((path / name).is_file() for name in CONFIGS) or not (path / WEIGHTS).is_file():
         return "check", f"lacks {CONFIGS[0]} or {WEIGHTS}: BERT cannot start from it; pickled weights are not read"
+    try:
+        vocabulary_files(path)
+    except DataError as error:
+        return "check", str(error)
     return "ok", f"{_size(path) / 1e6:.1f} MB; --config.model.weights={path}"
 
 

@@ -22,7 +22,7 @@ from mednli_jax.data.concepts import Linking
 from mednli_jax.data.demo_diskne import load_demo_diskne
 from mednli_jax.data.demo_facts import demo_files
 from mednli_jax.data.diskne import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
-from mednli_jax.data.diskne_files import pair_files, read_published, source_pairs
+from mednli_jax.data.diskne_files import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.data.diskne_folds import Fold, folds
 from mednli_jax.data.diskne_store import ABOUT, EXAMPLES, read_benchmark
 from mednli_jax.errors import UserError
@@ -35,7 +35,6 @@ CORPORA = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
 FIELDS = ("fold", "disease", "target", "category")  # that encode's arrays do not have
-ANNOTATIONS = "diskne"  # the folder of the published files, beside mednli
 MIXED_PARTS = ("genre", "limit", "sample", "mix", "features")  # settings of config.data that other corpora have
 
 
@@ -111,10 +110,9 @@ class DisKnESource(prepared_data.Source):
         """The published files: those that the config names, else all of the data folder."""
         if named := several(self.config.diskne.annotations):
             return [self._path(path) for path in named]
-        folder = self._folder / ANNOTATIONS
-        found = sorted([*folder.glob("*.csv"), *folder.glob("*.csv.gz")])
+        found = annotation_files(self._folder)
         if not found:
-            problem = f"{folder}: holds no annotation file (.csv)"
+            problem = f"{self._folder / 'diskne'}: holds no annotation file (.csv)"
             raise UserError(
                 f"E-DIS-024 {problem}. Fix: put the published ones there, or give --config.diskne.annotations."
             )

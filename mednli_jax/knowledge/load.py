@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge import mesh, wordnet
+from mednli_jax.knowledge import mesh, umls, wordnet
 from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.obo import read_obo
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.snomed import read_snomed
+from mednli_jax.knowledge.snomed import read_snomed, snomed_files
 from mednli_jax.knowledge.store import stored
-from mednli_jax.knowledge.umls import read_umls
+from mednli_jax.knowledge.umls import read_umls, umls_files
 
 FORMAT = 1  # of what the readers make; tests/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
@@ -92,6 +93,18 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     return (*source.files, *mesh.alias_files()) if source.read is _read_table else source.files
 
 
+def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
+    """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there.
+
+    Raises: UserError E-ONTO-060, E-CONF-006 and DataError E-ONTO-010, E-ONTO-072, as `load_ontology` does.
+    """
+    place, options = find_source(name, data_dir).place, options or OntologyOptions()
+    if name == "snomed":
+        kinds, _ = snomed_files(place, options.languages)
+        return tuple(path for paths in kinds.values() for path in paths)
+    return tuple({"umls": umls_files, "wordnet": wordnet.wordnet_files}[name](place).values())
+
+
 def find_source(spec: str, data_dir: Path | None = None) -> Source | None:
     """What `spec` names, None for the bundled table. Raises: UserError E-ONTO-005, E-ONTO-060 or E-CONF-006."""
     if spec == "mesh":
@@ -140,14 +153,14 @@ def _named(spec, data_dir):
 
 
 def _in_folder(kind: str, folder: Path) -> Source | None:
-    """The source of that kind, where the folder has its first file; its reader tells what else is missing."""
+    """The source of that kind, where the folder has any of its files; its reader tells what else is missing."""
     if kind == "umls":
-        for place in (folder, folder / "META"):
-            if any(_either(place / "MRCONSO.RRF")):
+        for name, place in product(umls.COLUMNS, (folder, folder / "META")):
+            if any(_either(place / name)):
                 files = [*(file for name in _UMLS_FILES for file in _either(place / name))]
                 return Source(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
     elif kind == "wordnet":
-        if any(_either(folder / "data.noun")) or any(_either(folder / "dict" / "data.noun")):
+        if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
             files = wordnet.wordnet_files(folder).values()
             return Source(kind, folder, tuple(files), wordnet.read_wordnet)
     elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):

@@ -106,8 +106,11 @@ def _languages(languages):
     return tuple(_ISO.get(language, language.lower()) for language in languages)
 
 
-def _tables(folder, languages):
-    """({"Concept": [table], "Description": [one per language], "Relationship": [table]}, edition)."""
+def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
+    """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
+
+    Raises: DataError E-ONTO-010 for the first kind without a file, E-ONTO-072 for files of several editions.
+    """
     wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
     for path in sorted(folder.rglob("*sct2_*_Snapshot*")):
         match = _FILE.fullmatch(path.name)
@@ -126,11 +129,14 @@ def _tables(folder, languages):
         problem = f"the folder holds several editions: {', '.join(sorted(editions))}"
         fix = "name the folder of one of them"
         raise DataError("E-ONTO-072", problem, file=folder.name, fix=fix)
-    tables = {
-        kind: [Table(path, COLUMNS[kind], b"\t", header=True) for path in paths.values()]
-        for kind, paths in found.items()
-    }
-    return tables, editions.pop()
+    return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
+
+
+def _tables(folder, languages):
+    """({kind: tables of its files}, edition) of `snomed_files`."""
+    found, edition = snomed_files(folder, languages)
+    tables = {kind: [Table(path, COLUMNS[kind], b"\t", header=True) for path in paths] for kind, paths in found.items()}
+    return tables, edition
 
 
 def _active(block: Block) -> np.ndarray:

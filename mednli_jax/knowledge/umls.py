@@ -108,14 +108,20 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     )
 
 
-def _tables(folder):
-    """({file name: table}, {file name: rows it should have}) ; tells all missing files at once."""
+def umls_files(folder: Path) -> dict[str, Path]:
+    """The three files by name; tells all that are missing at once (DataError E-ONTO-010)."""
     paths = {name: _either(folder / name) for name in COLUMNS}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
         fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
         raise DataError("E-ONTO-010", problem, file=missing[0], fix=fix)
+    return paths
+
+
+def _tables(folder):
+    """({file name: table}, {file name: rows it should have}) of `umls_files`."""
+    paths = umls_files(folder)
     stated, rows = _stated(folder)
     tables = {}
     for name, columns in COLUMNS.items():
