@@ -95,7 +95,7 @@ def measure(given) -> None:
 
 
 def write(given, said, result) -> None:
-    private = private_folder(given.out / "private")
+    private = private_folder(private_folder(given.out) / "private")
     for name, own in said.items():
         file = name.replace(", ", "-").replace(" ", "_")
         cloze_tables.write_answers(private / f"{file}.{given.split}.jsonl", own)

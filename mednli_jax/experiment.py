@@ -16,6 +16,7 @@ from mednli_jax.data.cloze import check_setup
 from mednli_jax.data.prepared import cache_folder, config_path
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder, writing
 from mednli_jax.models import bert_import, table
 from mednli_jax.models.rows import trains_rows
 from mednli_jax.tasks import table as tasks
@@ -321,16 +322,11 @@ def use_compile_cache() -> Path:
     if own := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return Path(own)
     folder = cache_folder() / "compiled"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
+    with writing(private_folder(folder, fix=fix), fix):
         found = folder.stat()
         if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # a colleague's stays as it is
             folder.chmod(0o700)
-    except OSError as error:
-        raise UserError(
-            f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to a folder "
-            "you can write."
-        ) from error
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     return folder

@@ -109,7 +109,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
     temporary = _temporary(folder)
     with writing(folder, fix):
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(folder.parent)
             for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
                 with contextlib.suppress(FileNotFoundError):  # another process has just given it its name
                     if left == temporary or time.time() - left.stat().st_mtime > STALE:
@@ -190,10 +190,18 @@ def _digest(values):
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def private_folder(folder: Path) -> Path:
-    """The folder, made where it is not there yet, for the owner's eyes alone. Raises UserError."""
-    with writing(folder):
+def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
+    """The folder, made where it is not there yet, for its owner alone and out of git. Raises UserError E-RUN-005.
+
+    A folder that is new or empty gets a .gitignore that leaves all of it out of git. One that holds files already is
+    the user's own, and what git sees of it stays as it is; what quotes a corpus goes into its `private/`, a folder of
+    its own that is left out. ours: all that the folder holds is from this package, so that it is left out, too.
+    """
+    ignored = folder / ".gitignore"
+    with writing(folder, fix):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not ignored.exists() and (ours or not any(folder.iterdir())):
+            write_atomic(ignored, "*\n")
     return folder
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import mednli_jax
 from mednli_jax.errors import UserError
-from mednli_jax.files import append_line, write_atomic, write_json, writing
+from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
 
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
@@ -152,13 +152,9 @@ class RunDirectory:
         """
         run = cls(folder)
         found = cls.check(folder, resume=resume, force=force)
-        try:
-            for path in (run.folder, run.folder / "private"):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"E-RUN-005 {run.folder}: cannot be made ({error.strerror}). Fix: check --workdir."
-            ) from error
+        private_folder(run.folder, ours=True, fix="check --workdir")
+        with writing(run.private, "check --workdir"):
+            run.private.mkdir(mode=0o700, exist_ok=True)
         run.lock()
         try:
             run._sweep()
@@ -174,8 +170,9 @@ class RunDirectory:
 
     def _holds_files(self):
         """Whether there is anything but what a start that failed or was killed leaves: a lock, empty folders, a
-        temporary config."""
-        left = {self.folder / "lock", *self.folder.glob(".config.json.*.tmp")}
+        .gitignore, temporary files."""
+        left = {self.folder / name for name in ("lock", ".gitignore")}
+        left.update(path for name in ("config.json", ".gitignore") for path in self.folder.glob(f".{name}.*.tmp"))
         return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
 
     def _sweep(self):

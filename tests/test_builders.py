@@ -120,7 +120,7 @@ def test_a_changed_clicr_is_built_anew_and_a_damaged_one_again(tmp_path, capfd):
     load("clicr", data, tmp_path)
     direct = clicr.load(write_clicr(data, 6))
     assert load("clicr", data, tmp_path) == direct
-    (root,) = (tmp_path / "tfds").iterdir()
+    (root,) = (tmp_path / "tfds").glob("[!.]*")
     (record,) = root.rglob("*dev.array_record*")
     record.write_bytes(record.read_bytes()[:100])
     assert load("clicr", data, tmp_path) == direct
@@ -188,12 +188,12 @@ def test_a_changed_file_is_built_anew_and_the_old_build_goes(data, tmp_path):
     assert load("mednli", data, tmp_path) == nli.load_nli("mednli", data)
     (after,) = (tmp_path / "tfds").glob("mednli-all-*")
     assert before.name != after.name
-    assert len(list((tmp_path / "tfds").iterdir())) == 2  # the other part's build stays, nothing temporary does
+    assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2  # the other part's build stays, nothing temporary does
 
 
 def test_a_damaged_build_is_noticed_and_built_again(data, tmp_path, capfd):
     direct = load("mednli", data, tmp_path)
-    (root,) = (tmp_path / "tfds").iterdir()
+    (root,) = (tmp_path / "tfds").glob("[!.]*")
     (record,) = root.rglob("*train.array_record*")
     (facts,) = root.rglob("1.0.0/metadata.json")
     whole = record.read_bytes()
@@ -217,7 +217,7 @@ def test_faults_come_as_the_readers_tell_them_and_leave_nothing(data, tmp_path, 
         load("mednli", data, tmp_path)
     assert (caught.value.code, caught.value.file, caught.value.line) == ("E-DATA-018", "mli_dev_v1.jsonl", 2)
     assert str(caught.value).startswith("E-DATA-018 mli_dev_v1.jsonl:2: ")
-    assert not list((tmp_path / "tfds").iterdir())
+    assert [path.name for path in (tmp_path / "tfds").iterdir()] == [".gitignore"]
     shown = capfd.readouterr()
     assert SECRET not in str(caught.value) + shown.err + shown.out
     (data / "mednli" / "mli_test_v1.jsonl").unlink()

@@ -154,7 +154,9 @@ def test_predict_says_what_was_predicted_in_training_whatever_order_and_hashes(h
     made = tmp_path / "run" / "private" / "attention"
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     names = [f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json")]
-    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(names, 0o600)
+    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(
+        [".gitignore", *names], 0o600
+    )
     page = check_offline((made / "passage-1.html").read_text())
     assert SECRET in " ".join(page.words)
     assert sum(tag == "u" for tag, _ in page.tags) == 3

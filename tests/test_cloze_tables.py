@@ -354,7 +354,7 @@ def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
     code, out, _ = launch(*flags, "--trials=2")
     assert (code, len(out.splitlines())) == (0, 4)
     left = sorted(path.name for path in (tmp_path / "vectors").iterdir())
-    assert left == ["best.vec", "best.vec.json", "trials.jsonl"]
+    assert left == [".gitignore", "best.vec", "best.vec.json", "trials.jsonl"]
     assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)
     (tmp_path / "vectors" / "trials.jsonl").write_text(first + "\nquokka\n")
     code, _, err = launch(*flags)

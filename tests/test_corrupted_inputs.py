@@ -1003,7 +1003,7 @@ def knock(case, monkeypatch, capsys):
 def assert_nothing_left(cache):
     """No prepared corpus, built corpus or temporary file, and none of the sentences' words in what there is."""
     for path in cache.rglob("*"):
-        assert path.name in ("prepared", "sources.json", "tfds"), path
+        assert path.name in (".gitignore", "prepared", "sources.json", "tfds"), path
         if path.is_file():
             assert_no_words(path.read_text())
 

@@ -543,7 +543,7 @@ def test_no_disease_names_a_place_outside_the_benchmark(name, tmp_path):
     diskne_store.write_benchmark(changed, every, tmp_path / "out", every)
     new = set(tmp_path.rglob("*")) - before
     assert all(path.is_relative_to(tmp_path / "out") for path in new)
-    assert len(list((tmp_path / "out" / "folds").iterdir())) == len(every)
+    assert len(list((tmp_path / "out" / "folds").glob("[!.]*"))) == len(every)
     assert not (tmp_path.parent / "x").exists()
 
 
@@ -554,6 +554,6 @@ def test_no_uid_names_a_place(name, tmp_path):
 
     cases = [replace(case, uid=name) for case in examples(passages=1, queries=1)]
     write_questions(cases, tmp_path / "q", "ent")
-    assert [path.name for path in (tmp_path / "q").iterdir()] == ["000000.question"]
+    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == [".gitignore", "000000.question"]
     assert sorted(tmp_path.iterdir()) == [tmp_path / "q"]
     assert callable(read_questions)

@@ -51,7 +51,7 @@ def test_order_and_repetition_of_pairs_do_not_matter(tmp_path, searches):
     found = stored_paths(ontology(), pairs, folder=tmp_path)
     turned = stored_paths(ontology(), np.concatenate([pairs, pairs])[::-1, ::-1], folder=tmp_path)
     np.testing.assert_array_equal(turned, np.concatenate([found, found])[::-1])
-    assert (len(searches), len(list(tmp_path.iterdir()))) == (1, 1)
+    assert (len(searches), len(list(tmp_path.glob("*.paths")))) == (1, 1)
 
 
 def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
@@ -71,7 +71,7 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
         for given, pairs, how in asked:
             found = stored_paths(given, pairs, folder=tmp_path, **how)
             np.testing.assert_array_equal(found, shortest_paths(given, pairs, **how))
-    assert len(searches) == len(list(tmp_path.iterdir())) == len(asked)
+    assert len(searches) == len(list(tmp_path.glob("*.paths"))) == len(asked)
     # A relation that the direction does not walk changes nothing.
     stored_paths(graph(edges, 60, other=others[1:]), some_pairs(), folder=tmp_path)
     assert len(searches) == len(asked)
@@ -91,7 +91,7 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
 )
 def test_a_damaged_file_is_told_of_and_replaced(tmp_path, searches, capsys, damage):
     expected = stored_paths(ontology(), some_pairs(), folder=tmp_path)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.paths")
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     np.testing.assert_array_equal(stored_paths(ontology(), some_pairs(), folder=tmp_path), expected)
@@ -106,11 +106,11 @@ def test_a_damaged_file_is_told_of_and_replaced(tmp_path, searches, capsys, dama
 
 def test_the_file_of_other_pairs_is_not_taken(tmp_path, searches):
     stored_paths(ontology(), 59 - some_pairs(), folder=tmp_path)  # as many
-    (other,) = tmp_path.iterdir()
+    (other,) = tmp_path.glob("*.paths")
     content = other.read_bytes()
     other.unlink()
     expected = stored_paths(ontology(), some_pairs(), folder=tmp_path)
-    (own,) = tmp_path.iterdir()
+    (own,) = tmp_path.glob("*.paths")
     own.write_bytes(content)
     np.testing.assert_array_equal(stored_paths(ontology(), some_pairs(), folder=tmp_path), expected)
     assert len(searches) == 3
@@ -119,7 +119,7 @@ def test_the_file_of_other_pairs_is_not_taken(tmp_path, searches):
 def test_only_the_owner_reads_them(tmp_path):
     stored_paths(ontology(), some_pairs(), folder=tmp_path / "new" / "folder")
     folder = tmp_path / "new" / "folder"
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.paths")
     assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
 
 
@@ -130,7 +130,7 @@ def test_a_search_that_fails_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "shortest_paths", failing)
     with pytest.raises(KeyboardInterrupt):
         stored_paths(ontology(), some_pairs(), folder=tmp_path / "x")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("*.paths")) == []
 
 
 def test_progress_is_passed_on(tmp_path):
@@ -141,7 +141,7 @@ def test_progress_is_passed_on(tmp_path):
 
 def test_no_pairs_make_no_file(tmp_path):
     assert stored_paths(ontology(), np.zeros((0, 2), int), folder=tmp_path / "x").shape == (0,)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("*.paths")) == []
 
 
 def test_what_cannot_be_asked_or_kept(tmp_path):

@@ -161,7 +161,7 @@ def test_training_is_repeatable_and_leaves_nothing_behind(tmp_path):
     facts = pretrain(text(), tmp_path / "a" / "v.bin", Settings(**SMALL))
     pretrain(text(), tmp_path / "b" / "v.bin", Settings(**SMALL))
     assert (tmp_path / "a" / "v.bin").read_bytes() == (tmp_path / "b" / "v.bin").read_bytes()
-    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == ["v.bin", "v.bin.json"]
+    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == [".gitignore", "v.bin", "v.bin.json"]
     assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "a").iterdir())
     assert facts["text"]["tokens"] == 2400
     assert facts["words"] == 9  # with </s>
@@ -259,7 +259,7 @@ def test_a_training_that_is_killed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_worker", _killed)
     with pytest.raises(UserError, match=r"E-EMB-006.*signal 9"):
         pretrain(text(), tmp_path / "v.bin", Settings(**SMALL))
-    assert list(tmp_path.iterdir()) == []
+    assert [file.name for file in tmp_path.iterdir()] == [".gitignore"]
 
 
 def _killed(*_):

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import weakref
+from itertools import chain, repeat
 
 import pytest
 from tensorboardX.proto import event_pb2
@@ -141,7 +142,7 @@ def test_force_starts_over(tmp_path):
     other = {**CONFIG, "seeds": (5,)}
     start(tmp_path / "a", other, force=True)
     left = contents(tmp_path / "a")
-    assert set(left) == {"config.json", "lock"}
+    assert set(left) == {".gitignore", "config.json", "lock"}
     assert json.loads(left["config.json"])["seeds"] == [5]
 
 
@@ -196,7 +197,8 @@ def test_an_empty_folder_is_taken(tmp_path):
 def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
     """The disk was full when the config was to be written; folders and lock are there already."""
     with monkeypatch.context() as patch:
-        patch.setattr("mednli_jax.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+        full = chain([None], repeat(OSError(28, "No space left")))  # the .gitignore still has room
+        patch.setattr("mednli_jax.files.os.fsync", lambda _: (_ for _ in ()).throw(e) if (e := next(full)) else None)
         with pytest.raises(UserError, match="E-RUN-005"):
             start(tmp_path / "a")
     assert (tmp_path / "a" / "private").is_dir()

@@ -136,7 +136,10 @@ def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
         "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    path = private_folder(cache_folder() / "features") / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
+    path = (
+        private_folder(cache_folder() / "features", ours=True)
+        / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
+    )
     kept = _kept(path)
     if kept is not None:
         return kept, True

@@ -25,6 +25,7 @@ from mednli_jax.data import clicr, encode, encode_cloze, nli, nli_corpora
 from mednli_jax.data.cloze_files import marked_text, parse_marked
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
+from mednli_jax.files import private_folder
 from mednli_jax.progress import say
 
 RELEASE = "1.0.0"  # of the records
@@ -285,7 +286,7 @@ def _digest(records):
 
 def _build(name, root, manual_dir, wishes):
     """Builds below a temporary root, closes it to others and renames it: readers see all of it or nothing."""
-    root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(root.parent, ours=True, fix="free space, or choose another folder ($MEDNLI_JAX_CACHE)")
     temporary = root.with_name(f".{root.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(mode=0o700)

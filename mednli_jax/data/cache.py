@@ -16,7 +16,16 @@ import numpy as np
 import mednli_jax
 from mednli_jax.data.encode import SIDES, Prepared, Rows
 from mednli_jax.errors import UserError
-from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_atomic, write_json, write_sealed
+from mednli_jax.files import (
+    atomic_file,
+    atomic_folder,
+    private_folder,
+    read_sealed,
+    sha256,
+    write_atomic,
+    write_json,
+    write_sealed,
+)
 from mednli_jax.progress import say
 
 FORMAT = 1  # of the folder, not of what the arrays say
@@ -41,18 +50,9 @@ class Cache:
                 memo[stamp] = sha256(path)
             result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
         if len(memo) != known:
-            self._make()
+            private_folder(self.folder, ours=True, fix=FIX)
             write_json(memo_path, {f"{stamp}:{_seal(stamp, digest)}": digest for stamp, digest in memo.items()})
         return result
-
-    def _make(self):
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"E-RUN-005 {self.folder}: cannot be made ({error.strerror}). Fix: set $MEDNLI_JAX_CACHE to "
-                "a folder you can write."
-            ) from error
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
@@ -65,7 +65,7 @@ class Cache:
                 return prepared, True
             say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
             shutil.rmtree(folder)
-        self._make()
+        private_folder(self.folder, ours=True, fix=FIX)
         built = build()
         with atomic_folder(folder, fix=FIX) as temporary:  # another process may have prepared the same meanwhile
             _write(temporary, key, *built)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import UserError
-from mednli_jax.files import write_atomic
+from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.knowledge.distance import checked_pairs, distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import Progress
@@ -48,7 +47,7 @@ def stored_paths(
     if found is None:
         found = shortest_paths(ontology, distinct, direction=direction, max_length=max_length, progress=progress)
         content = key + found.astype("<i2").tobytes()
-        _make(path.parent)
+        private_folder(path.parent, ours=True)
         write_atomic(path, hashlib.sha256(content).digest() + content)
     return found[back]
 
@@ -76,12 +75,3 @@ def _read(path: Path, key: bytes) -> np.ndarray | None:
         say(f"E-PATH-001 {path}: the stored distances are damaged. Fix: nothing, they are found again.")
         return None
     return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"E-RUN-005 {folder}: cannot be made ({error.strerror}). Fix: choose a folder you can write."
-        ) from error
