@@ -228,7 +228,7 @@ def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
     pictures = {
         f"{name}.png" for name in ("passage_lengths", "answer_lengths", "specialties", "skills", "skill_scores")
     }
-    assert files == {"cloze-stats.json", *pictures}
+    assert files == {".gitignore", "cloze-stats.json", *pictures}
     found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
     assert found["skills"]["f1"]["ours"]["bridging"] == 1
     assert found["all"]["cases"] == 4

@@ -386,11 +386,12 @@ class Source:
         else:
             made = encode.encode_corpus(splits, found, self.encoding, begun, self._retrofit_graph, self.paths)
         *arrays, facts = made
-        return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits["train"])}
+        return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits)}
 
 
-def _tokeniser(train: Split) -> str:
-    """The name in text.TOKENISERS of what tokenised the training pairs. New texts have no parses: where the corpus
-    has them, the name is that of the closest tokeniser."""
-    used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
+def _tokeniser(splits: dict[str, Split]) -> str:
+    """The name in text.TOKENISERS of what tokenised the pairs of the first split, which is train where it is there.
+    New texts have no parses: where the corpus has them, the name is that of the closest tokeniser."""
+    first = next(iter(splits.values()))
+    used = {source for source, pairs in first.facts.get("tokens", {}).items() if pairs}
     return "blanks" if used == {"blanks"} else "sentences, treebank"
