@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from mednli_jax import defaults
-from mednli_jax.analysis.difficulty import mean_features
+from mednli_jax.analysis.artifacts.difficulty import mean_features
 from mednli_jax.analysis.subject import Subject
-from mednli_jax.data.prepared import Source
+from mednli_jax.corpora.nli.prepared import Source
 from mednli_jax.examples import LABELS
 from mednli_jax.training import logistic
 

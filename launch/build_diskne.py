@@ -6,7 +6,7 @@
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
                                                                                    from scratch, any corpus of ours
 
-Writes examples.jsonl, benchmark.json and dropped.tsv (data/diskne_store.py describes them), whole or not at all, for
+Writes examples.jsonl, benchmark.json and dropped.tsv (corpora/diskne/store.py describes them), whole or not at all, for
 the owner alone; --fold=DISEASE (an id, a name, or all) also writes the disease's train, dev and test.jsonl, a corpus
 that `--config=configs/NAME.py:file --config.data.dir=FOLDER/folds/...` trains on. Prints the counts as JSON. From
 scratch, negatives are the most similar diseases by --vectors (of concepts), by --word-vectors (of the words of their
@@ -20,15 +20,15 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.data import diskne_negatives as ranks
-from mednli_jax.data.demo import SIZES, load_demo
-from mednli_jax.data.demo_diskne import load_demo_diskne
-from mednli_jax.data.diskne import WORDINGS, Benchmark
-from mednli_jax.data.diskne_builder import build, read_categories
-from mednli_jax.data.diskne_files import read_published, source_pairs
-from mednli_jax.data.diskne_folds import folds, folds_of
-from mednli_jax.data.diskne_store import write_benchmark
-from mednli_jax.data.nli import load_nli
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.demo.nli import SIZES, load_demo
+from mednli_jax.corpora.diskne import negatives as ranks
+from mednli_jax.corpora.diskne.benchmark import WORDINGS, Benchmark
+from mednli_jax.corpora.diskne.builder import build, read_categories
+from mednli_jax.corpora.diskne.folds import folds, folds_of
+from mednli_jax.corpora.diskne.published import read_published, source_pairs
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.corpora.nli.readers import load_nli
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology

@@ -1,9 +1,9 @@
 """Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]`.
 
-Reads case reports with marked phrases and learning points (data/case_reports.py describes the JSON lines), builds one
-query for every phrase of a learning point, leaves out those that the report repeats, extends the answers by the names
-of an ontology, and writes train1.0.json, dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a corpus like
-CliCR's own. All queries of a report go to one file. Prints what was mended and left out, as JSON.
+Reads case reports with marked phrases and learning points (corpora/cloze/case_reports.py describes the JSON lines),
+builds one query for every phrase of a learning point, leaves out those that the report repeats, extends the answers by
+the names of an ontology, and writes train1.0.json, dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a
+corpus like CliCR's own. All queries of a report go to one file. Prints what was mended and left out, as JSON.
 """
 
 import argparse
@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.data.case_reports import read_reports
-from mednli_jax.data.clicr import FILES, write_clicr
-from mednli_jax.data.query_builder import build_queries, divided
+from mednli_jax.corpora.cloze.case_reports import read_reports
+from mednli_jax.corpora.cloze.clicr import FILES, write_clicr
+from mednli_jax.corpora.cloze.query_builder import build_queries, divided
 from mednli_jax.errors import UserError
 from mednli_jax.files import private_folder
 from mednli_jax.knowledge.load import load_ontology
@@ -25,7 +25,7 @@ def build(arguments: argparse.Namespace) -> None:
     """Reads the reports, writes the corpus, and prints the counts. Raises: UserError E-CLZ-114 over another corpus."""
     there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
     if there:
-        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out a folder of its own, or remove it.")
+        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out another folder, or remove it.")
     reports = read_reports(arguments.reports)
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
     whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)

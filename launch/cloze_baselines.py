@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from mednli_jax import answers, cli
-from mednli_jax.analysis import cloze_tables
+from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.baselines import entity, ngram_lm
 from mednli_jax.files import private_folder, write_json
 from mednli_jax.progress import say

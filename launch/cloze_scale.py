@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data import clicr
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.cloze import SETUPS, with_titles
-from mednli_jax.data.encode_cloze import ClozeEncoding, prepare_cloze
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, prepare_cloze
+from mednli_jax.corpora.cloze.views import SETUPS, with_titles
 
 WORDS = 113_000
 MEAN, SPREAD, SHORTEST, LONGEST = 1466, 0.55, 100, 6000  # tokens of a passage, log-normal

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax import cli
-from mednli_jax.analysis import cloze_tables
+from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.answers import query_scores, summary
 from mednli_jax.baselines import entity
 from mednli_jax.errors import UserError

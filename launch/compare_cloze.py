@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.analysis import cloze_table4
-from mednli_jax.analysis.cloze_sections import comparison_section
+from mednli_jax.analysis.cloze import table4 as cloze_table4
+from mednli_jax.analysis.cloze.sections import comparison_section
 from mednli_jax.analysis.sections import lines
 
 

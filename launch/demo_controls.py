@@ -17,11 +17,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from mednli_jax.data.demo import SIZES, UNSEEN, load_demo
+from mednli_jax.corpora.demo.nli import SIZES, UNSEEN, load_demo
 from mednli_jax.examples import LABELS, NLIExample, Split
-from mednli_jax.knowledge.distance import corpus_links
+from mednli_jax.knowledge.distances import corpus_links
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.readers.mesh import read_mesh
 
 MAX_LINKS, MAX_TOKENS, LONGEST = 64, 200, 8
 

@@ -21,8 +21,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from mednli_jax import cli, defaults
-from mednli_jax.data.diskne import GROUPS
-from mednli_jax.data.prepared_diskne import folds_of, prepare
+from mednli_jax.corpora.diskne.benchmark import GROUPS
+from mednli_jax.corpora.diskne.prepared import folds_of, prepare
 from mednli_jax.progress import say
 
 CONFIG = Path(__file__).parent.parent / "configs" / "diskne_esim.py"

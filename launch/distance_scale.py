@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.files import write_json
-from mednli_jax.knowledge.distance import DIRECTIONS, shortest_paths, walked_edges
+from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import UNREACHABLE
 

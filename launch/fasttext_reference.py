@@ -16,8 +16,8 @@ from pathlib import Path
 
 from mednli_jax import cli, defaults
 from mednli_jax.baselines.majority import majority
-from mednli_jax.data.encode import SIDES, tokens_of
-from mednli_jax.data.prepared import Source
+from mednli_jax.corpora.nli.encoding import SIDES, tokens_of
+from mednli_jax.corpora.nli.prepared import Source
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.pretrain import library_version
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting
-from mednli_jax.data.prepared import prepare
+from mednli_jax.corpora.nli.prepared import prepare
 from mednli_jax.files import write_json
 
 ALLOWED_SECONDS = 60

@@ -17,7 +17,7 @@ import numpy as np
 
 from mednli_jax import cli
 from mednli_jax.benchmarking.workload import Workload
-from mednli_jax.data.encode import SIDES
+from mednli_jax.corpora.nli.encoding import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.progress import say

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.data import demo
-from mednli_jax.data.clinical_sentences import sentences as note_sentences
-from mednli_jax.data.lines import either_name
-from mednli_jax.data.notes import Notes, sections
+from mednli_jax.corpora.demo import nli as demo
+from mednli_jax.corpora.lines import either_name
+from mednli_jax.corpora.nli.note_sentences import sentences as note_sentences
+from mednli_jax.corpora.nli.notes import Notes, sections
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
 from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files

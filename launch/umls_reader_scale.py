@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.umls import COLUMNS, LINK_TYPES, read_umls
+from mednli_jax.knowledge.readers.umls import COLUMNS, LINK_TYPES, read_umls
 
 CHUNK = 200_000
 KINDS = 60  # other relations, by name

@@ -76,7 +76,8 @@ def get_config(variant="demo"):
 
 
 def stats(subject, values):
-    from mednli_jax.analysis import artifacts, corpus
+    from mednli_jax.analysis import corpus_stats as corpus
+    from mednli_jax.analysis.artifacts.findings import findings as artifacts
     from mednli_jax.analysis.subject import Finding
 
     figures = corpus.statistics(subject.splits)
@@ -115,7 +116,7 @@ def paths(subject, values):
 
 
 def lexical(subject, values):
-    from mednli_jax.analysis import artifacts
+    from mednli_jax.analysis.artifacts.findings import findings as artifacts
 
     if not math.isfinite(values.smoothing):
         raise UserError("E-USE-021 --smoothing is no finite number. Fix: give 0 or more.")
@@ -123,19 +124,19 @@ def lexical(subject, values):
 
 
 def lengths(subject, values):
-    from mednli_jax.analysis import artifacts
+    from mednli_jax.analysis.artifacts.findings import findings as artifacts
 
     return artifacts.lengths(subject)
 
 
 def heuristics(subject, values):
-    from mednli_jax.analysis import artifacts
+    from mednli_jax.analysis.artifacts.findings import findings as artifacts
 
     return artifacts.heuristic(subject)
 
 
 def aflite(subject, values):
-    from mednli_jax.analysis import difficulty, filtering
+    from mednli_jax.analysis.artifacts import difficulty, filtering
 
     pairs, folder = len(subject.examples), Path(values.out).expanduser() if values.out else None
     wish = filtering.settings(pairs, m=values.m, n=values.n, k=values.k, tau=values.tau, seed=values.seed)
@@ -211,7 +212,9 @@ def main(values: cli.Flags, analysis: str = "") -> int:
 
 def cloze(values: cli.Flags) -> None:
     """cloze-stats: what a corpus of cloze queries looks like, and the skills that they need."""
-    from mednli_jax.analysis import cloze_skills, cloze_stats, cloze_tables
+    from mednli_jax.analysis.cloze import skills as cloze_skills
+    from mednli_jax.analysis.cloze import stats as cloze_stats
+    from mednli_jax.analysis.cloze import tables as cloze_tables
     from mednli_jax.analysis.subject import Finding
 
     name = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
@@ -237,12 +240,12 @@ def cloze(values: cli.Flags) -> None:
 
 def read(values: cli.Flags):
     """What the flags say is to be analysed, as a Subject."""
-    from mednli_jax.analysis.heuristics import CAUSE_TYPES
+    from mednli_jax.analysis.artifacts.heuristics import CAUSE_TYPES
     from mednli_jax.analysis.subject import Subject
-    from mednli_jax.data.nli import read_nli_file
-    from mednli_jax.data.prepared import Source
+    from mednli_jax.corpora.nli.prepared import Source
+    from mednli_jax.corpora.nli.readers import read_nli_file
     from mednli_jax.knowledge.load import TABLES
-    from mednli_jax.knowledge.mesh import LINK_TYPES
+    from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 
     config, splits = cli.config(values), None
     if values.corpus:

@@ -27,8 +27,8 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> int:
     from mednli_jax import runs
-    from mednli_jax.data import inventory
-    from mednli_jax.data.prepared import cache_folder
+    from mednli_jax.corpora import inventory
+    from mednli_jax.corpora.nli.prepared import cache_folder
 
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None

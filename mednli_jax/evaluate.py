@@ -65,7 +65,7 @@ def main(values: cli.Flags) -> None:
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UserError("E-USE-016 --workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
-    from mednli_jax.data.partitions import read_partitions
+    from mednli_jax.corpora.nli.partitions import read_partitions
 
     parts = read_partitions(values.partition)
     from mednli_jax import experiment, trained
@@ -99,8 +99,8 @@ def score_queries(values: cli.Flags, run) -> None:
     _refuse(values, ("config", "workdir"), "asks for another corpus, and a cloze run is scored on its own alone")
     _refuse(values, ("partition",), "is of sentence pairs, and the run of cloze queries")
     from mednli_jax import answers
-    from mednli_jax.analysis import cloze_tables
-    from mednli_jax.analysis.cloze_skills import read_skills
+    from mednli_jax.analysis.cloze import tables as cloze_tables
+    from mednli_jax.analysis.cloze.skills import read_skills
     from mednli_jax.files import write_over
     from mednli_jax.metrics import wilson_interval
 
@@ -159,8 +159,8 @@ def score_answers(values: cli.Flags) -> None:
         raise UserError(f"E-CLZ-071 --{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     name = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     from mednli_jax import answers
-    from mednli_jax.analysis import cloze_tables
-    from mednli_jax.analysis.cloze_skills import read_skills
+    from mednli_jax.analysis.cloze import tables as cloze_tables
+    from mednli_jax.analysis.cloze.skills import read_skills
     from mednli_jax.baselines.entity import known_vectors
     from mednli_jax.files import write_over
 

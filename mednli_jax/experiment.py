@@ -11,20 +11,20 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax.data import batching
-from mednli_jax.data.cloze import check_setup
-from mednli_jax.data.prepared import cache_folder, config_path
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.cloze.views import check_setup
+from mednli_jax.corpora.nli.prepared import cache_folder, config_path
+from mednli_jax.corpora.nli.weights import find_weights
+from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.files import private_folder, writing
 from mednli_jax.models import bert_import, table
-from mednli_jax.models.rows import trains_rows
+from mednli_jax.models.sparse_rows import trains_rows
 from mednli_jax.tasks import table as tasks
 from mednli_jax.tasks.cloze import marks_of
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
-from mednli_jax.weights import find_weights
 
 READERS = ("sa_reader", "ga_reader")  # the models of the task "cloze"
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.

@@ -48,7 +48,7 @@ def tell(error: BaseException) -> None:
 
 
 def lines(error: BaseException) -> list[str]:
-    """`E-BUG-001 KeyError in mednli_jax/data/encode.py:120 (encode_pair). Fix: ...`, then the frames, outermost first.
+    """`E-BUG-001 KeyError in mednli_jax/corpora/nli/encoding.py:120 (pad). Fix: ...`, then the frames, outermost first.
 
     Neither messages nor source lines nor values: of exceptions that this one came from types and places alone.
     """
@@ -59,7 +59,7 @@ def lines(error: BaseException) -> list[str]:
 
 
 def summary(error: BaseException) -> str:
-    """`KeyError in mednli_jax/data/encode.py:120 (encode_pair)`: the innermost frame of ours, or of all."""
+    """`KeyError in mednli_jax/corpora/nli/encoding.py:120 (encode_pair)`: the innermost frame of ours, or of all."""
     frames = _frames(error)
     own = [frame for frame in frames if Path(frame[0]).is_relative_to(PACKAGE)]
     where = (own or frames)[-1:]
@@ -78,7 +78,7 @@ def _frames(error):
 
 
 def _place(frame):
-    """`mednli_jax/data/encode.py:120 (encode_pair)`."""
+    """`mednli_jax/corpora/nli/encoding.py:120 (encode_pair)`."""
     path, line, function = frame
     return f"{_from_root(path)}:{line} ({function})"
 

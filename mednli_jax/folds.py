@@ -15,11 +15,12 @@ import jax
 import numpy as np
 
 from mednli_jax import experiment, sources
-from mednli_jax.analysis import diskne_runs, diskne_tables
-from mednli_jax.data import diskne_folds
-from mednli_jax.data.diskne import CATEGORIES, GROUPS
-from mednli_jax.data.fold_batches import MOST_FOLDS, MOST_SEED, slot_code
-from mednli_jax.data.prepared_diskne import benchmark_of, folds_of, several
+from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.analysis.diskne import tables as diskne_tables
+from mednli_jax.corpora.diskne import folds as diskne_folds
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS
+from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, MOST_SEED, slot_code
+from mednli_jax.corpora.diskne.prepared import benchmark_of, folds_of, several
 from mednli_jax.errors import UserError
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.runs import RunDirectory, environment

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from mednli_jax.data.cloze_files import BEGIN, END, parse_marked
+from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import PLACEHOLDER
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from mednli_jax import experiment
-from mednli_jax.data import batching
-from mednli_jax.data.encode import SIDES
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.nli.encoding import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.models.layers import ATTENTION

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from mednli_jax import experiment
-from mednli_jax.data import batching
-from mednli_jax.data.cloze import all_views
-from mednli_jax.data.cloze_files import parse_marked
-from mednli_jax.data.cloze_texts import Texts, types_of_train
-from mednli_jax.data.encode import Prepared
-from mednli_jax.data.encode_cloze import ClozeEncoding, encode_new
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_new
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.corpora.cloze.texts import Texts, types_of_train
+from mednli_jax.corpora.cloze.views import all_views
+from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
 from mednli_jax.files import write_json

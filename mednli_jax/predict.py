@@ -39,7 +39,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
-    from mednli_jax.analysis.cloze_outcomes import is_cloze
+    from mednli_jax.analysis.cloze.outcomes import is_cloze
 
     # The lines are read before the run is opened, which takes a while; a folder that is no run is told then.
     task = "cloze" if (folder / "config.json").is_file() and is_cloze(folder) else "nli"
@@ -109,7 +109,7 @@ def write_views(run, pairs):
 
     Holds passage-1.json (tokens, candidates and weights of every seed) and passage-1.html (means over the seeds) etc.
     """
-    from mednli_jax.analysis.cloze_sections import attention_page
+    from mednli_jax.analysis.cloze.sections import attention_page
     from mednli_jax.files import write_atomic
 
     found, said = run.attention(pairs), run.predict(pairs)

@@ -25,11 +25,11 @@ def main(values: cli.Flags) -> None:
     config = cli.config(values)
     cloze = config.task == "cloze"
     if cloze:
-        from mednli_jax.data.prepared_cloze import prepare
+        from mednli_jax.corpora.cloze.prepared import prepare
     elif config.task == "diskne":
-        from mednli_jax.data.prepared_diskne import prepare
+        from mednli_jax.corpora.diskne.prepared import prepare
     else:
-        from mednli_jax.data.prepared import prepare
+        from mednli_jax.corpora.nli.prepared import prepare
 
     started = time.monotonic()
     prepared, hit = prepare(config)

@@ -82,7 +82,8 @@ def _public_page(values, folder):
 
 
 def _table(values):
-    from mednli_jax.analysis import cloze_table4, html, public, sections, tables
+    from mednli_jax.analysis import html, public, sections, tables
+    from mednli_jax.analysis.cloze import table4 as cloze_table4
 
     runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
     if values.table == cloze_table4.NAME:
@@ -104,7 +105,11 @@ def _table(values):
 
 def _cloze_table(values, runs):
     """Table 4 of the paper on CliCR; Figure 5 beside it where skills are given."""
-    from mednli_jax.analysis import cloze_outcomes, cloze_sections, cloze_skills, cloze_table4, html, public
+    from mednli_jax.analysis import html, public
+    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+    from mednli_jax.analysis.cloze import sections as cloze_sections
+    from mednli_jax.analysis.cloze import skills as cloze_skills
+    from mednli_jax.analysis.cloze import table4 as cloze_table4
 
     found = cloze_table4.filled(runs, values.split)
     found = public.table(found) if values.public else found
@@ -125,7 +130,8 @@ def _diskne_table(values, runs):
     """A table of the paper on DisKnE, with all finished runs of the folder as columns."""
     from dataclasses import asdict
 
-    from mednli_jax.analysis import diskne_runs, html
+    from mednli_jax.analysis import html
+    from mednli_jax.analysis.diskne import runs as diskne_runs
 
     found = diskne_runs.systems(runs)
     section = diskne_runs.table_section(values.table.removeprefix(diskne_runs.TABLE), found)
@@ -135,8 +141,9 @@ def _diskne_table(values, runs):
 
 
 def _page(values, folder):
-    from mednli_jax.analysis import diskne_runs, html
-    from mednli_jax.analysis.cloze_outcomes import is_cloze
+    from mednli_jax.analysis import html
+    from mednli_jax.analysis.cloze.outcomes import is_cloze
+    from mednli_jax.analysis.diskne import runs as diskne_runs
 
     if is_cloze(folder):
         _no_categories(values)
@@ -153,7 +160,8 @@ def _page(values, folder):
 
 
 def _comparison(values, folders):
-    from mednli_jax.analysis import cloze_outcomes, html, outcomes, sections
+    from mednli_jax.analysis import html, outcomes, sections
+    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 
     if cloze_outcomes.is_cloze(folders[0]):
         return _cloze_comparison(values, folders)
@@ -172,7 +180,9 @@ def _comparison(values, folders):
 
 
 def _cloze_comparison(values, folders):
-    from mednli_jax.analysis import cloze_outcomes, cloze_sections, html
+    from mednli_jax.analysis import html
+    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+    from mednli_jax.analysis.cloze import sections as cloze_sections
 
     _no_categories(values)
     compared = cloze_outcomes.compared(folders, values.split)
@@ -206,8 +216,8 @@ def _by_rules(run):
     """uid -> kinds of the split's pairs. The run's corpus is read again; its ontology says what is a concept."""
     from mednli_jax import defaults
     from mednli_jax.analysis.categories import categories
-    from mednli_jax.data import encode
-    from mednli_jax.data.prepared import Source
+    from mednli_jax.corpora.nli import encoding as encode
+    from mednli_jax.corpora.nli.prepared import Source
     from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
     from mednli_jax.runs import RunDirectory
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax import experiment
-from mednli_jax.data import partitions
+from mednli_jax.corpora.nli import partitions
 from mednli_jax.errors import UserError
 from mednli_jax.files import write_json
 from mednli_jax.runs import RunDirectory, environment

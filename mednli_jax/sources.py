@@ -1,11 +1,11 @@
 """A new run that starts from the weights of a finished one: sequential and multi-target transfer."""
 
 from mednli_jax import trained
-from mednli_jax.data.prepared import config_path
+from mednli_jax.corpora.nli.prepared import config_path
+from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert_import
 from mednli_jax.training import transfer
-from mednli_jax.weights import find_weights
 
 
 def source_run(config, prepared) -> trained.TrainedRun:

@@ -283,7 +283,8 @@ class _Training:
     def _train_folds(self, prepared):
         """A model for each fold of DisKnE, in place of one for a corpus; its scores, not its weights, are kept."""
         from mednli_jax import folds
-        from mednli_jax.analysis import diskne_runs, html
+        from mednli_jax.analysis import html
+        from mednli_jax.analysis.diskne import runs as diskne_runs
         from mednli_jax.analysis.sections import lines
 
         self._catch_signals()

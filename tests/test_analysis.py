@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from mednli_jax.analysis import corpus, figures, paths
+from mednli_jax.analysis import corpus_stats as corpus
+from mednli_jax.analysis import figures, paths
 from mednli_jax.examples import Mention, NLIExample, Split
-from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
 

@@ -14,9 +14,9 @@ DOORS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor
 # Lowest first; modules of one floor may import each other. A name stands for a module or for a folder.
 FLOORS = (
     ("examples", "errors", "__init__"),
-    ("text", "metrics", "answers", "runs", "progress", "weights", "faults", "files"),
+    ("text", "metrics", "answers", "runs", "progress", "faults", "files"),
     ("knowledge",),
-    ("data", "inputs"),
+    ("corpora", "inputs"),
     ("baselines",),
     ("analysis",),
     ("models",),
@@ -28,7 +28,6 @@ FLOORS = (
 )
 TEXT_WORLD = {
     "sweeps",
-    "weights",
     "examples",
     "errors",
     "text",
@@ -39,7 +38,7 @@ TEXT_WORLD = {
     "faults",
     "files",
     "knowledge",
-    "data",
+    "corpora",
     "baselines",
     "analysis",
     "defaults",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
+from mednli_jax.corpora.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
 
 SEEDS = (0, 3, 11)
 BATCH = 16

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from compiler import FAST
 
-from mednli_jax.benchmarking import families, flops, measure, rows, worker, workload, workload_cloze
+from mednli_jax.benchmarking import cloze_workload as workload_cloze
+from mednli_jax.benchmarking import families, flops, measure, rows, worker, workload
 from mednli_jax.errors import UserError
 
 ROOT = Path(__file__).parent.parent

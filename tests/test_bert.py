@@ -12,7 +12,7 @@ import optax
 import pytest
 from scipy.special import ndtr
 
-from mednli_jax.data.batching import Layout
+from mednli_jax.corpora.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert, layers
 from mednli_jax.tasks.nli import NLITask

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert, bert_import
-from mednli_jax.weights import find_weights
 
 FOLDER = Path(__file__).parent / "golden"
 FACTS = json.loads((FOLDER / "golden_bert.json").read_text())

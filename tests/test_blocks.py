@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge import blocks
-from mednli_jax.knowledge.arrays import Relations
-from mednli_jax.knowledge.blocks import Edges, Table
+from mednli_jax.knowledge.readers import row_blocks as blocks
+from mednli_jax.knowledge.readers.row_blocks import Edges, Table
+from mednli_jax.knowledge.string_arrays import Relations
 
 COLUMNS = ("one", "two", "three")
 WORDS = ["", " ", "N", "NN", "isa", "is", "is a", "naïve", "  x", "C0000001", "17", "999999999999999999", "é"]

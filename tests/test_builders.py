@@ -12,8 +12,10 @@ import pytest
 import tensorflow_datasets as tfds
 
 from mednli_jax import defaults
-from mednli_jax.data import builders, clicr, nli
-from mednli_jax.data.prepared import prepare
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.nli import readers as nli
+from mednli_jax.corpora.nli import tfds as builders
+from mednli_jax.corpora.nli.prepared import prepare
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import LABELS, Entity
 
@@ -257,7 +259,7 @@ def test_wrong_routes_are_user_errors(data, tmp_path):
 def test_neither_jax_nor_tensorflow_nor_stdout_is_used(data, tmp_path):
     """In a process of its own: what this one has imported proves nothing."""
     code = (
-        "import sys; from pathlib import Path; from mednli_jax.data import builders; "
+        "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds as builders; "
         "builders.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "
         "print(sorted({'jax', 'tensorflow'} & set(sys.modules)))"
     )

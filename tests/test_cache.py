@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from test_encode import ENCODING, LINKER, SPLITS, words_of
 
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.encode import SIDES, encode_corpus
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.nli.encoding import SIDES, encode_corpus
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_json
@@ -218,7 +218,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch, where, er
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr(f"mednli_jax.data.cache.{where}", full)
+    monkeypatch.setattr(f"mednli_jax.corpora.cache.{where}", full)
     with pytest.raises(UserError, match=rf"E-RUN-005 .*cannot be written \({reason}\)"):
         cache.get("c", KEY, Builder())
     assert {path.name for path in cache.folder.iterdir()} <= {".gitignore"}

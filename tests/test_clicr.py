@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from mednli_jax.data import clicr, cloze_files
-from mednli_jax.data.clicr import check_disjoint, count_queries, load, read_clicr, source_files, write_clicr
-from mednli_jax.data.cloze_files import BrokenJSON, Scanner, marked_text, parse_marked
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.cloze import files as cloze_files
+from mednli_jax.corpora.cloze.clicr import check_disjoint, count_queries, load, read_clicr, source_files, write_clicr
+from mednli_jax.corpora.cloze.files import BrokenJSON, Scanner, marked_text, parse_marked
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import Answer, Entity
 

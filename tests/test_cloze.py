@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mednli_jax.data.cloze import (
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.corpora.cloze.views import (
     SETUPS,
     all_views,
     answerable,
@@ -20,7 +21,6 @@ from mednli_jax.data.cloze import (
     views,
     with_titles,
 )
-from mednli_jax.data.cloze_files import parse_marked
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Answer, ClozeExample, Passage, Split
 

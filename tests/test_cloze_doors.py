@@ -12,7 +12,8 @@ from test_doors import ROOT, door, places
 from test_report import check_offline
 
 from mednli_jax import answers, cli, evaluate, prepare, report
-from mednli_jax.analysis import cloze_outcomes, cloze_tables
+from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+from mednli_jax.analysis.cloze import tables as cloze_tables
 
 SECRET = "zyzzyva"  # stands in every passage, must stand in no output
 PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
@@ -254,7 +255,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, told, monkeypatch):
     fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
-    from mednli_jax.analysis.cloze_table4 import against_baselines
+    from mednli_jax.analysis.cloze.table4 import against_baselines
 
     for row in against_baselines(folder, "test"):
         assert row["first"] == "ga_anonym"

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from mednli_jax.data.biomrc import read_biomrc, write_biomrc
-from mednli_jax.data.cloze import all_views, views
-from mednli_jax.data.cloze_files import parse_marked
-from mednli_jax.data.cloze_formats import read_book_test, read_questions, write_book_test, write_questions
+from mednli_jax.corpora.cloze.biomrc import read_biomrc, write_biomrc
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.corpora.cloze.formats import read_book_test, read_questions, write_book_test, write_questions
+from mednli_jax.corpora.cloze.views import all_views, views
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import Answer, ClozeExample, Passage
 

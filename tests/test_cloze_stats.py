@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from mednli_jax import analyze, cli
-from mednli_jax.analysis import cloze_skills, cloze_stats
-from mednli_jax.data import clicr
+from mednli_jax.analysis.cloze import skills as cloze_skills
+from mednli_jax.analysis.cloze import stats as cloze_stats
+from mednli_jax.corpora.cloze import clicr
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from test_answers import cloze
 
-from mednli_jax.analysis import cloze_outcomes, cloze_table4
-from mednli_jax.analysis.cloze_sections import attention_page, comparison_section, run_sections, table4_section
-from mednli_jax.analysis.cloze_tables import (
+from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+from mednli_jax.analysis.cloze import table4 as cloze_table4
+from mednli_jax.analysis.cloze.sections import attention_page, comparison_section, run_sections, table4_section
+from mednli_jax.analysis.cloze.tables import (
     PAPER,
     corpus,
     lines,
@@ -26,8 +27,8 @@ from mednli_jax.analysis.cloze_tables import (
 )
 from mednli_jax.analysis.sections import lines as section_lines
 from mednli_jax.answers import query_scores, score, summary
-from mednli_jax.data import clicr
-from mednli_jax.data.demo_cloze import load_demo_cloze
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.metrics import mean_sd

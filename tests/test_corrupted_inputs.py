@@ -28,21 +28,21 @@ import test_wordnet
 from absl import flags
 
 from mednli_jax import analyze, cli, doctor, evaluate, predict, prepare, report
-from mednli_jax.analysis.cloze_skills import read_scores, read_skills
-from mednli_jax.analysis.cloze_tables import read_answers
-from mednli_jax.data.biomrc import LISTS as BIOMRC
-from mednli_jax.data.biomrc import read_biomrc
-from mednli_jax.data.case_reports import read_reports
-from mednli_jax.data.clicr import read_clicr
-from mednli_jax.data.cloze_formats import read_book_test, read_questions
-from mednli_jax.data.diskne_files import read_annotations
-from mednli_jax.data.diskne_negatives import read_vectors
-from mednli_jax.data.nli import read_nli_file
-from mednli_jax.data.notes import PastMedicalHistory
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.analysis.cloze.skills import read_scores, read_skills
+from mednli_jax.analysis.cloze.tables import read_answers
+from mednli_jax.corpora.cloze.biomrc import LISTS as BIOMRC
+from mednli_jax.corpora.cloze.biomrc import read_biomrc
+from mednli_jax.corpora.cloze.case_reports import read_reports
+from mednli_jax.corpora.cloze.clicr import read_clicr
+from mednli_jax.corpora.cloze.formats import read_book_test, read_questions
+from mednli_jax.corpora.diskne.negatives import read_vectors
+from mednli_jax.corpora.diskne.published import read_annotations
+from mednli_jax.corpora.nli.notes import PastMedicalHistory
+from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Answer, ClozeExample, Entity, Passage
-from mednli_jax.knowledge import mesh
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.sentences import sentences
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.models.bert_import import load_weights, read_architecture

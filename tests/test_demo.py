@@ -6,16 +6,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mednli_jax.data import demo
-from mednli_jax.data import demo_templates as wording
-from mednli_jax.data.demo import load_demo, write_demo
-from mednli_jax.data.demo_relations import DRUG_FAMILIES, Draw, share_word
+from mednli_jax.corpora.demo import nli as demo
+from mednli_jax.corpora.demo import nli_templates as wording
+from mednli_jax.corpora.demo.nli import load_demo, write_demo
+from mednli_jax.corpora.demo.nli_relations import DRUG_FAMILIES, Draw, share_word
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
-from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import permuted
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
 
 # Changes with the wording, MeSH, its aliases and the clinical facts; never with the platform or the Python version.

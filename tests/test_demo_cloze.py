@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from mednli_jax.answers import exact_match
-from mednli_jax.data import demo_cloze_names as naming
-from mednli_jax.data import demo_cloze_templates as wording
-from mednli_jax.data.clicr import read_clicr, write_clicr
-from mednli_jax.data.cloze import candidates, gold_candidate, seen_answers
-from mednli_jax.data.demo_cloze import SIZES, load_demo_cloze
-from mednli_jax.data.demo_cloze_facts import Terms
-from mednli_jax.data.query_builder import repeats_passage
+from mednli_jax.corpora.cloze.clicr import read_clicr, write_clicr
+from mednli_jax.corpora.cloze.query_builder import repeats_passage
+from mednli_jax.corpora.cloze.views import candidates, gold_candidate, seen_answers
+from mednli_jax.corpora.demo import cloze_names as naming
+from mednli_jax.corpora.demo import cloze_templates as wording
+from mednli_jax.corpora.demo.cloze import SIZES, load_demo_cloze
+from mednli_jax.corpora.demo.cloze_facts import Terms
 from mednli_jax.examples import PLACEHOLDER
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import permuted
+from mednli_jax.knowledge.readers.mesh import read_mesh
 
 # Changes with the wording, MeSH, its aliases and the clinical facts; never with the platform or the Python version.
 RELATIONS = [value for value in vars(wording).values() if isinstance(value, wording.Relation)]

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from mednli_jax.data import demo_diskne as demo
-from mednli_jax.data.demo_relations import share_word
-from mednli_jax.data.diskne import CATEGORIES
-from mednli_jax.data.diskne_folds import folds
-from mednli_jax.data.diskne_negatives import Kinship
+from mednli_jax.corpora.demo import diskne as demo
+from mednli_jax.corpora.demo.nli_relations import share_word
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.negatives import Kinship
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.readers.mesh import read_mesh
 
 
 @pytest.fixture(scope="module")

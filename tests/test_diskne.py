@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mednli_jax.data import diskne_builder as builder
-from mednli_jax.data import diskne_files as files
-from mednli_jax.data import diskne_negatives as ranks
-from mednli_jax.data.diskne import Positive, hypothesis_of, with_article
-from mednli_jax.data.diskne_folds import folds, folds_of, mentioned, splits_of
-from mednli_jax.data.diskne_store import read_benchmark, write_benchmark
-from mednli_jax.data.nli import read_nli_file
+from mednli_jax.corpora.diskne import builder
+from mednli_jax.corpora.diskne import negatives as ranks
+from mednli_jax.corpora.diskne import published as files
+from mednli_jax.corpora.diskne.benchmark import Positive, hypothesis_of, with_article
+from mednli_jax.corpora.diskne.folds import folds, folds_of, mentioned, splits_of
+from mednli_jax.corpora.diskne.store import read_benchmark, write_benchmark
+from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
@@ -596,7 +596,7 @@ def test_nothing_is_written_over_and_nothing_half_built_is_kept(tmp_path, monkey
     (tmp_path / "full" / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="E-DIS-018"):
         write_benchmark(found, made, tmp_path / "full")
-    monkeypatch.setattr("mednli_jax.data.diskne_store.write_json", lambda *_: 1 / 0)
+    monkeypatch.setattr("mednli_jax.corpora.diskne.store.write_json", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_benchmark(found, made, tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["full"]

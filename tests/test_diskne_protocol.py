@@ -12,12 +12,12 @@ import pytest
 from test_diskne import big
 
 from mednli_jax import cli, defaults, experiment, folds, report, train, trained
-from mednli_jax.analysis import diskne_runs
-from mednli_jax.data import diskne_folds
-from mednli_jax.data.diskne_store import write_benchmark
-from mednli_jax.data.encode import Prepared
-from mednli_jax.data.fold_batches import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
-from mednli_jax.data.prepared_diskne import benchmark_of, folds_of
+from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.corpora.diskne import folds as diskne_folds
+from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
+from mednli_jax.corpora.diskne.prepared import benchmark_of, folds_of
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory
 from mednli_jax.tasks.diskne import DisKnETask, PartRows

@@ -3,11 +3,11 @@
 import pytest
 from test_diskne import assemble, pair
 
-from mednli_jax.analysis import diskne_paper as paper
-from mednli_jax.analysis.diskne_tables import ALWAYS, f1_of, markdown, scores, table
+from mednli_jax.analysis.diskne import published as paper
+from mednli_jax.analysis.diskne.tables import ALWAYS, f1_of, markdown, scores, table
 from mednli_jax.analysis.sections import Section, lines
-from mednli_jax.data.diskne import CATEGORIES, Positive
-from mednli_jax.data.diskne_folds import folds
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES, Positive
+from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.errors import UserError
 
 

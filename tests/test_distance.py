@@ -9,9 +9,9 @@ from scipy.sparse import csgraph, csr_array
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge import bits, search
-from mednli_jax.knowledge.distance import Links, corpus_links, distinct_pairs, shortest_paths
-from mednli_jax.knowledge.mesh import read_mesh
+from mednli_jax.knowledge.distances import Links, corpus_links, distinct_pairs, shortest_paths
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
 
 # 3 is-a 1 is-a 0, 3 is-a 2 is-a 0, 4 is-a 2, 6 is-a 3, 6 is-a 0; 5 stands alone.
 EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))

@@ -262,7 +262,7 @@ def test_python_call(home, monkeypatch):
 def test_what_prediction_needs_is_made_once(home, monkeypatch):
     """A second handful of pairs makes no linker and compiles nothing; it is not answered from the first one's pairs."""
     from mednli_jax import evaluate
-    from mednli_jax.data import prepared
+    from mednli_jax.corpora.nli import prepared
     from mednli_jax.knowledge.linking import Linker
     from mednli_jax.training.devices import Devices
 
@@ -777,7 +777,7 @@ def test_features_have_no_weights_to_transfer(told, wish):
 def vectors_of(home, tmp_path):
     """vectors_of(**fields) -> (prepared corpus, {word: vector}) for fields of config.vectors."""
     from mednli_jax import defaults
-    from mednli_jax.data.prepared import prepare
+    from mednli_jax.corpora.nli.prepared import prepare
     from mednli_jax.text import Vocab
 
     def call(permute=None, **fields):
@@ -797,7 +797,7 @@ RELATED = ("asthma", "gout", "stroke")
 
 def write_relations(folder):
     """A lexicon and an ontology that say the same: asthma and gout are related, and gout and stroke."""
-    from mednli_jax.knowledge import mesh
+    from mednli_jax.knowledge.readers import mesh
 
     (folder / "lex.txt").write_text("asthma gout\ngout asthma stroke\nstroke gout\nsepsis typhus\n")
     rows = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tstroke\tC01.100.100\t\nD4\tsepsis\tC02\t\n"

@@ -28,9 +28,9 @@ from test_paths import ontology, some_pairs
 from test_store import rich
 
 from mednli_jax import cli, faults
-from mednli_jax.analysis import filtering
-from mednli_jax.data import demo
-from mednli_jax.data.cache import Cache
+from mednli_jax.analysis.artifacts import filtering
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.demo import nli as demo
 from mednli_jax.errors import UserError
 from mednli_jax.files import append_line, atomic_folder, read_sealed, write_atomic, write_over, write_sealed
 from mednli_jax.knowledge.paths import stored_paths
@@ -58,11 +58,11 @@ DECLARED = {
     ("mednli_jax/sweeps/worker.py", "open"): "what a trial prints is added at its log's end",
     ("mednli_jax/training/checkpoint.py", "checkpointer.save"): "Orbax: a temporary name, renamed; then the manifest",
     ("mednli_jax/training/loop.py", "self.checkpoints.save"): "is Checkpoints.save, that one",
-    ("mednli_jax/analysis/filtering.py", "save"): "is its own, which writes by the atomic writer",
-    ("mednli_jax/data/cache.py", "vocab.save"): "is Vocab.save, which writes by the atomic writer",
-    ("mednli_jax/data/diskne_store.py", "os.replace"): "a folder of whole files takes its name",
-    ("mednli_jax/data/builders.py", "os.replace"): "a folder that TFDS has filled takes its name",
-    ("mednli_jax/data/builders.py", "download_and_prepare"): "TFDS fills a temporary folder",
+    ("mednli_jax/analysis/artifacts/filtering.py", "save"): "is its own, which writes by the atomic writer",
+    ("mednli_jax/corpora/cache.py", "vocab.save"): "is Vocab.save, which writes by the atomic writer",
+    ("mednli_jax/corpora/diskne/store.py", "os.replace"): "a folder of whole files takes its name",
+    ("mednli_jax/corpora/nli/tfds.py", "os.replace"): "a folder that TFDS has filled takes its name",
+    ("mednli_jax/corpora/nli/tfds.py", "download_and_prepare"): "TFDS fills a temporary folder",
     ("mednli_jax/knowledge/pretrain.py", "open"): SCRATCH,
     ("mednli_jax/knowledge/pretrain.py", "Path(fault).write_text"): SCRATCH,
     ("mednli_jax/knowledge/pretrain.py", "save_model"): SCRATCH,

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.data import encode, prepared
-from mednli_jax.data.concepts import Linking
-from mednli_jax.data.encode import SIDES, Encoding, encode_corpus, encode_links, encode_sentences
-from mednli_jax.data.prepared import Source, prepare
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli import prepared
+from mednli_jax.corpora.nli.concepts import Linking
+from mednli_jax.corpora.nli.encoding import SIDES, Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.corpora.nli.prepared import Source, prepare
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
-from mednli_jax.knowledge import mesh
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.knowledge.spans import Recognised, Span
+from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.readers.spans import Recognised, Span
 from mednli_jax.text import PAD, UNK
 
 ENCODING = Encoding(

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.cloze import SETUPS, all_views, loose_positions
-from mednli_jax.data.cloze_files import parse_marked
-from mednli_jax.data.encode_cloze import ClozeEncoding, Texts, encode_cloze, prepare_cloze
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, prepare_cloze
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.corpora.cloze.views import SETUPS, all_views, loose_positions
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Answer, ClozeExample, Passage, Split
 from mednli_jax.knowledge.vectors import random_vectors
@@ -169,7 +169,7 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
 
 def test_random_vectors_are_those_of_their_words_however_many_are_drawn_at_a_time(monkeypatch):
     _, _, vocab, vectors, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
-    monkeypatch.setattr("mednli_jax.data.encode_cloze._AT_A_TIME", 3)
+    monkeypatch.setattr("mednli_jax.corpora.cloze.encoding._AT_A_TIME", 3)
     _, _, _, again, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
     np.testing.assert_array_equal(vectors, again)
     np.testing.assert_array_equal(vectors[1:], random_vectors(vocab.words[1:], dim=5, seed=0))

@@ -20,10 +20,11 @@ from compiler import FAST
 
 from mednli_jax import defaults, experiment, trained
 from mednli_jax.baselines.majority import majority, majority_label
-from mednli_jax.data.batching import Batches, Layout, groups_of
-from mednli_jax.data.encode import Rows
+from mednli_jax.corpora.batching import Batches, Layout, groups_of
+from mednli_jax.corpora.nli.encoding import Rows
 from mednli_jax.errors import UserError
-from mednli_jax.models import fasttext, rows, table
+from mednli_jax.models import fasttext, table
+from mednli_jax.models import sparse_rows as rows
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state, transfer
 from mednli_jax.training.checkpoint import Checkpoints

@@ -27,13 +27,13 @@ from test_paths import ontology, some_pairs
 from test_store import rich
 
 from mednli_jax import defaults
-from mednli_jax.analysis import filtering
-from mednli_jax.data import prepared_diskne
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.diskne_folds import folds
-from mednli_jax.data.diskne_store import write_benchmark
+from mednli_jax.analysis.artifacts import filtering
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.diskne import prepared as prepared_diskne
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.store import stored
 from mednli_jax.training.checkpoint import Checkpoints

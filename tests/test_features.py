@@ -12,8 +12,8 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting, features, wording
-from mednli_jax.data import prepared as prepared_data
-from mednli_jax.data.encode import Watch
+from mednli_jax.corpora.nli import prepared as prepared_data
+from mednli_jax.corpora.nli.encoding import Watch
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix

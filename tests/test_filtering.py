@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.analysis import difficulty, filtering, mean_vectors
-from mednli_jax.analysis.filtering import STATE, Settings, State
+from mednli_jax.analysis.artifacts import difficulty, filtering, mean_vectors
+from mednli_jax.analysis.artifacts.filtering import STATE, Settings, State
 from mednli_jax.analysis.sections import lines
 from mednli_jax.analysis.subject import Subject
-from mednli_jax.data.prepared import Source
+from mednli_jax.corpora.nli.prepared import Source
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention
 

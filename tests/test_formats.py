@@ -29,11 +29,11 @@ import test_store
 import test_umls
 from test_fuzzing import BERT_CONFIG, KEEP_SEALED, PARSERS, STATE, as_bytes, lay_out, parameters, told
 
-from mednli_jax.analysis import filtering
-from mednli_jax.data import cache as prepared_cache
-from mednli_jax.data import diskne_store
-from mednli_jax.data.diskne import Benchmark
-from mednli_jax.data.diskne_folds import folds
+from mednli_jax.analysis.artifacts import filtering
+from mednli_jax.corpora import cache as prepared_cache
+from mednli_jax.corpora.diskne import store as diskne_store
+from mednli_jax.corpora.diskne.benchmark import Benchmark
+from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.errors import UserError
 from mednli_jax.files import read_sealed, sha256, write_sealed
 from mednli_jax.knowledge import store

@@ -37,30 +37,35 @@ from safetensors.numpy import save
 from test_corrupted_inputs import FOLDERS, PLAIN, RUNS, TRIPLES, WORDS, array
 
 from mednli_jax import predict
-from mednli_jax.analysis import categories, cloze_skills, cloze_tables, filtering, outcomes
-from mednli_jax.data import diskne_files, diskne_negatives, diskne_store
-from mednli_jax.data.biomrc import read_biomrc, write_biomrc
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.case_reports import read_reports
-from mednli_jax.data.clicr import read_clicr
-from mednli_jax.data.cloze_formats import read_book_test, read_questions, write_book_test, write_questions
-from mednli_jax.data.nli import read_nli_file
-from mednli_jax.data.notes import PastMedicalHistory
-from mednli_jax.data.partitions import read_partition
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.analysis import categories, outcomes
+from mednli_jax.analysis.artifacts import filtering
+from mednli_jax.analysis.cloze import skills as cloze_skills
+from mednli_jax.analysis.cloze import tables as cloze_tables
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze.biomrc import read_biomrc, write_biomrc
+from mednli_jax.corpora.cloze.case_reports import read_reports
+from mednli_jax.corpora.cloze.clicr import read_clicr
+from mednli_jax.corpora.cloze.formats import read_book_test, read_questions, write_book_test, write_questions
+from mednli_jax.corpora.diskne import negatives as diskne_negatives
+from mednli_jax.corpora.diskne import published as diskne_files
+from mednli_jax.corpora.diskne import store as diskne_store
+from mednli_jax.corpora.nli.notes import PastMedicalHistory
+from mednli_jax.corpora.nli.partitions import read_partition
+from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge import related, sentences, wordlists
-from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.metamap import read_metamap
-from mednli_jax.knowledge.obo import read_obo
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.snomed import read_snomed
-from mednli_jax.knowledge.spans import read_spans
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.readers.metamap import read_metamap
+from mednli_jax.knowledge.readers.obo import read_obo
+from mednli_jax.knowledge.readers.snomed import read_snomed
+from mednli_jax.knowledge.readers.spans import read_spans
+from mednli_jax.knowledge.readers.umls import read_umls
+from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.store import stored
-from mednli_jax.knowledge.umls import read_umls
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import read_head
-from mednli_jax.knowledge.wordnet import read_wordnet
 from mednli_jax.models import bert_import
 from mednli_jax.text import SPECIALS, Vocab
 

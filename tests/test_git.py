@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from compiler import FAST
 
-from mednli_jax.data.demo_diskne import load_demo_diskne
-from mednli_jax.data.diskne_folds import folds
-from mednli_jax.data.diskne_store import write_benchmark
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder
 
@@ -136,7 +136,7 @@ def test_every_folder_is_made_by_the_one_function_or_lies_in_one_that_was():
     assert found == {
         "mednli_jax/files.py: folder.mkdir(mode=0o700, parents=True, exist_ok=True)",  # the function
         "mednli_jax/files.py: temporary.mkdir(mode=0o700)",  # beside what it will be
-        "mednli_jax/data/builders.py: temporary.mkdir(mode=0o700)",
+        "mednli_jax/corpora/nli/tfds.py: temporary.mkdir(mode=0o700)",
         "mednli_jax/runs.py: run.private.mkdir(mode=0o700, exist_ok=True)",  # within a run
         "mednli_jax/runs.py: folder.mkdir(mode=0o700, exist_ok=True)",
         "mednli_jax/folds.py: self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)",

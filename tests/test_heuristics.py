@@ -9,12 +9,12 @@ import pytest
 from test_lexical import write_pairs
 
 from mednli_jax import analyze, cli
-from mednli_jax.analysis import heuristics
-from mednli_jax.analysis.heuristics import CAUSE, FINE, HYPERNYM
+from mednli_jax.analysis.artifacts import heuristics
+from mednli_jax.analysis.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention, NLIExample
-from mednli_jax.knowledge.mesh import BUNDLED, LINK_TYPES, read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import BUNDLED, LINK_TYPES, read_mesh
 
 E, N, C = LABELS
 ROWS = (

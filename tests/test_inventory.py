@@ -6,12 +6,13 @@ import os
 
 import pytest
 
-from mednli_jax.data import clicr, inventory
-from mednli_jax.data.diskne_files import annotation_files
-from mednli_jax.data.nli_corpora import CORPORA, source_files
+from mednli_jax.corpora import inventory
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.diskne.published import annotation_files
+from mednli_jax.corpora.nli.files import CORPORA, source_files
 from mednli_jax.errors import DataError, DataErrors, UserError
-from mednli_jax.knowledge import wordnet
 from mednli_jax.knowledge.load import needed_files
+from mednli_jax.knowledge.readers import wordnet
 
 MODES = {True: (0o700, 0o600), False: (0o755, 0o644)}
 

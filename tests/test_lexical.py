@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mednli_jax import analyze, cli
-from mednli_jax.analysis import lexical
+from mednli_jax.analysis.artifacts import lexical
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm

@@ -8,7 +8,8 @@ import pytest
 from test_encode import Terminal
 
 from mednli_jax import progress
-from mednli_jax.data import lines, nli_formats
+from mednli_jax.corpora import lines
+from mednli_jax.corpora.nli import formats as nli_formats
 
 FACES = ("plain", "gzip")
 

@@ -7,8 +7,8 @@ import pytest
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.wordlists import read_abbreviations, read_stop_words
 
 

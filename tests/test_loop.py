@@ -15,8 +15,8 @@ import optax
 import pytest
 
 from mednli_jax import progress
-from mednli_jax.data.batching import Batches, Layout, groups_of
-from mednli_jax.data.encode import Rows
+from mednli_jax.corpora.batching import Batches, Layout, groups_of
+from mednli_jax.corpora.nli.encoding import Rows
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults, experiment
-from mednli_jax.data.batching import Batches, Layout
+from mednli_jax.corpora.batching import Batches, Layout
 from mednli_jax.experiment import PRECISIONS
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen

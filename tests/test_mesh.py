@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
-from mednli_jax.knowledge.mesh import natural_order, read_mesh
+from mednli_jax.knowledge.readers.mesh import natural_order, read_mesh
 
 HEADER = "id\tname\ttree_numbers\tsynonyms\n"
 

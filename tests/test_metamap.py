@@ -6,13 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from mednli_jax.data.demo import load_demo
+from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.errors import UserError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.metamap import best_per_tokens, read_metamap
-from mednli_jax.knowledge.spans import SENTENCE, Span, read_spans, token_offsets
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.readers.metamap import best_per_tokens, read_metamap
+from mednli_jax.knowledge.readers.spans import SENTENCE, Span, read_spans, token_offsets
 
 PREMISE = "No chest pain, but heart and renal failure since heart attack."
 TOKENS = tuple(PREMISE.replace(",", " ,").replace(".", " .").split())

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.data.mixing import MIXED_TAG, mixed, sampled
-from mednli_jax.data.prepared import prepare
+from mednli_jax.corpora.nli.mixing import MIXED_TAG, mixed, sampled
+from mednli_jax.corpora.nli.prepared import prepare
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
-from mednli_jax.knowledge import mesh
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.tasks.nli import LINK_FIELDS
 from mednli_jax.text import Vocab
 

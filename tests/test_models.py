@@ -9,7 +9,7 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import Batches, Layout
+from mednli_jax.corpora.batching import Batches, Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.models.packing import Packing

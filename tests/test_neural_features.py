@@ -6,7 +6,7 @@ import pytest
 
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting
-from mednli_jax.data import batching
+from mednli_jax.corpora import batching
 from mednli_jax.errors import UserError
 from mednli_jax.tasks import nli
 from mednli_jax.text import Vocab

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mednli_jax.data.nli import CORPORA, check_disjoint, load_nli, read_nli_file
+from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample, Split
 

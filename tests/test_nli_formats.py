@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from mednli_jax.data.lines import MAX_RECORD_BYTES, csv_records
-from mednli_jax.data.nli import CORPORA, load_nli, read_nli_file
-from mednli_jax.data.nli_corpora import source_files
+from mednli_jax.corpora.lines import MAX_RECORD_BYTES, csv_records
+from mednli_jax.corpora.nli.files import source_files
+from mednli_jax.corpora.nli.readers import CORPORA, load_nli, read_nli_file
 from mednli_jax.errors import DataErrors, UserError
 
 SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message

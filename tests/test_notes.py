@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from mednli_jax.data.clinical_sentences import sentences
-from mednli_jax.data.notes import Notes, PastMedicalHistory, is_past_medical_history, sections
+from mednli_jax.corpora.nli.note_sentences import sentences
+from mednli_jax.corpora.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections
 from mednli_jax.errors import DataErrors, UserError
 
 SECRET = "Zzyzx"

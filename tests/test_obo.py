@@ -7,8 +7,8 @@ import pytest
 from mednli_jax.errors import DataError, DataErrors
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.obo import read_obo
 from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.readers.obo import read_obo
 
 ALL = OntologyOptions(relations="all")
 HEADER = """\

@@ -17,9 +17,9 @@ from mednli_jax.knowledge.ontology import (
     permuted,
     relation_matrix,
 )
-from mednli_jax.knowledge.snomed import read_snomed
-from mednli_jax.knowledge.umls import read_umls
-from mednli_jax.knowledge.wordnet import read_wordnet
+from mednli_jax.knowledge.readers.snomed import read_snomed
+from mednli_jax.knowledge.readers.umls import read_umls
+from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
 #        root
 #       /    \

@@ -9,16 +9,9 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from test_parity import tree_of  # noqa: E402
 
-from mednli_jax.benchmarking import (  # noqa: E402
-    opponents,
-    ours,
-    rows,
-    torch_readers,
-    torch_side,
-    workload,
-    workload_cloze,
-)
-from mednli_jax.data.batching import Layout  # noqa: E402
+from mednli_jax.benchmarking import cloze_workload as workload_cloze  # noqa: E402
+from mednli_jax.benchmarking import opponents, ours, rows, torch_readers, torch_side, workload  # noqa: E402
+from mednli_jax.corpora.batching import Layout  # noqa: E402
 from mednli_jax.models import table  # noqa: E402
 from mednli_jax.tasks.nli import NLITask, frozen  # noqa: E402
 from mednli_jax.training.optim import build_optimizer  # noqa: E402

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import Batches, Layout, staircase
+from mednli_jax.corpora.batching import Batches, Layout, staircase
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.tasks.nli import NLITask, frozen

@@ -8,8 +8,8 @@ import made_up_runs
 import numpy as np
 import pytest
 
-from mednli_jax.analysis import artifact_tables
-from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
+from mednli_jax.analysis.artifacts import tables as artifact_tables
+from mednli_jax.corpora.nli.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, DataErrors, UserError
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}

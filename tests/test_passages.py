@@ -8,11 +8,11 @@ import pytest
 from test_encode_cloze import corpus
 
 from mednli_jax import defaults, experiment, passages
-from mednli_jax.data.cloze import SETUPS, all_views
-from mednli_jax.data.cloze_files import marked_text
-from mednli_jax.data.cloze_texts import Texts, types_of_train
-from mednli_jax.data.encode import Prepared
-from mednli_jax.data.encode_cloze import ClozeEncoding, encode_cloze, encode_new
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze, encode_new
+from mednli_jax.corpora.cloze.files import marked_text
+from mednli_jax.corpora.cloze.texts import Texts, types_of_train
+from mednli_jax.corpora.cloze.views import SETUPS, all_views
+from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import UserError
 from mednli_jax.passages import PassagePredictor, examples_of, keep_types, kept_types
 from mednli_jax.runs import RunDirectory

@@ -6,7 +6,7 @@ from test_distance import EDGES, graph, random_graph
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge import paths
-from mednli_jax.knowledge.distance import DIRECTIONS, shortest_paths
+from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths
 from mednli_jax.knowledge.paths import stored_paths
 
 

@@ -29,23 +29,28 @@ from test_encode import HEART
 
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting, wording
-from mednli_jax.data import demo_diskne as demo_benchmark
-from mednli_jax.data import demo_facts, encode, prepared, prepared_cloze, prepared_diskne
-from mednli_jax.data.cache import Cache
-from mednli_jax.data.clicr import FILES
-from mednli_jax.data.cloze import SETUPS
-from mednli_jax.data.demo import load_demo
-from mednli_jax.data.demo_cloze import load_demo_cloze
-from mednli_jax.data.demo_diskne import load_demo_diskne
-from mednli_jax.data.diskne_folds import folds
-from mednli_jax.data.diskne_store import write_benchmark
-from mednli_jax.data.encode_cloze import ClozeEncoding, encode_cloze
-from mednli_jax.data.encode_pieces import PieceEncoding, encode_corpus
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.corpora.cloze.clicr import FILES
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
+from mednli_jax.corpora.cloze.views import SETUPS
+from mednli_jax.corpora.demo import diskne as demo_benchmark
+from mednli_jax.corpora.demo import nli_facts as demo_facts
+from mednli_jax.corpora.demo.cloze import load_demo_cloze
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.corpora.diskne import prepared as prepared_diskne
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli import prepared
+from mednli_jax.corpora.nli.pieces import PieceEncoding, encode_corpus
 from mednli_jax.examples import Split
-from mednli_jax.knowledge import load, mesh, paths, store
-from mednli_jax.knowledge.distance import DIRECTIONS
+from mednli_jax.knowledge import load, paths, store
+from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.paths import stored_paths
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.text import SPECIALS
 
@@ -512,7 +517,7 @@ def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
 
 def print_keys(folder):
     """The keys of everything that is kept, one a line."""
-    from mednli_jax.data import builders  # TFDS is slow to import
+    from mednli_jax.corpora.nli import tfds as builders  # TFDS is slow to import
 
     shaped, free = of_bundled(folder)
     configs = {**shaped, **free, "published": published_diskne(folder)}

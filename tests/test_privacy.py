@@ -31,7 +31,7 @@ from canaries import (
 from compiler import FAST
 
 from mednli_jax import cli, defaults, faults
-from mednli_jax.data import inventory
+from mednli_jax.corpora import inventory
 
 ROOT = Path(__file__).parent.parent
 # What may hold words, and why: all of it is 0600 in folders of 0700, below the cache or below a private/.
@@ -293,35 +293,35 @@ GA = ("prepare", config("ga_ent", "clicr"), *CLOZE[:2], "--config.data.max_query
 NEW = ("prepare", *nli("bow", "--config.data.max_length=48"))
 LEXICAL = ("analyze", "lexical", *nli("bow"), "--min_count=1")
 POINTS = {
-    "reader": (NEW, "mednli_jax.data.nli.load_nli"),
-    "a row's tokens": (NEW, "mednli_jax.data.nli.binary_parse_tokens"),
-    "encoder": (NEW, "mednli_jax.data.encode.encode_corpus"),
-    "sentences": (NEW, "mednli_jax.data.encode.encode_sentences"),
+    "reader": (NEW, "mednli_jax.corpora.nli.readers.load_nli"),
+    "a row's tokens": (NEW, "mednli_jax.corpora.nli.readers.binary_parse_tokens"),
+    "encoder": (NEW, "mednli_jax.corpora.nli.encoding.encode_corpus"),
+    "sentences": (NEW, "mednli_jax.corpora.nli.encoding.encode_sentences"),
     "vocabulary": (NEW, "mednli_jax.text.Vocab.save"),
-    "cache": (NEW, "mednli_jax.data.cache._write"),
-    "ontology": (KD, "mednli_jax.data.prepared.load_ontology"),
-    "linker": (KD, "mednli_jax.data.prepared.Linker"),
+    "cache": (NEW, "mednli_jax.corpora.cache._write"),
+    "ontology": (KD, "mednli_jax.corpora.nli.prepared.load_ontology"),
+    "linker": (KD, "mednli_jax.corpora.nli.prepared.Linker"),
     "a sentence's concepts": (KD, "mednli_jax.knowledge.linking.Linker.link"),
-    "links": (KD, "mednli_jax.data.encode.links_of"),
-    "reader of articles": (GA, "mednli_jax.data.clicr.load"),
-    "an article": (GA, "mednli_jax.data.clicr._Reader.take"),
-    "encoder of articles": (GA, "mednli_jax.data.encode_cloze.encode_cloze"),
+    "links": (KD, "mednli_jax.corpora.nli.encoding.links_of"),
+    "reader of articles": (GA, "mednli_jax.corpora.cloze.clicr.load"),
+    "an article": (GA, "mednli_jax.corpora.cloze.clicr._Reader.take"),
+    "encoder of articles": (GA, "mednli_jax.corpora.cloze.encoding.encode_cloze"),
     "program": (BOW, "mednli_jax.experiment.program"),
     "what prediction needs": (BOW, "mednli_jax.trained.keep_for_prediction"),
     "trainer": (BOW, "mednli_jax.training.loop.Trainer.run"),
-    "batches": (BOW, "mednli_jax.data.batching.Batches.epoch"),
+    "batches": (BOW, "mednli_jax.corpora.batching.Batches.epoch"),
     "loss": (BOW, "mednli_jax.tasks.nli.NLITask.loss"),
     "a run's corpus": (("evaluate", "--run=bow"), "mednli_jax.trained.TrainedRun.own"),
     "scores": (("evaluate", "--run=bow"), "mednli_jax.scoring.OnCorpus.scores"),
-    "partition": (("evaluate", "--run=bow", "--partition=ids.txt"), "mednli_jax.data.partitions.read_partition"),
+    "partition": (("evaluate", "--run=bow", "--partition=ids.txt"), "mednli_jax.corpora.nli.partitions.read_partition"),
     "new pairs": (("predict", "--run=bow"), "mednli_jax.predict.read_pairs"),
     "a new pair's tokens": (("predict", "--run=bow"), "mednli_jax.tasks.nli.NLITask.example"),
-    "statistics": (("analyze", "stats", *nli("bow")), "mednli_jax.analysis.corpus.statistics"),
-    "tokens": (LEXICAL, "mednli_jax.analysis.lexical.pmi"),
-    "section": (LEXICAL, "mednli_jax.analysis.artifacts._token_section"),
+    "statistics": (("analyze", "stats", *nli("bow")), "mednli_jax.analysis.corpus_stats.statistics"),
+    "tokens": (LEXICAL, "mednli_jax.analysis.artifacts.lexical.pmi"),
+    "section": (LEXICAL, "mednli_jax.analysis.artifacts.findings._token_section"),
     "page of a run": (("report", "bow"), "mednli_jax.analysis.html.render"),
     "predictions": (("report", "bow", "bow", "--compare"), "mednli_jax.analysis.outcomes.read_outcomes"),
-    "inventory": (("doctor",), "mednli_jax.data.inventory.corpora"),
+    "inventory": (("doctor",), "mednli_jax.corpora.inventory.corpora"),
 }
 LATE = {  # behind an epoch of training
     "an epoch's row": (BOW, "mednli_jax.runs.RunDirectory.append_metrics"),
@@ -408,14 +408,14 @@ def test_what_the_machine_refuses_is_one_line_of_ours(told, monkeypatch):
         def full(_, name=name):
             raise OSError(28, SENTENCE, name)
 
-        monkeypatch.setattr("mednli_jax.analysis.corpus.statistics", full)
+        monkeypatch.setattr("mednli_jax.analysis.corpus_stats.statistics", full)
         code, said = told("analyze", "stats", *nli("bow"))
         assert (code, found_in(said.encode())) == (2, set())
         assert f"E-USE-010 {expected}: No space left on device. Fix: " in said
 
 
 def test_everything_is_shown_where_text_may_be_shown(told, monkeypatch):
-    monkeypatch.setattr("mednli_jax.analysis.corpus.statistics", chained)
+    monkeypatch.setattr("mednli_jax.analysis.corpus_stats.statistics", chained)
     monkeypatch.setenv(faults.SHOW, "1")
     code, said = told("analyze", "stats", *nli("bow"))
     assert code == 1
@@ -557,7 +557,7 @@ def test_a_work_tree_is_warned_of(closed, capsys):
     ],
 )
 def test_what_a_config_reads_is_what_is_looked_at(closed, monkeypatch, model, fields, expected):
-    from mednli_jax.data import prepared
+    from mednli_jax.corpora.nli import prepared
 
     asked = defaults.nli(model, "mednli")
     asked.update_from_flattened_dict(fields)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mednli_jax.data.case_reports import Mark, Sentence, read_reports
-from mednli_jax.data.clicr import load
-from mednli_jax.data.query_builder import build_queries, cleaned, divided, repeats_passage, semantic_type
+from mednli_jax.corpora.cloze.case_reports import Mark, Sentence, read_reports
+from mednli_jax.corpora.cloze.clicr import load
+from mednli_jax.corpora.cloze.query_builder import build_queries, cleaned, divided, repeats_passage, semantic_type
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, Entity
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
 
 ROOT = Path(__file__).parent.parent
 REPORT = {

@@ -13,7 +13,7 @@ from made_up_runs import GOLD, edit, write_run
 
 from mednli_jax import cli, report
 from mednli_jax.analysis import html, svg
-from mednli_jax.data.demo import load_demo
+from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.errors import UserError
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 RESOURCES = files("mednli_jax.knowledge") / "resources"
-FACTS = files("mednli_jax.data") / "clinical_facts.json"
+FACTS = files("mednli_jax.corpora.demo") / "clinical_facts.json"
 CATEGORIES = ("symptoms", "treatments", "tests", "procedures")
 ALIAS_FILES = ("aliases_everyday.tsv", "aliases_doid.tsv")
 

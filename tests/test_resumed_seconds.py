@@ -12,8 +12,8 @@ import pytest
 
 from mednli_jax import cli, experiment, folds, train
 from mednli_jax.baselines import boosting
-from mednli_jax.data.demo_diskne import load_demo_diskne
-from mednli_jax.data.diskne_store import write_benchmark
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.examples import LABELS
 from mednli_jax.training import loop
 from mednli_jax.training import program as programs
@@ -196,7 +196,7 @@ def test_trees(clock, call):
 
 def test_folds(clock, call, monkeypatch):
     """Interrupted after a chunk is done, whose checkpoint is gone then, and again within the next."""
-    from mednli_jax.data.diskne_folds import folds as folds_of
+    from mednli_jax.corpora.diskne.folds import folds as folds_of
 
     benchmark = load_demo_diskne()
     write_benchmark(benchmark, folds_of(benchmark), Path("corpus"))

@@ -16,8 +16,8 @@ from mednli_jax.knowledge.concept_vectors import (
     retrofit_concepts,
     tokens_with_concepts,
 )
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.related import concept_graph, ontology_word_graph, read_lexicon, word_graph
 from mednli_jax.knowledge.retrofit import colours, retrofit
 from mednli_jax.text import PAD, SPECIALS, UNK

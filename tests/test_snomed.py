@@ -5,10 +5,10 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge import blocks
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.snomed import COLUMNS, read_snomed
+from mednli_jax.knowledge.readers import row_blocks as blocks
+from mednli_jax.knowledge.readers.snomed import COLUMNS, read_snomed
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
 FSN, SYNONYM, DEFINITION = "900000000000003001", "900000000000013009", "900000000000550004"

@@ -9,7 +9,7 @@ import pytest
 
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import Mention, NLIExample
-from mednli_jax.knowledge.spans import Recognised, Span, read_spans, token_offsets, without_overlaps
+from mednli_jax.knowledge.readers.spans import Recognised, Span, read_spans, token_offsets, without_overlaps
 
 PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
 TOKENS = ("he", "said", "``", "quokka", "fever", "''", ";", "wombat-like", "(", "axolotl", ")", "narwhals", ".")

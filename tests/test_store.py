@@ -12,13 +12,13 @@ from test_ontology import small
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge import load, store
-from mednli_jax.knowledge.arrays import Names, Relations, Strings
-from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.mesh import read_mesh
 from mednli_jax.knowledge.ontology import OntologyOptions, is_a_matrix, permuted, relation_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.store import stored
+from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
 
 KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"

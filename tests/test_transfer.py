@@ -18,7 +18,7 @@ import pytest
 import test_mixing
 
 from mednli_jax import cli, evaluate, experiment, pairs, predict, report, train, trained
-from mednli_jax.data.batching import Layout
+from mednli_jax.corpora.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen

@@ -5,10 +5,10 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
-from mednli_jax.knowledge import blocks
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.umls import COLUMNS, LINK_TYPES, read_umls
+from mednli_jax.knowledge.readers import row_blocks as blocks
+from mednli_jax.knowledge.readers.umls import COLUMNS, LINK_TYPES, read_umls
 
 ALL = OntologyOptions(relations="all")
 DROP = OntologyOptions(cycles="drop")

@@ -5,11 +5,11 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, UserError
-from mednli_jax.knowledge import wordnet
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.wordnet import read_wordnet
+from mednli_jax.knowledge.readers import wordnet
+from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
 ALL = OntologyOptions(relations="all")
 LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyright 2006 by nobody.\n"

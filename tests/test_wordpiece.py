@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, normalizers
 
-from mednli_jax.data.wordpiece import SPECIALS, WordPieces, room_for
+from mednli_jax.corpora.nli.wordpiece import SPECIALS, WordPieces, room_for
 from mednli_jax.errors import DataError, UserError
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from mednli_jax.data.lines import no_such_file, text_lines
+from mednli_jax.corpora.lines import no_such_file, text_lines
 from mednli_jax.errors import DataError, Problems
 
 

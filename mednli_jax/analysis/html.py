@@ -15,8 +15,8 @@ import jinja2
 from markupsafe import Markup
 
 from mednli_jax.analysis import public, svg
-from mednli_jax.analysis.cloze_outcomes import is_cloze
-from mednli_jax.analysis.cloze_sections import run_sections
+from mednli_jax.analysis.cloze.outcomes import is_cloze
+from mednli_jax.analysis.cloze.sections import run_sections
 from mednli_jax.analysis.outcomes import Finished, read_metrics
 from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points

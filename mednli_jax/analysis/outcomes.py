@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax import metrics
-from mednli_jax.data.lines import text_lines
+from mednli_jax.corpora.lines import text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.runs import RunDirectory, read_json

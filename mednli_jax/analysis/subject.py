@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mednli_jax.analysis.lexical import merged as merged_tokens
+from mednli_jax.analysis.artifacts.lexical import merged as merged_tokens
 from mednli_jax.analysis.sections import Section
-from mednli_jax.data import encode
-from mednli_jax.data.prepared import Source
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli.prepared import Source
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention, NLIExample, Split
 

@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier
 
 from mednli_jax.baselines import features
-from mednli_jax.data.encode import SIDES, Prepared, Watch, find_mentions
-from mednli_jax.data.prepared import Source, cache_folder
+from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Watch, find_mentions
+from mednli_jax.corpora.nli.prepared import Source, cache_folder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder, write_atomic, write_json

@@ -30,9 +30,9 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from mednli_jax.baselines import wording
-from mednli_jax.data.encode import SIDES, all_tokens, unwatched
+from mednli_jax.corpora.nli.encoding import SIDES, all_tokens, unwatched
 from mednli_jax.examples import Mention, NLIExample, Split
-from mednli_jax.knowledge.distance import shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.text import PAD, UNK, Vocab
 

@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mednli_jax.data.cloze import ENTITY, phrase_of
+from mednli_jax.corpora.cloze.views import ENTITY, phrase_of
 from mednli_jax.errors import UserError
 from mednli_jax.examples import ClozeExample, Entity
 

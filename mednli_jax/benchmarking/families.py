@@ -6,7 +6,8 @@ Imports no array library: the door reads it for its flags.
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.benchmarking import workload, workload_cloze
+from mednli_jax.benchmarking import cloze_workload as workload_cloze
+from mednli_jax.benchmarking import workload
 
 MODES, GROUPINGS = ("train", "predict", "epoch", "until"), ("off", "premise")
 

@@ -9,7 +9,8 @@ Letters: H hidden size, D numbers per word vector, p and h tokens of premise and
 
 import numpy as np
 
-from mednli_jax.benchmarking import families, workload, workload_cloze
+from mednli_jax.benchmarking import cloze_workload as workload_cloze
+from mednli_jax.benchmarking import families, workload
 
 CLASSES = 3
 HOPS = 3

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from mednli_jax import defaults, experiment
-from mednli_jax.benchmarking import families, workload, workload_cloze
-from mednli_jax.data import batching
-from mednli_jax.data.encode import SIDES, Prepared, Rows
-from mednli_jax.data.encode_cloze import Texts
+from mednli_jax.benchmarking import cloze_workload as workload_cloze
+from mednli_jax.benchmarking import families, workload
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.cloze.encoding import Texts
+from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Rows
 from mednli_jax.tasks import table as tasks
 from mednli_jax.tasks.cloze import ClozeRows
 from mednli_jax.training import loop

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mednli_jax.benchmarking import opponents
 from mednli_jax.benchmarking.opponents import Batch, Sentences
-from mednli_jax.data.encode import SIDES
+from mednli_jax.corpora.nli.encoding import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data.encode import SIDES
+from mednli_jax.corpora.nli.encoding import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.runs import read_json
 

@@ -10,13 +10,13 @@ from itertools import product
 from pathlib import Path
 
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge import mesh, umls, wordnet
-from mednli_jax.knowledge.mesh import read_mesh
-from mednli_jax.knowledge.obo import read_obo
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.snomed import read_snomed, snomed_files
+from mednli_jax.knowledge.readers import mesh, umls, wordnet
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.readers.obo import read_obo
+from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
+from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
-from mednli_jax.knowledge.umls import read_umls, umls_files
 
 FORMAT = 1  # of what the readers make; tests/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")

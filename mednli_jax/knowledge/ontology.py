@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import DataError, UserError
-from mednli_jax.knowledge.arrays import Relations
+from mednli_jax.knowledge.string_arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.files import private_folder, write_atomic
-from mednli_jax.knowledge.distance import checked_pairs, distinct_pairs, shortest_paths, walked_edges
+from mednli_jax.knowledge.distances import checked_pairs, distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import Progress
 from mednli_jax.progress import say

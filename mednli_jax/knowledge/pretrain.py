@@ -27,10 +27,10 @@ from pathlib import Path
 
 from mednli_jax.errors import UserError
 from mednli_jax.files import private_folder, put_in_place, sha256, write_json
+from mednli_jax.knowledge.vector_rows import EXACT, check_dim
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
 from mednli_jax.knowledge.vectors_text import text_header
-from mednli_jax.knowledge.wanted import EXACT, check_dim
 from mednli_jax.progress import say
 from mednli_jax.text import SPECIALS, binary_lines
 

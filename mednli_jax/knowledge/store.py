@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 import mednli_jax
 from mednli_jax.errors import UserError
 from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_sealed
-from mednli_jax.knowledge.arrays import Names, Relations, Strings
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
 from mednli_jax.progress import say
 
 FORMAT = 1

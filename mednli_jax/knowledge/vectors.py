@@ -20,8 +20,8 @@ from scipy.special import ndtri
 
 from mednli_jax.files import sha256
 from mednli_jax.knowledge import vectors_binary, vectors_text
+from mednli_jax.knowledge.vector_rows import EXACT, LOWERED, MISSING, ROUTES, SUBWORDS, Wanted, check_dims
 from mednli_jax.knowledge.vectors_files import SEPARATOR, files_of, kind_of, read_head, reading, unread, vector_paths
-from mednli_jax.knowledge.wanted import EXACT, LOWERED, MISSING, ROUTES, SUBWORDS, Wanted, check_dims
 from mednli_jax.progress import say
 from mednli_jax.text import PAD, SPECIALS, UNK, Vocab
 

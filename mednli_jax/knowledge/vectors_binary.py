@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.wanted import (
+from mednli_jax.knowledge.vector_rows import (
     TOO_LARGE,
     Wanted,
     check_dim,

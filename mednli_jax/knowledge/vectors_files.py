@@ -14,8 +14,8 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge import vectors_binary, vectors_text
+from mednli_jax.knowledge.vector_rows import FORMATS, TOO_LARGE, missing, unreadable_format
 from mednli_jax.knowledge.vectors_text import vocabulary_path
-from mednli_jax.knowledge.wanted import FORMATS, TOO_LARGE, missing, unreadable_format
 
 SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names

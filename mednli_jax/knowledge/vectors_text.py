@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import Problems
-from mednli_jax.knowledge.wanted import (
+from mednli_jax.knowledge.vector_rows import (
     Wanted,
     check_dim,
     disagreeing,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge import mesh
 from mednli_jax.knowledge.linking import normalise, singular
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.text import MAX_LINE_BYTES, binary_lines
 
 BUNDLED = "bundled"

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
-from mednli_jax.models.rows import Table
+from mednli_jax.models.sparse_rows import Table
 
 END = 0  # the number of padding; fastText's "</s>", which ends every text, takes its row
 MULTIPLIER = 116049371  # fastText's

@@ -13,9 +13,11 @@ import optax
 
 from mednli_jax import answers, metrics
 from mednli_jax.baselines.entity import known_vectors
-from mednli_jax.data import batching, encode, prepared_cloze
-from mednli_jax.data.cloze_texts import Query, Texts
-from mednli_jax.data.prepared import config_path
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.corpora.cloze.texts import Query, Texts
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli.prepared import config_path
 from mednli_jax.errors import UserError
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.tasks.task import frozen

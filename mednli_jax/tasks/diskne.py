@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax import metrics
-from mednli_jax.data import batching, encode, prepared_diskne
-from mednli_jax.data.fold_batches import FoldBatches, of_code
-from mednli_jax.data.prepared_diskne import PARTS
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.diskne import prepared as prepared_diskne
+from mednli_jax.corpora.diskne.fold_batches import FoldBatches, of_code
+from mednli_jax.corpora.diskne.prepared import PARTS
+from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.tasks import nli
 
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease, and ten others

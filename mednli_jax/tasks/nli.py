@@ -7,9 +7,11 @@ import numpy as np
 import optax
 
 from mednli_jax import metrics
-from mednli_jax.data import batching, encode, encode_pieces
-from mednli_jax.data import prepared as prepared_data
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli import pieces as encode_pieces
+from mednli_jax.corpora.nli import prepared as prepared_data
+from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.progress import say

@@ -41,7 +41,7 @@ class Task(Protocol):
         """The `frozen` collection of the models, from a vocabulary and its vectors [V, D]."""
 
     def batches(self, config, prepared, name: str, *, shares: int, model):
-        """data.batching.Batches of a split for a model; shares: devices."""
+        """corpora.batching.Batches of a split for a model; shares: devices."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; holds `mask` [B] float."""

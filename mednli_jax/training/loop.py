@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mednli_jax.data import batching
+from mednli_jax.corpora import batching
 from mednli_jax.progress import Bar
 from mednli_jax.training import optim
 from mednli_jax.training import state as states

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from mednli_jax.data import batching
+from mednli_jax.corpora import batching
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from mednli_jax.models import rows
+from mednli_jax.models import sparse_rows as rows
 from mednli_jax.training.state import Learner
 
 

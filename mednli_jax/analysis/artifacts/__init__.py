@@ -1,0 +1,1 @@
+"""Annotation artefacts of NLI corpora (Herlihy & Rudinger 2021)."""

@@ -1,0 +1,199 @@
+"""Easy and difficult pairs of a corpus by adversarial filtering: what is filtered, as figures, sections and pictures.
+
+Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The ids of the pairs are written for anybody: as theirs, they
+tell no text. Fault: E-FILT-006 the run whose outputs are the features is of another corpus.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import svg
+from mednli_jax.analysis.artifacts import filtering, lexical, mean_vectors
+from mednli_jax.analysis.artifacts.filtering import FitPredict, State
+from mednli_jax.analysis.sections import Grid, Section
+from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS, NLIExample
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.text import SPECIALS
+
+PARTS = ("easy", "difficult")
+# Herlihy & Rudinger 2021: the published partition of X_h, which the settings of the paper cannot have ended at.
+PAPER = {"mednli": {"hypothesis": (9_463, 4_586)}}
+
+
+def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.Features:
+    """Mean vectors of all pairs by the config's vectors, concepts merged where the config takes knowledge."""
+    source = subject.source
+    mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if source.ontology_name else None
+    found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=source.encoding.lowercase)
+    words = (*SPECIALS, *(word for word in mean_vectors.words_of(found) if word not in SPECIALS))
+    path, dim = source.encoding.vectors_path, source.encoding.vectors_dim
+    vectors = load_vectors(path, words, dim=dim, seed=source.encoding.vectors_seed)
+    vocabulary, matrix = vectors.known()
+    row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
+    made = mean_vectors.mean_vectors(found, row_of, matrix, lacking=lacking)
+    facts = {"kind": "mean vectors", "vectors": vectors.source, "sha256": vectors.sha256, "lacking": lacking}
+    return mean_vectors.Features(made.matrix, {**facts, **made.facts})
+
+
+def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) -> mean_vectors.Features:
+    """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
+
+    The models were trained on the training split and are surer there than elsewhere, so that its pairs look easier than
+    those of dev and test: Sakaguchi et al. trained theirs on pairs that they then threw away.
+    Raises: UserError E-FILT-006.
+    """
+    lacking = sum(example.uid not in outputs for example in subject.examples)
+    if lacking:
+        raise UserError(
+            f"E-FILT-006 --features={run}: the run knows {len(subject.examples) - lacking:,} of the corpus's "
+            f"{len(subject.examples):,} pairs. Fix: give a run trained on this corpus."
+        )
+    matrix = np.stack([outputs[example.uid] for example in subject.examples]).astype(np.float32)
+    return mean_vectors.Features(matrix, {"kind": "logits of a run", "run": Path(run).name})
+
+
+def difficulty(
+    subject: Subject,
+    features: mean_vectors.Features,
+    wish: filtering.Settings,
+    fit_predict: FitPredict,
+    *,
+    inputs: str,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> Finding:
+    """Filters all splits of the corpus together. Raises: UserError; E-ART-001 where there is one class only."""
+    labels = [example.label for example in subject.examples]
+    lexical.classes_of(labels)
+    uids, number = [example.uid for example in subject.examples], np.array([LABELS.index(label) for label in labels])
+    state = filtering.filtered(features.matrix, number, uids, wish, fit_predict, folder=folder, resume=resume)
+    given = {
+        "input": inputs,
+        "settings": asdict(wish),
+        "knowledge": subject.knowledge,
+        "features": {**features.facts, "dim": features.matrix.shape[1]},
+        "pairs": len(labels),
+        "easy": int(state.easy.sum()),
+        "difficult": int((~state.easy).sum()),
+        "ended": state.ended,
+        "splits": _by_split(subject, state),
+        "rounds": list(state.rounds),
+    }
+    drawn = {"aflite.png": _picture(subject.name, given), **_lists(subject, state)}
+    return Finding(given, [_section(subject.name, given)], drawn, notes=_notes(subject, features.facts, given))
+
+
+def _by_split(subject, state) -> dict:
+    """{split: {"easy" or "difficult": {label: pairs}}}."""
+    result = {}
+    for name, examples, easy in _parts(subject, state):
+        counts = Counter((bool(own), pair.label) for own, pair in zip(easy, examples, strict=True))
+        result[name] = {part: {label: counts[part == "easy", label] for label in LABELS} for part in PARTS}
+    return result
+
+
+def _lists(subject, state) -> dict[str, bytes]:
+    """{file name: uids, one a line, in the order of the corpus}: of all pairs, and of each split."""
+    result = {}
+    for name, examples, easy in [("", subject.examples, state.easy), *_parts(subject, state)]:
+        for part in PARTS:
+            uids = [pair.uid for own, pair in zip(easy, examples, strict=True) if own == (part == "easy")]
+            result[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(f"{uid}\n" for uid in uids).encode()
+    return result
+
+
+def _parts(subject, state: State) -> Iterator[tuple[str, Sequence[NLIExample], np.ndarray]]:
+    """(split, its pairs, which of them are easy)."""
+    first = 0
+    for name, split in subject.splits.items():
+        yield name, split.examples, state.easy[first : first + len(split)]
+        first += len(split)
+
+
+def _notes(subject, facts, given) -> list[str]:
+    notes = []
+    if subject.config.vectors.retrofit and facts["kind"] == "mean vectors":
+        notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
+    if count := facts.get("texts_without_vector"):
+        notes.append(f"{count:,} pairs have no token with a vector: their features are zero")
+    if count := sum(row.get("unconverged", 0) for row in given["rounds"]):
+        notes.append(f"{count:,} of the models stopped before they had converged")
+    return notes
+
+
+# -- for a reader ------------------------------------------------------------------------------------------------------
+
+
+def _section(name, given) -> Section:
+    wish, facts = given["settings"], given["features"]
+    words = [
+        f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
+        f"difficult; input: {given['input']}; {_features(facts, given['knowledge'])}",
+        f"a round: n = {wish['n']} models, each trained on m = {wish['m']:,} pairs; removed are the k = {wish['k']:,} "
+        f"pairs, or fewer, that most of the models which hold them out have right, {100 * wish['tau']:g} % or more of "
+        f"these; among equals the draw of seed {wish['seed']} decides",
+        f"{len(given['rounds'])} rounds; ended as {given['ended']}",
+    ]
+    if paper := PAPER.get(name, {}).get(given["input"]):
+        words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
+    header = ("split", "part", "pairs", "% of the split", *(f"{label}, %" for label in LABELS))
+    rows = [row for split, found in given["splits"].items() for row in _split_rows(split, found)]
+    rounds = [
+        (str(r["round"]), f"{r['pairs']:,}", f"{100 * r['accuracy']:.1f}", f"{r['removable']:,}", f"{r['removed']:,}")
+        for r in given["rounds"]
+    ]
+    columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
+    left = {"pairs left": [(r["round"], r["left"]) for r in given["rounds"]]}
+    accuracy = {"accuracy": [(r["round"], 100 * r["accuracy"]) for r in given["rounds"]]}
+    charts = [
+        ("Pairs left after each round", svg.curves(left, title="Pairs left", x="round", y="pairs")),
+        ("Accuracy of the models on pairs held out", svg.curves(accuracy, title="Accuracy", x="round", y="%")),
+    ]
+    grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
+    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, charts)
+
+
+def _features(facts, knowledge) -> str:
+    if facts["kind"] != "mean vectors":
+        return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
+    merged = f"{facts['merged']:,} entities merged by {knowledge}" if knowledge else "no entities merged"
+    if lacking := facts["merged_without_own_vector"]:
+        without = {"parts": "have the mean of their words'", "drop": "are left out"}[facts["lacking"]]
+        merged += f", of which {lacking:,} have no vector of their own and {without}"
+    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {merged}"
+
+
+def _split_rows(split, found) -> Iterator[tuple[str, ...]]:
+    size = {part: sum(counts.values()) for part, counts in found.items()}
+    for part, counts in found.items():
+        shares = [f"{100 * count / size[part]:.1f}" if size[part] else "-" for count in counts.values()]
+        yield (split, part, f"{size[part]:,}", f"{100 * size[part] / max(sum(size.values()), 1):.1f}", *shares)
+
+
+def _picture(name: str, given: dict) -> bytes:
+    """Pairs left after each round, and beside it the histogram of the scores of each."""
+    rounds: Sequence[dict] = given["rounds"]
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot([0, *(r["round"] for r in rounds)], [given["pairs"], *(r["left"] for r in rounds)], marker=".")
+    left.axhline(given["settings"]["m"], color="grey", linestyle="--", linewidth=1, label="m")
+    left.set(title=f"{name}: pairs left", xlabel="rounds", ylabel="pairs", ylim=(0, None))
+    left.legend(frameon=False)
+    left.spines[["top", "right"]].set_visible(False)
+    counts = np.array([r["histogram"] for r in rounds]).T
+    extent = (0.5, len(rounds) + 0.5, 0, 1)
+    image = right.imshow(counts, origin="lower", aspect="auto", extent=extent, cmap="Blues", interpolation="nearest")
+    right.axhline(given["settings"]["tau"], color="grey", linestyle="--", linewidth=1)
+    right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
+    figure.colorbar(image, ax=right, label="pairs")
+    for axis in (left, right):
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    return pictures.png(figure)

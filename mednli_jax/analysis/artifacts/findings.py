@@ -1,0 +1,282 @@
+"""Artefacts of annotation in a corpus's words and concepts, as figures, sections and pictures.
+
+Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune). What shows words or pairs of a corpus that is not
+open is kept apart, for a folder private/.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import svg
+from mednli_jax.analysis.artifacts import heuristics, lexical
+from mednli_jax.analysis.corpus_stats import SIDES
+from mednli_jax.analysis.sections import Grid, Section, figure, p_value, points
+from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
+
+PAPER = "Herlihy & Rudinger 2021"
+# Its Tables 4 and 5.
+PAPER_LENGTHS = {
+    "mednli": {
+        "separate": {"entailment": (5.6, 5), "neutral": (5.2, 5), "contradiction": (5.6, 5)},
+        "merged": {"entailment": (5.3, 5), "neutral": (4.9, 5), "contradiction": (5.3, 5)},
+    }
+}
+PAPER_HEURISTICS = {
+    "mednli": {
+        heuristics.HYPERNYM: (59.15, 1.4e-13, "entailment", 0.452),
+        heuristics.CAUSE: (111.05, 7.7e-25, "neutral", 0.578),
+        heuristics.FINE: (874.71, 1.1e-190, "contradiction", 0.838),
+    }
+}
+LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
+SKEWED = 1.2  # times the share of even classes: with a larger one, even numbers are no fair expectation
+
+
+def corpus_section(name: str, found: dict) -> Section:
+    """Sizes, lengths, labels and words of each split: `found` is corpus.statistics(splits)."""
+    columns = {**found["splits"], "all": found["all"]}
+    rows = {
+        "pairs": [f"{of['pairs']:,}" for of in columns.values()],
+        "distinct premises": [f"{of['premises']:,}" for of in columns.values()],
+        **{label: [f"{of['labels'][label]:,}" for of in columns.values()] for label in LABELS},
+        **{f"{side}, mean tokens": [f"{of[side]['mean']:.1f}" for of in columns.values()] for side in SIDES},
+        **{f"{side}, longest": [f"{of[side]['longest']:,}" for of in columns.values()] for side in SIDES},
+        "distinct words": [f"{of['words']:,}" for of in columns.values()],
+    }
+    cells = [(title, *values) for title, values in rows.items()]
+    return Section(f"Sizes, {name}", grids=[Grid("", ("", *columns), cells)])
+
+
+def _merging(knowledge) -> str:
+    return f"concepts of {knowledge} merged" if knowledge else "nothing merged, the config takes no knowledge"
+
+
+# -- tokens (Table 3) --------------------------------------------------------------------------------------------------
+
+
+def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Finding:
+    """PMI of tokens and classes over the training hypotheses, concepts merged."""
+    train = subject.splits["train"].examples
+    sentences, labels = subject.hypotheses(merged=True)[: len(train)], [example.label for example in train]
+    # Premises are told apart by their words: two groups of one premise tell of one patient.
+    premises = [example.premise for example in train]
+    found = lexical.pmi(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
+    few = int((found.premises < lexical.PUBLIC_PREMISES).sum())
+    about = {
+        "split": "train",
+        "knowledge": subject.knowledge,
+        "smoothing": smoothing,
+        "min_count": min_count,
+        "tokens": len(found.tokens),
+        "rare_tokens": found.rare,
+        "tokens_of_few_premises": few,
+        "pairs": dict(zip(found.classes, found.pairs.tolist(), strict=True)),
+    }
+    whole = _token_finding(subject.name, about, lexical.top(found, k))
+    if subject.is_open and not subject.public:
+        return whole
+    if subject.public:
+        left_out = f"{few:,} tokens that stand with fewer than {lexical.PUBLIC_PREMISES} premises are left out"
+        rows = lexical.top(found, k, min_premises=lexical.PUBLIC_PREMISES)
+        shown = _token_finding(subject.name, about, rows, left_out)
+    else:
+        left_out = (
+            "the tokens are words of a corpus that is not open: they are left out here, and written to private/ where "
+            f"--out is given; --public shows those that {lexical.PUBLIC_PREMISES} premises or more have"
+        )
+        section = _token_section(subject.name, about, whole.figures["top"], left_out)
+        shown = Finding(about, [replace(section, grids=[])])
+    return shown if subject.is_open else replace(shown, private=whole)
+
+
+def _token_finding(name, about, rows, left_out="") -> Finding:
+    section = _token_section(name, about, rows, left_out)
+    if not any(rows.values()):
+        return Finding({**about, "top": rows}, [section], notes=["no token is left to show"])
+    drawn = pictures.ranked(
+        {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()},
+        title=f"{name}: tokens of each class",
+        x="PMI, bits",
+    )
+    return Finding({**about, "top": rows}, [section], {"lexical.png": drawn})
+
+
+def _token_section(name, about, rows, left_out) -> Section:
+    """Its chart names no token: a bar for each rank."""
+    words = [
+        f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
+        f"{about['min_count']} times or more; {_merging(about['knowledge'])}; PMI in bits, "
+        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token",
+        *filter(None, [left_out]),
+    ]
+    grids = []
+    for label, of_class in rows.items():
+        cells = [
+            (row["token"], f"{row['pmi']:.2f}", f"{100 * row['share']:.2f}", str(row["examples"]), str(row["premises"]))
+            for row in of_class
+        ]
+        grids.append(Grid("", (label, "PMI", "%", "pairs", "premises"), cells))
+    ranks = max(map(len, rows.values()))
+    # A class of fewer tokens than the others has no bars to stand beside theirs.
+    series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
+    ticks = [str(rank + 1) for rank in range(ranks)]
+    chart = svg.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
+    charts = [(f"PMI of the first {ranks} tokens of each class", chart)] if chart else []
+    return Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, charts)
+
+
+# -- lengths (Table 4) -------------------------------------------------------------------------------------------------
+
+
+def lengths(subject: Subject) -> Finding:
+    """Lengths of the training hypotheses by class, every token on its own and concepts merged."""
+    train = subject.splits["train"].examples
+    labels, found = [example.label for example in train], {}
+    for name, is_merged in (("separate", False), ("merged", True)):
+        found[name] = lexical.lengths(subject.hypotheses(merged=is_merged)[: len(train)], labels)
+    section = _length_section(subject, found)
+    ticks, series = _histogram(found["separate"])
+    drawn = pictures.bars(
+        series, ticks, title=f"{subject.name}: length of hypotheses", x="tokens", y="per cent of the class"
+    )
+    given = {"split": "train", "knowledge": subject.knowledge, **found}
+    return Finding(given, [section], {"lengths.png": drawn})
+
+
+def _length_section(subject, found) -> Section:
+    words = [f"tokens of the training hypotheses; merged: {_merging(subject.knowledge)}"]
+    classes = list(found["separate"]["classes"])
+    header = ("", *(f"{label}, {what}" for label in classes for what in ("mean", "median")))
+    rows, tests = [], []
+    for kind, of in found.items():
+        figures = [of["classes"][label] for label in classes]
+        rows.append((kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}"))))
+        if paper := PAPER_LENGTHS.get(subject.name, {}).get(kind):
+            told = [paper.get(label) for label in classes]
+            rows.append(("  in the paper", *(f"{value:.1f}" for pair in told for value in pair)))
+        whole = of["kruskal_wallis"]
+        tests.append((kind, "all classes (Kruskal-Wallis)", _test(whole["p_value"]), "", ""))
+        for pair in of["comparisons"]:
+            names = f"{pair['first']}, {pair['second']}"
+            tests.append((kind, names, _test(pair["p_value"]), _test(pair["p_holm"]), points(pair["longer"])))
+    ticks, series = _histogram(found["separate"])
+    chart = svg.bars(series, ticks, title=f"Lengths, {subject.name}", x="tokens", y="% of the class")
+    grids = [
+        Grid("", header, rows),
+        Grid(
+            "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)",
+            ("tokens", "classes", "p", "Holm p", "first is longer, %"),
+            tests,
+            left=2,
+        ),
+    ]
+    charts = [("Lengths, every token on its own", chart)]
+    return Section(f"Length of hypotheses, {subject.name} ({PAPER}, Table 4)", words, grids, charts)
+
+
+def _histogram(found) -> tuple[list[str], dict[str, list[float]]]:
+    """(ticks, {class: per cent of it}) of lengths 1 to LONGEST_SHOWN, the last with all that are longer."""
+    series = {}
+    for label, figures in found["classes"].items():
+        shares = [0.0] * LONGEST_SHOWN
+        for length, count in figures["lengths"].items():
+            shares[min(max(int(length), 1), LONGEST_SHOWN) - 1] += 100 * count / figures["pairs"]
+        series[label] = shares
+    return [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"], series
+
+
+def _test(p: float) -> str:
+    """A p-value; one under the smallest number there is, as such."""
+    return p_value(p) if p > 0 else "<1e-300"
+
+
+# -- heuristics (Table 5) ----------------------------------------------------------------------------------------------
+
+
+def heuristic(subject: Subject) -> Finding:
+    """The annotators' heuristics over all splits together."""
+    subject.needs_knowledge("heuristics")
+    ontology, labels = subject.source.ontology, [example.label for example in subject.examples]
+    _check_config(subject.config, ontology)
+    sides = subject.mentions("premise"), subject.mentions("hypothesis")
+    rows = heuristics.satisfied(subject.examples, *sides, ontology)
+    given = {"splits": list(subject.splits), "pairs": len(labels), "knowledge": subject.knowledge}
+    given["heuristics"] = heuristics.spread(rows, labels)
+    notes = _heuristic_notes(subject, labels)
+    uids = {name: [subject.examples[row].uid for row in chosen] for name, chosen in rows.items()}
+    section = _heuristic_section(subject, given)
+    classes = list(next(iter(given["heuristics"].values()))["labels"])
+    shares = {label: _shares(given["heuristics"], label) for label in classes}
+    drawn = pictures.bars(
+        shares, list(rows), title=f"{subject.name}: pairs that satisfy a heuristic", x="", y="per cent of them"
+    )
+    whole = Finding({**given, "uids": uids}, [section], {"heuristics.png": drawn}, notes=notes)
+    if subject.is_open:
+        return whole
+    return Finding(given, [section], whole.drawn, notes=notes, private=Finding(whole.figures))
+
+
+def _check_config(config, ontology) -> None:
+    """Raises UserError E-CONF-005 for settings under which every heuristic would say nothing."""
+    if config.knowledge.permute_seed is not None and heuristics.keeps_tree_numbers(ontology):
+        problem = "config.knowledge.permute_seed moves names and tree numbers alike: it changes no heuristic"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
+    if config.data.hypothesis_only:
+        problem = "config.data.hypothesis_only leaves no premises, which the heuristics compare hypotheses with"
+        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
+
+
+def _heuristic_notes(subject: Subject, labels: Sequence[str]) -> list[str]:
+    notes, linking = [], subject.source.linking
+    if not heuristics.keeps_tree_numbers(subject.source.ontology):
+        notes.append(
+            f"E-USE-018 {heuristics.CAUSE} is defined by MeSH descriptors, which {subject.knowledge} does not have: "
+            "it is left out. Fix: --config.knowledge.ontology=mesh"
+        )
+    elif linking.mentions is None:
+        types = linking.types or subject.source.ontology.link_types
+        if missing := [kind for kind in heuristics.CAUSE_TYPES if not kind.startswith(tuple(types))]:
+            notes.append(
+                f"{heuristics.CAUSE}: kinds {', '.join(missing)} (smokers, alcoholics, the homeless) are not linked by "
+                "this config; --corpus=NAME links them, as --config.knowledge.types does"
+            )
+    if max(map(labels.count, set(labels))) > SKEWED * len(labels) / len(set(labels)):
+        notes.append("the classes of this corpus are not even, as the chi-square test expects: see its p with care")
+    return notes
+
+
+def _heuristic_section(subject: Subject, given: dict) -> Section:
+    found, rows = given["heuristics"], []
+    classes = list(next(iter(found.values()))["labels"])
+    words = [
+        f"{given['pairs']:,} pairs of {', '.join(given['splits'])}; concepts of {given['knowledge']}; chi-square "
+        "against equal numbers in every class"
+    ]
+    words += [f"{name}: expected to serve {heuristics.SERVES[name]}" for name in found]
+    for name, figures in found.items():
+        counts = [f"{count:,}" for count in figures["labels"].values()]
+        tested = ("-",) * 4
+        if figures["top"]:
+            tested = _tested(figures["chi_square"], figures["p_value"], figures["top"], figures["share"])
+        rows.append((name, f"{figures['pairs']:,}", *counts, *tested))
+        if paper := PAPER_HEURISTICS.get(subject.name, {}).get(name):
+            rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(*paper)))
+    header = ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%")
+    series = {label: _shares(found, label) for label in classes}
+    ticks = [name.split()[-1] for name in found]  # hypernym, cause, fine: a small chart has no room for more
+    chart = svg.bars(series, ticks, title=f"Heuristics, {subject.name}", x="heuristic", y="% of its pairs")
+    charts = [("Classes of the pairs that satisfy each heuristic", chart)]
+    return Section(
+        f"Heuristics of annotators, {subject.name} ({PAPER}, Table 5)", words, [Grid("", header, rows)], charts
+    )
+
+
+def _tested(chi_square, p, top, share):
+    return f"{chi_square:,.2f}", _test(p), top, figure(100 * share)
+
+
+def _shares(found, label):
+    return [100 * f["labels"][label] / f["pairs"] if f["pairs"] else 0.0 for f in found.values()]

@@ -1,0 +1,1 @@
+"""Analyses of cloze corpora and of runs on them."""

@@ -1,0 +1,179 @@
+"""What finished cloze runs, and files with any system's answers, score query by query; two systems against each other.
+
+Runs hold no accepted answers: these come from the prepared corpus that a run was trained on, which is made again where
+it is gone. Queries are joined by uid.
+
+Faults besides those of `outcomes`, whose codes are used here: E-REP-016 a run of another task.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from ml_collections import config_dict
+
+from mednli_jax import answers, metrics
+from mednli_jax.analysis.cloze.tables import read_answers
+from mednli_jax.analysis.outcomes import DAMAGED, RESULT_FIELDS
+from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.corpora.cloze.texts import Query, Texts
+from mednli_jax.corpora.lines import text_lines
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.runs import RunDirectory
+
+
+@dataclass(frozen=True)
+class System:
+    """What answered the queries of a split. each: scores of every seed, in the order of the queries."""
+
+    name: str
+    corpus: str
+    queries: tuple[Query, ...]
+    each: tuple[answers.QueryScores, ...]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @property
+    def exact(self) -> np.ndarray:
+        """bool [S, N]"""
+        return np.stack([scores.exact for scores in self.each])
+
+    @property
+    def f1(self) -> np.ndarray:
+        """[N], mean over the seeds"""
+        return np.mean([scores.f1 for scores in self.each], axis=0)
+
+
+def is_cloze(folder: Path) -> bool:
+    """Whether a folder holds a run on cloze queries. Raises UserError where it is no run."""
+    config = RunDirectory.existing(folder).config
+    return "task" in config and config["task"] == "cloze"
+
+
+def queries_of(folder: Path, split: str) -> list[Query]:
+    """The queries of a run's split with their accepted answers.
+
+    Raises: UserError for an unknown split, or where the corpus is no longer what the run was trained on.
+    """
+    directory = RunDirectory.existing(folder)
+    if not is_cloze(folder):
+        raise UserError(f"E-REP-016 {folder}: is no run on cloze queries. Fix: name runs of one task.")
+    prepared, _ = prepared_cloze.prepare(config_dict.ConfigDict(directory.config))
+    directory.check_data(prepared.manifest)
+    if split not in prepared.splits:
+        raise UserError(f"E-USE-008 --split={split}: no such split. Fix: give one of {', '.join(prepared.splits)}.")
+    return Texts(prepared.arrays).queries(prepared.splits[split])
+
+
+def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
+    """A finished run on the queries of its split. Raises: UserError, DataError(s) where it is not, or is damaged."""
+    directory = RunDirectory.existing(folder)
+    result, name = directory.result(), directory.folder.resolve().name
+    if result["status"] != "complete":
+        state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
+        raise UserError(f"E-REP-001 {folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+    for field, kind in RESULT_FIELDS.items():
+        if not isinstance(result.get(field), kind):
+            path = directory.folder / "result.json"
+            raise UserError(f"E-REP-006 {path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+    said = _predictions(directory, split, len(result["seeds"]))
+    if said[0].keys() != {query.uid for query in queries}:
+        shared = sum(query.uid in said[0] for query in queries)
+        told = f"{len(said[0]):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
+        raise UserError(f"E-REP-005 {name}: {told}. Fix: compare runs of the same files, or train one of them again.")
+    each = [answers.query_scores(queries, {uid: text for uid, text in own.items() if text}) for own in said]
+    return System(name, result["corpus"], tuple(queries), tuple(each))
+
+
+def answered(path: Path, corpus: str, split: str, queries: Sequence[Query]) -> System:
+    """A file of answers as `cloze_tables.read_answers` reads it. Raises: DataError(s)."""
+    path = Path(path)
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(f".{split}")
+    scores = answers.query_scores(queries, read_answers(path, queries))
+    return System(name, corpus, tuple(queries), (scores,))
+
+
+def _predictions(directory, split, seeds) -> list[dict[str, str]]:
+    """Of each seed {uid: answer, "" for none} from private/predictions.<split>.jsonl."""
+    path = directory.private / f"predictions.{split}.jsonl"
+    if not path.is_file():
+        raise UserError(
+            f"E-REP-002 {path}: no such file, so the run says nothing of the {split} split. "
+            "Fix: give --split=dev or --split=test as the corpus has them, or train again."
+        )
+    problems, said = Problems(), [{} for _ in range(seeds)]
+    for number, line in text_lines(path, watched=False):
+        row = line if isinstance(line, DataError) else _row(line, seeds)
+        if isinstance(row, tuple) and row[0] not in said[0]:
+            for own, text in zip(said, row[1], strict=True):
+                own[row[0]] = text
+            continue
+        problem = "the row is no prediction: uid, and predicted of each seed, each uid once"
+        fault = DataError("E-REP-003", problem, file=path.name, line=number, fix=DAMAGED)
+        problems.add(row if isinstance(row, DataError) else fault)
+    problems.raise_if_any()
+    if not said[0]:
+        raise DataError("E-REP-003", "the file holds no prediction", file=path.name, fix=DAMAGED)
+    return said
+
+
+def _row(line, seeds):
+    """(uid, answer of each seed) of a line; None where it is none."""
+    try:
+        row = json.loads(line)
+        uid, predicted = row["uid"], row["predicted"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = isinstance(predicted, list) and all(isinstance(text, str) for text in (uid, *predicted))
+    return (uid, predicted) if texts and len(predicted) == seeds else None
+
+
+# -- two systems -------------------------------------------------------------------------------------------------------
+
+
+def comparison(first: System, second: System) -> dict:
+    """The second system less the first on the same queries, as JSON values; shares are 0-1.
+
+    exact_match: with difference, low, high over queries and seeds (metrics.paired_bootstrap); f1: of the means over the
+    seeds, low and high over queries (answers.difference). `exact_match_of`, `f1_of`: of each, mean over its seeds.
+    Raises: UserError E-REP-004, E-REP-005 where they answered other queries.
+    """
+    if first.corpus != second.corpus:
+        raise UserError(
+            f"E-REP-004 {first.name} and {second.name}: one is of {first.corpus}, the other of {second.corpus}. "
+            "Fix: compare runs of one corpus."
+        )
+    if first.each[0].uids != second.each[0].uids:
+        raise UserError(
+            f"E-REP-005 {first.name} and {second.name}: they answered other queries. Fix: compare runs of the same "
+            "files, or train one of them again."
+        )
+    means = [replace(system.each[0], f1=system.f1) for system in (first, second)]
+    return {
+        "first": first.name,
+        "second": second.name,
+        "queries": len(first),
+        "seeds": [len(first.each), len(second.each)],
+        "exact_match_of": [float(system.exact.mean()) for system in (first, second)],
+        "f1_of": [float(system.f1.mean()) for system in (first, second)],
+        "exact_match": metrics.paired_bootstrap(first.exact, second.exact),
+        "f1": answers.difference(*means)["f1"],
+    }
+
+
+def compared(folders: Sequence[Path], split: str) -> list[dict]:
+    """The first run against each other. Raises: as `queries_of`, `finished` and `comparison`."""
+    queries = queries_of(folders[0], split)
+    for folder in folders[1:]:
+        if not is_cloze(folder):
+            raise UserError(f"E-REP-016 {folder}: is no run on cloze queries. Fix: name runs of one task.")
+    first, *others = (finished(folder, split, queries) for folder in folders)
+    return [{**comparison(first, other), "split": split} for other in others]
+
+
+def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:
+    """{name: {uid: F1}}, as `cloze_skills.statistics` takes it."""
+    return {name: dict(zip(of.each[0].uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}

@@ -1,0 +1,150 @@
+"""The skills that cloze queries need: Figures 4 and 5 of Šuster & Daelemans 2018, from annotations and systems' scores.
+
+What comes out holds counts, shares and scores, never a word of the corpus.
+Faults: E-CLZ-110 no row of skills; E-CLZ-111 skills of other queries; E-CLZ-112 no row of scores.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis.annotations import read_annotations
+from mednli_jax.corpora.lines import no_such_file, text_lines
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.examples import ClozeExample
+
+# Appendix B, and "none" for queries that the passage does not answer; the other names are those of Figures 4 and 5.
+SKILLS = (
+    *("bridging", "object tracking", "schematic clause relation", "coreference resolution", "meta-knowledge"),
+    *("spatio-temporal relations", "logical reasoning", "none", "ellipsis", "punctuation", "elaboration"),
+    *("causal relation", "analogy", "mathematical reasoning"),
+)
+_ALIASES = {
+    "tracking": "object tracking",
+    "complex": "schematic clause relation",
+    "schematic": "schematic clause relation",
+    "coreference": "coreference resolution",
+    "meta": "meta-knowledge",
+    "meta knowledge": "meta-knowledge",
+    "spatiotemporal": "spatio-temporal relations",
+    "spatio-temporal": "spatio-temporal relations",
+    "logical": "logical reasoning",
+    "causality": "causal relation",
+    "causal": "causal relation",
+    "math": "mathematical reasoning",
+    "mathematical": "mathematical reasoning",
+}
+PAPER = {"queries": 100, "mean": 2.85, "none": 0.16}  # section 4.1; the figures give no more numbers
+
+
+def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
+    """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are several skills.
+
+    Names are those of SKILLS, or the shorter ones of the paper's figures.
+    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-CLZ-110 for its rows.
+    """
+    return read_annotations(path, "skill", SKILLS, _ALIASES, code="E-CLZ-110", problem="the row is no skill of a query")
+
+
+def read_scores(path: Path) -> dict[str, float]:
+    """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1".
+
+    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-CLZ-112 for its rows.
+    """
+    path, problems, found = Path(path), Problems(), {}
+    if not path.is_file():
+        raise no_such_file(path)
+    for number, line in text_lines(path, watched=False):
+        if isinstance(line, DataError):
+            problems.add(line)
+        elif line.strip():
+            uid, f1 = _score(line)
+            if uid is None or uid in found:
+                fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
+                problem = "the row holds no uid with an f1 from 0 to 1, or repeats a uid"
+                problems.add(DataError("E-CLZ-112", problem, file=path.name, line=number, fix=fix))
+            else:
+                found[uid] = f1
+    problems.raise_if_any()
+    return found
+
+
+def _score(line):
+    try:
+        row = json.loads(line)
+        uid, f1 = row["uid"], row["f1"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, 0.0
+    number = isinstance(f1, int | float) and not isinstance(f1, bool) and 0 <= f1 <= 1
+    return (uid, float(f1)) if isinstance(uid, str) and number else (None, 0.0)
+
+
+def statistics(
+    skills: Mapping[str, Sequence[str]],
+    examples: Iterable[ClozeExample],
+    scores: Mapping[str, Mapping[str, float]] | None = None,
+) -> dict:
+    """How often each skill is needed (Figure 4), and how well systems answer where it is (Figure 5), as JSON values.
+
+    skills: uid -> skills (read_skills); scores: {system: {uid: F1}}; a query that a system has no score of counts 0.
+    Returns {"queries": annotated ones of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a query
+    ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None where
+    no query needs it}}}.
+    Raises: UserError E-CLZ-111 where no query of the corpus is annotated.
+    """
+    known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
+    if not known:
+        raise UserError("E-CLZ-111 the skills are of no query of the corpus. Fix: give uids of its queries.")
+    of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS}
+    return {
+        "queries": len(known),
+        "unknown": len(skills) - len(known),
+        "mean": sum(name != "none" for _, names in known for name in names) / len(known),
+        "shares": {name: len(uids) / len(known) for name, uids in of_skill.items()},
+        "f1": {
+            system: {
+                name: sum(f1.get(uid, 0.0) for uid in uids) / len(uids) if uids else None
+                for name, uids in of_skill.items()
+            }
+            for system, f1 in (scores or {}).items()
+        },
+    }
+
+
+def table(found: dict) -> list[str]:
+    """Lines of what `statistics` found; a column of F1 for each system."""
+    systems = found["f1"]
+    lines = [
+        f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query (paper: "
+        f"{PAPER['mean']:.2f} of {PAPER['queries']}; {100 * PAPER['none']:.0f} % none)",
+        _line("skill", ["% needed", *(f"F1 {system}"[:12] for system in systems)]),
+    ]
+    for name, share in sorted(found["shares"].items(), key=lambda item: -item[1]):
+        scores = ["-" if f1[name] is None else _points(f1[name]) for f1 in systems.values()]
+        lines.append(_line(name, [_points(share), *scores]))
+    if found["unknown"]:
+        lines.append(f"{found['unknown']:,} annotated uids are not of this corpus")
+    return lines
+
+
+def drawn(name: str, found: dict) -> dict[str, bytes]:
+    """The pictures {file name: PNG}: Figure 4, and Figure 5 where there are scores."""
+    shares = sorted(found["shares"].items(), key=lambda item: -item[1])
+    needed = {"skills": [(skill, 100 * share) for skill, share in shares]}
+    panels = {
+        system: [(skill, 100 * f1[skill]) for skill, _ in shares if f1[skill] is not None]
+        for system, f1 in found["f1"].items()
+    }
+    named = {"skills.png": pictures.ranked(needed, title=name, x="% of annotated queries")}
+    if panels:
+        named["skill_scores.png"] = pictures.ranked(panels, title=f"{name}, by skill", x="F1")
+    return named
+
+
+def _line(title, cells):
+    return (f"{title:30}" + "".join(f" {cell:>12}" for cell in cells)).rstrip()
+
+
+def _points(share):
+    return f"{100 * share:.1f}"

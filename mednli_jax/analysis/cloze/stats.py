@@ -1,0 +1,236 @@
+"""What a cloze corpus looks like: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
+
+What comes out holds counts, shares and names of specialties, never a word of the corpus.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mednli_jax.analysis import figures as pictures
+from mednli_jax.corpora.cloze.views import candidates, how_answerable, phrase_of
+from mednli_jax.examples import ClozeExample, Split
+from mednli_jax.progress import Bar
+
+KINDS = ("problem", "treatment", "test")
+LONGEST_SHOWN = 25  # tokens of an answer; longer ones share the last place (Figure 2b ends there)
+BINS = 60  # of the passages' lengths
+SPECIALTIES_SHOWN = 15  # as in Figure 3
+# Tables 2 and 3, and section 4.
+PAPER = {
+    "splits": {"train": {"queries": 91_344}, "dev": {"queries": 6_391}, "test": {"queries": 7_184}},
+    "all": {
+        "cases": 11_846,
+        "queries": 104_919,
+        "tokens": 16_544_217,
+        "mean_tokens": 1_466.0,
+        "word_types": 112_673,
+        "entity_types": 591_960,
+        "answers": 56_093,
+        "answers_extended": 288_211,
+        "verbatim": 0.59,
+        "semantic_types": {"problem": 0.67, "treatment": 0.22, "test": 0.11},
+    },
+}
+
+
+# ---- Sizes, lengths, kinds (Tables 2 and 3, Figures 2 and 3) -------------------------------------------------------
+
+
+@dataclass
+class _Tally:
+    """Counts of one split, or of several. lengths: passage's uid -> its tokens; specialty: passage's uid -> name."""
+
+    lengths: dict[str, int] = field(default_factory=dict)
+    specialty: dict[str, str] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+    phrases: set[str] = field(default_factory=set)
+    answers: set[str] = field(default_factory=set)
+    extended: set[str] = field(default_factory=set)
+    counts: Counter = field(default_factory=Counter)  # queries, candidates, synonyms; "exact" and "synonym" answerable
+    kinds: Counter = field(default_factory=Counter)
+    answer_lengths: Counter = field(default_factory=Counter)
+    fewest: int | None = None  # candidates of a query
+
+    def add(self, examples: Sequence[ClozeExample], bar: Bar) -> None:
+        last, found = None, {}
+        for example in examples:
+            if example.passage is not last:
+                last = example.passage
+                found = {phrase: number for number, phrase in enumerate(candidates(example))}
+                self._add_passage(last, found)
+            self._add_query(example, found)
+            bar.advance(1)
+
+    def merge(self, other: "_Tally") -> None:
+        """Take up the counts of other queries; a passage of both counts once."""
+        self.lengths |= other.lengths
+        self.specialty |= other.specialty
+        self.words |= other.words
+        self.phrases |= other.phrases
+        self.answers |= other.answers
+        self.extended |= other.extended
+        self.counts += other.counts
+        self.kinds += other.kinds
+        self.answer_lengths += other.answer_lengths
+        self.fewest = min((n for n in (self.fewest, other.fewest) if n is not None), default=None)
+
+    def _add_passage(self, passage, found):
+        if passage.uid not in self.lengths:
+            self.lengths[passage.uid] = len(passage.tokens)
+            self.words.update(map(str.lower, passage.tokens))
+            self.phrases.update(found)
+            if passage.specialty:
+                self.specialty[passage.uid] = passage.specialty
+
+    def _add_query(self, example, found):
+        first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
+        self.answers.add(first)
+        self.extended.update(texts)
+        self.counts.update(("queries", how_answerable(example, found)))
+        self.counts["candidates"] += len(found)
+        self.counts["synonyms"] += len(set(texts)) - 1
+        kind = example.answers[0].semantic_type
+        self.kinds[kind if kind in KINDS else "other"] += 1
+        self.answer_lengths[min(len(first.split()), LONGEST_SHOWN)] += 1
+        self.fewest = len(found) if self.fewest is None else min(self.fewest, len(found))
+
+    def figures(self) -> dict:
+        """The figures of `statistics`."""
+        queries, tokens, counts = max(self.counts["queries"], 1), sum(self.lengths.values()), self.counts
+        return {
+            "cases": len(self.lengths),
+            "queries": counts["queries"],
+            "tokens": tokens,
+            "mean_tokens": tokens / max(len(self.lengths), 1),
+            "longest": max(self.lengths.values(), default=0),
+            "word_types": len(self.words),
+            "entity_types": len(self.phrases),
+            "answers": len(self.answers),
+            "answers_extended": len(self.extended),
+            "synonyms": counts["synonyms"] / queries,
+            "candidates": counts["candidates"] / queries,
+            "fewest_candidates": self.fewest or 0,
+            "verbatim": counts["exact"] / queries,
+            "verbatim_or_synonym": (counts["exact"] + counts["synonym"]) / queries,
+            "semantic_types": {kind: self.kinds[kind] / queries for kind in (*KINDS, "other")},
+        }
+
+
+def statistics(splits: Mapping[str, Split]) -> dict:
+    """Everything that Tables 2 and 3 and Figures 2 and 3 show, lower-cased as in the paper, as JSON values.
+
+    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}; figures are
+      cases: passages; tokens, mean_tokens, longest: their words, those of a passage counted once;
+      word_types: distinct words of passages; entity_types: distinct marked phrases of passages;
+      answers, answers_extended: distinct answers of the dataset, and with their synonyms; synonyms: mean per query;
+      candidates, fewest_candidates: distinct marked phrases that a query chooses from, mean and least;
+      verbatim: share of queries whose answer is a marked phrase of the passage; verbatim_or_synonym: any answer is;
+      semantic_types: shares of the dataset's answers.
+    passage_lengths: {"edges": [B + 1], "density": [B]} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25
+    and more; specialties: {name: share of all cases}, largest first, empty where the corpus names none.
+    """
+    total = sum(map(len, splits.values()))
+    tallies, whole = {}, _Tally()
+    with Bar("counting", total, unit="queries") as bar:
+        for name, split in splits.items():
+            tallies[name] = _Tally()
+            tallies[name].add(split.examples, bar)
+            whole.merge(tallies[name])
+    queries, specialties = max(whole.counts["queries"], 1), Counter(whole.specialty.values())
+    return {
+        "splits": {name: tally.figures() for name, tally in tallies.items()},
+        "all": whole.figures(),
+        "passage_lengths": _density(list(whole.lengths.values())),
+        "answer_lengths": {str(n): whole.answer_lengths[n] / queries for n in sorted(whole.answer_lengths)},
+        "specialties": {name: count / len(whole.lengths) for name, count in specialties.most_common()},
+    }
+
+
+def _density(lengths: list[int]) -> dict:
+    """A histogram of bins that are multiples of ten tokens wide; its area is 1."""
+    width = 10 * max(1, -(-max(lengths, default=0) // (10 * BINS)))
+    edges = np.arange(0, max(lengths, default=0) + width + 1, width)
+    density, _ = np.histogram(lengths, edges, density=True) if lengths else (np.zeros(len(edges) - 1), edges)
+    return {"edges": edges.tolist(), "density": density.tolist()}
+
+
+# ---- For the reader ------------------------------------------------------------------------------------------------
+
+
+def table(name: str, found: dict) -> list[str]:
+    """Lines of Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
+    columns = {**found["splits"], "all": found["all"]}
+    paper = {**PAPER["splits"], "all": PAPER["all"]}
+    lines = [_line(name, [*columns, "CliCR, paper"])]
+
+    def row(title, key, shown, *, inner=None):
+        cells = [shown(_inner(figures[key], inner)) for figures in columns.values()]
+        theirs = _inner(paper["all"].get(key), inner)
+        lines.append(_line(title, [*cells, "" if theirs is None else shown(theirs)]))
+
+    row("cases", "cases", _count)
+    row("queries", "queries", _count)
+    row("tokens in passages", "tokens", _count)
+    row("  mean of a passage", "mean_tokens", _mean)
+    row("  longest passage", "longest", _count)
+    row("word types in passages", "word_types", _count)
+    row("entity types in passages", "entity_types", _count)
+    row("distinct answers", "answers", _count)
+    row("  incl. extended", "answers_extended", _count)
+    row("  synonyms of an answer, mean", "synonyms", _mean)
+    row("candidates, mean", "candidates", _mean)
+    row("  least", "fewest_candidates", _count)
+    row("% answers verbatim in passage", "verbatim", _percent)
+    row("  or a synonym", "verbatim_or_synonym", _percent)
+    for kind in (*KINDS, "other"):
+        if found["all"]["semantic_types"][kind] or kind in KINDS:
+            row(f"% {kind}", "semantic_types", _percent, inner=kind)
+    sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in PAPER["splits"].items())
+    lines.append(f"CliCR's queries: {sizes}")
+    return lines + _specialty_lines(found["specialties"])
+
+
+def _specialty_lines(specialties):
+    shown = [f"{name} {_percent(share)}" for name, share in list(specialties.items())[:SPECIALTIES_SHOWN]]
+    return [f"% specialties: {', '.join(shown)}"] if shown else ["specialties: the corpus names none"]
+
+
+def _inner(value, key):
+    return value if key is None or value is None else value.get(key)
+
+
+def _line(title, cells):
+    return (f"{title:30}" + "".join(f" {cell:>12}" for cell in cells)).rstrip()
+
+
+def _count(value):
+    return f"{value:,}"
+
+
+def _mean(value):
+    return f"{value:,.1f}"
+
+
+def _percent(share):
+    return f"{100 * share:.1f}"
+
+
+def drawn(name: str, found: dict) -> dict[str, bytes]:
+    """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names specialties."""
+    lengths, answers = found["passage_lengths"], found["answer_lengths"]
+    named = {
+        "passage_lengths.png": pictures.density(
+            lengths["edges"], lengths["density"], title=f"{name}, passages", x="tokens of a passage"
+        ),
+        "answer_lengths.png": pictures.bars(
+            {"answers": list(answers.values())}, list(answers), title=f"{name}, answers",
+            x="tokens of an answer", y="share of queries",
+        ),
+    }  # fmt: skip
+    if found["specialties"]:
+        rows = [(branch, 100 * share) for branch, share in list(found["specialties"].items())[:SPECIALTIES_SHOWN]]
+        named["specialties.png"] = pictures.ranked({"specialties": rows}, title=name, x="% of cases")
+    return named

@@ -1,0 +1,147 @@
+"""Table 4 of Šuster & Daelemans 2018 from one folder: runs named for their rows, and what the baselines scored.
+
+The baselines are read from FOLDER/baselines/baselines.<split>.json, which launch/cloze_baselines.py writes.
+"""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from mednli_jax.analysis.cloze.outcomes import System, answered, comparison, finished, is_cloze, queries_of
+from mednli_jax.analysis.cloze.tables import METRICS, PAPER
+from mednli_jax.corpora.cloze.prepared import CLICR, DEMO, FILE
+from mednli_jax.errors import UserError
+from mednli_jax.metrics import mean_sd
+from mednli_jax.runs import RunDirectory, read_json
+
+NAME = "clicr4"
+RUNS = {
+    "SA-Anonym": "sa_anonym",
+    "SA-Ent": "sa_ent",
+    "GA-Anonym": "ga_anonym",
+    "GA-Ent": "ga_ent",
+    "GA-NoEnt": "ga_noent",
+}
+# Rows of the baselines' file that stand for a row of the table, the first that is there.
+BASELINES = {
+    "rand-entity": ("rand-entity, mean of all draws", "rand-entity"),
+    "maxfreq-entity": ("maxfreq-entity",),
+    "maxfreq-entity, not in the query": ("maxfreq-entity, not in the query",),
+    "sim-entity": ("sim-entity",),
+    "lang-model": ("lang-model",),
+}
+
+
+def filled(folder: Path, split: str = "test") -> dict:
+    """The table with what the folder holds, as JSON values.
+
+    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or what its run is in),
+    "ours" {metric: mean_sd over the seeds}, "seeds", "paper" {metric: share}}; metrics as in cloze_tables.METRICS.
+    corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
+    Raises: UserError where the runs are of different corpora, or a file is damaged.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"E-REP-011 {folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+    rows, corpora = _baselines(folder, split)
+    for system, name in RUNS.items():
+        row, corpus = _run(folder / name, split)
+        rows[system] = row
+        if corpus:
+            corpora.setdefault(corpus, system)
+    if len(corpora) > 1:
+        told = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
+        raise UserError(f"E-REP-004 {folder}: {told}. Fix: keep the runs and baselines of one corpus in a folder.")
+    corpus, found = next(iter(corpora), ""), []
+    for system in dict.fromkeys((*BASELINES, *RUNS, *PAPER)):
+        kind = "run" if system in RUNS else "baseline" if system in BASELINES else "human"
+        row = rows.get(system, {"state": "", "ours": {}, "seeds": 0})
+        found.append({"system": system, "kind": kind, **row, "paper": PAPER.get(system, {})})
+    lacking = {}
+    for row in found:
+        if row["state"] not in ("", "complete"):
+            lacking.setdefault(_fill(folder, corpus, split, row["kind"]), []).append(row["system"])
+    return {
+        "table": NAME,
+        "corpus": corpus,
+        "comparable": corpus == CLICR,
+        "split": split,
+        "rows": found,
+        "lacking": lacking,
+    }
+
+
+def systems(folder: Path, split: str) -> dict[str, System]:
+    """The finished runs of the folder, scored query by query; the first one's corpus gives the answers.
+
+    Raises: UserError where there is none, or as `cloze_outcomes.finished` does.
+    """
+    there = {system: Path(folder) / name for system, name in RUNS.items() if _state(Path(folder) / name) == "complete"}
+    if not there:
+        raise UserError(f"E-REP-001 {folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
+    queries = queries_of(next(iter(there.values())), split)
+    return {system: finished(path, split, queries) for system, path in there.items()}
+
+
+def against_baselines(folder: Path, split: str, run: str = "ga_anonym") -> list[dict]:
+    """Each baseline of the most frequent phrase less a run of the folder: rows of cloze_outcomes.comparison.
+
+    Raises: UserError, DataError(s) where either is not there, or is damaged.
+    """
+    path = Path(folder) / run
+    queries = queries_of(path, split)
+    own = finished(path, split, queries)
+    private = Path(folder) / "baselines" / "private"
+    names = ("maxfreq-entity", "maxfreq-entity-not_in_the_query")
+    others = [answered(private / f"{name}.{split}.jsonl", own.corpus, split, queries) for name in names]
+    return [{**comparison(own, other), "split": split} for other in others]
+
+
+def _baselines(folder, split) -> tuple[dict, dict]:
+    """({row: its values}, {corpus: a row of it})."""
+    path = folder / "baselines" / f"baselines.{split}.json"
+    if not path.is_file():
+        return {system: {"state": "missing", "ours": {}, "seeds": 0} for system in BASELINES}, {}
+    result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again")
+    rows = {}
+    for system, names in BASELINES.items():
+        own = next((result["rows"][name] for name in names if name in result["rows"]), None)
+        rows[system] = {"state": "missing", "ours": {}, "seeds": 0}
+        if own:
+            ours = {metric: mean_sd([own[metric]]) for metric in METRICS if _number(own, metric)}
+            rows[system] = {"state": "complete", "ours": ours, "seeds": 1}
+    return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
+
+
+def _number(own, metric):
+    return metric in own and own[metric] is not None
+
+
+def _run(folder, split) -> tuple[dict, str]:
+    """(values of a run's row, its corpus or "")."""
+    state = _state(folder)
+    if state != "complete":
+        return {"state": state, "ours": {}, "seeds": 0}, ""
+    result = read_json(folder / "result.json", "corpus", "seeds", split)
+    scores = result[split]
+    if not is_cloze(folder) or not isinstance(scores, Mapping):
+        raise UserError(f"E-REP-016 {folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
+    ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
+    return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]
+
+
+def _state(folder):
+    if not (folder / "config.json").is_file():
+        return "missing"
+    directory = RunDirectory.existing(folder)
+    status = directory.status()
+    return "in training" if status != "complete" and directory.in_training() else status
+
+
+def _fill(folder, corpus, split, kind):
+    """The command that fills what is missing. Baselines that were there without similarities lack word vectors."""
+    of = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
+    if kind == "baseline" and (folder / "baselines" / f"baselines.{split}.json").is_file():
+        flags = [f"--corpus={of}", f"--split={split}", "--vectors=FILE", f"--out={folder / 'baselines'}"]
+        return shlex.join(["python", "launch/cloze_baselines.py", *flags])
+    return shlex.join(["bash", "launch/clicr_table4.sh", str(folder), "demo" if of == DEMO else of])

@@ -1,0 +1,1 @@
+"""Tables of DisKnE and of runs on its folds."""

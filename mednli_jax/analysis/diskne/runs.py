@@ -1,0 +1,176 @@
+"""Runs of DisKnE's folds as a report shows them: scores by disease, and the paper's tables with ours beside them.
+
+A run keeps, for each fold and seed, what it says of the fold's test examples (private/folds.jsonl), and what its
+examples are (private/examples.jsonl), neither with a text. Faults:
+  E-DIS-025 a damaged file of a run      E-DIS-026 no finished run of folds
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.analysis.diskne import published as paper
+from mednli_jax.analysis.diskne import tables
+from mednli_jax.analysis.sections import Grid, Section, points
+from mednli_jax.corpora.diskne.benchmark import Benchmark
+from mednli_jax.corpora.diskne.folds import Fold
+from mednli_jax.corpora.diskne.prepared import example_of, synonyms_of
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.files import write_atomic
+from mednli_jax.runs import RunDirectory, read_json
+
+SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
+TABLE = "diskne"  # and its number: --table=diskne2
+_SLOT = ("disease", "group", "seed", "best_epoch", "dev", "test")
+_EXAMPLE = ("uid", "label", "disease", "target", "category")
+
+
+@dataclass(frozen=True)
+class System:
+    """A finished run. runs: seed -> uid -> predicted label."""
+
+    name: str
+    benchmark: Benchmark
+    folds: tuple[Fold, ...]
+    runs: dict[str, dict[str, str]]
+
+
+def is_diskne(folder: Path) -> bool:
+    """Whether a folder holds a run of folds. Raises UserError where it is no run."""
+    config = RunDirectory.existing(folder).config
+    return "task" in config and config["task"] == "diskne"
+
+
+def write_lines(path: Path, rows: Iterable[dict]) -> None:
+    write_atomic(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+
+
+def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
+    """The rows of one of a run's files; none where there is no file. Raises UserError E-DIS-025."""
+    rows = []
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            rows.append({name: row[name] for name in fields})
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise UserError(
+                f"E-DIS-025 {path}:{number}: is not as a run writes it. Fix: restore the file, or train again."
+            ) from None
+    return rows
+
+
+def read_slots(directory: RunDirectory) -> list[dict]:
+    """One row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid ->
+    probabilities)."""
+    return _lines(directory.private / SLOTS, _SLOT)
+
+
+def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
+    """Keeps what the examples are, so that a report needs no corpus."""
+    rows = ((e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples)
+    write_lines(directory.private / EXAMPLES, (dict(zip(_EXAMPLE, row, strict=True)) for row in rows))
+
+
+def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
+    """seed -> uid -> the most probable label; each example is tested in one fold of a seed."""
+    runs = defaultdict(dict)
+    for slot in slots:
+        runs[str(slot["seed"])] |= {uid: LABELS[int(np.argmax(p))] for uid, p in slot["test"].items()}
+    return dict(runs)
+
+
+def finished(folder: Path) -> System:
+    """A finished run of folds. Raises UserError where it is none, or is damaged."""
+    directory = RunDirectory.existing(folder)
+    if not is_diskne(folder) or directory.status() != "complete":
+        raise UserError(f"E-DIS-026 {folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
+    about = read_json(folder / "data.json", "diskne")["diskne"]
+    slots = read_slots(directory)
+    try:
+        examples = tuple(example_of(**row) for row in _lines(directory.private / EXAMPLES, _EXAMPLE))
+        benchmark = Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
+        place = {example.uid: row for row, example in enumerate(examples)}
+        tested = {(slot["group"], slot["disease"]): [place[uid] for uid in slot["test"]] for slot in slots}
+        none, found = np.zeros(0, np.int32), []
+        for fold in about["folds"]:
+            rows = tested.get((fold["group"], fold["disease"]))
+            if rows is not None:  # the run may be of some diseases alone
+                rows = np.array(sorted(rows), np.int32)
+                found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
+        return System(folder.resolve().name, benchmark, tuple(found), predicted(slots))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"E-DIS-025 {folder}: data.json, {SLOTS} or {EXAMPLES} is not as a run writes it "
+            f"({type(error).__name__}). Fix: restore the files, or train again."
+        ) from None
+
+
+def systems(folder: Path) -> list[System]:
+    """The finished runs of folds that a folder holds, by name. Raises UserError where there is none."""
+    names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
+    runs = [path for path in names if is_diskne(path) and RunDirectory.existing(path).status() == "complete"]
+    if not runs:
+        problem = f"{folder}: holds no finished run of folds"
+        raise UserError(f"E-DIS-026 {problem}. Fix: give the folder that launch/diskne_tables.sh made.")
+    return [finished(path) for path in runs]
+
+
+def table_section(number: str, found: Sequence[System]) -> Section:
+    """One of the paper's tables. Raises: UserError E-DIS-021 for an unknown one; E-DIS-020 where systems were tested on
+    different examples."""
+    if not number.isdecimal():
+        raise UserError(f"E-DIS-021 Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
+    first, columns = found[0], {system.name: system.runs for system in found}
+    if int(number) == 7 and not set(columns) <= set(paper.TABLE_7_COLUMNS):
+        columns = {name: columns[name] for name in paper.TABLE_7_COLUMNS if name in columns} or columns
+    grid = tables.table(int(number), first.benchmark, first.folds, columns)
+    words = [f"ours on {first.benchmark.name}; F1 of the positive class in %, mean and sd over runs"]
+    if note := first.benchmark.facts.get("note"):
+        words.append(note)
+    return Section("DisKnE (Alghanmi et al. 2021)", words, [grid])
+
+
+def scores_section(categories: Mapping[str, dict], names: Mapping[str, str]) -> list[Section]:
+    """What a run reached: the averages of each category, and each disease's F1."""
+    rows, each = [], []
+    for category, found in categories.items():
+        diseases = found["diseases"].values()
+        counts = [str(sum(one[name] for one in diseases)) for name in ("positives", "negatives")]
+        averages = [_mean_sd(found[average]) for average in tables.AVERAGES]
+        always = points(found["always_positive"]["macro"])
+        rows.append((tables.TITLES[category], str(len(found["diseases"])), *counts, *averages, always))
+        each += [
+            (names[disease], tables.TITLES[category], str(one["positives"]), points(one["f1"]))
+            for disease, one in found["diseases"].items()
+        ]
+    header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", tables.ALWAYS)
+    words = ["F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold"]
+    return [
+        Section("Scores", words, [Grid("", header, rows)]),
+        Section("Diseases", grids=[Grid("", ("disease", "category", "positives", "F1"), each, left=2)]),
+    ]
+
+
+def run_sections(folder: Path) -> list[Section]:
+    """Those of a finished run, from its result.json; of another, none. Raises UserError where it is damaged."""
+    result = RunDirectory.existing(folder).result()
+    if result["status"] != "complete":
+        return []
+    try:
+        return scores_section(result["categories"], result["names"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"E-DIS-025 {folder}: result.json is not as a run writes it ({type(error).__name__}). "
+            "Fix: restore it, or train again."
+        ) from None
+
+
+def _mean_sd(found):
+    spread = f" ±{points(found['sd'])}" if len(found["per_seed"]) > 1 else ""
+    return points(found["mean"]) + spread

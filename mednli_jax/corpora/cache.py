@@ -1,0 +1,123 @@
+"""Prepared corpora on disk: written once, found again by the hash of everything that shapes them, checked when read.
+
+A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and two private
+files, `vocabulary.json` and `rows.json` (uids, labels' tags).
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import mednli_jax
+from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Rows
+from mednli_jax.errors import UserError
+from mednli_jax.files import (
+    atomic_file,
+    atomic_folder,
+    private_folder,
+    read_sealed,
+    sha256,
+    write_atomic,
+    write_json,
+    write_sealed,
+)
+from mednli_jax.progress import say
+
+FORMAT = 1  # of the folder, not of what the arrays say
+FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
+
+
+class Cache:
+    """Prepared corpora below one folder, each under the hash of its key."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder).expanduser() / "prepared"
+
+    def digests(self, paths: Sequence[Path]) -> dict[str, str]:
+        """sha256 of source files by name; remembered by (path, size, time of change), so that a hit reads nothing."""
+        memo_path = self.folder / "sources.json"
+        memo = _remembered(memo_path)
+        known, result = len(memo), {}
+        for path in paths:
+            status = os.stat(path)
+            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+            if stamp not in memo:
+                memo[stamp] = sha256(path)
+            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
+        if len(memo) != known:
+            private_folder(self.folder, ours=True, fix=FIX)
+            write_json(memo_path, {f"{stamp}:{_seal(stamp, digest)}": digest for stamp, digest in memo.items()})
+        return result
+
+    def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
+        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
+        key = {**key, "folder_format": FORMAT}
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        folder = self.folder / f"{name}-{digest}"
+        if folder.is_dir():
+            prepared = _read(folder, key)
+            if prepared:
+                return prepared, True
+            say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
+            shutil.rmtree(folder)
+        private_folder(self.folder, ours=True, fix=FIX)
+        built = build()
+        with atomic_folder(folder, fix=FIX) as temporary:  # another process may have prepared the same meanwhile
+            _write(temporary, key, *built)
+        prepared = _read(folder, key)
+        if prepared is None:
+            raise UserError(f"E-PREP-001 {folder}: what was written cannot be read back. Fix: check the disk.")
+        return prepared, False
+
+
+def _remembered(path) -> dict[str, str]:
+    """The entries of sources.json as they were written: a wrong digest would pass for another source."""
+    try:
+        entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+    return {stamp: digest for stamp, _, seal, digest in entries if seal == _seal(stamp, digest)}
+
+
+def _seal(stamp, digest):
+    return hashlib.sha256(f"{stamp} {digest}".encode()).hexdigest()[:16]
+
+
+def _write(folder, key, splits, arrays, vocab, vectors, facts):
+    for name, array in {**arrays, "vectors": vectors}.items():
+        with atomic_file(folder / f"{name}.npy") as file:
+            np.save(file, array, allow_pickle=False)
+    rows = {
+        name: {"uids": [e.uid for e in split.examples], "tags": [list(e.tags) for e in split.examples]}
+        for name, split in splits.items()
+    }
+    write_atomic(folder / "rows.json", json.dumps(rows))
+    vocab.save(folder / "vocabulary.json")
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
+    write_sealed(folder / "manifest.json", manifest)
+
+
+def _read(folder, key) -> Prepared | None:
+    """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
+    try:
+        manifest = read_sealed(folder / "manifest.json")
+        if manifest["key"] != key or any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
+            return None
+        names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+        rows = json.loads((folder / "rows.json").read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    splits = {}
+    for name, facts in sorted(manifest["splits"].items(), key=lambda item: item[1]["first"]):
+        first, last = facts["first"], facts["first"] + facts["rows"]
+        lengths = tuple(np.array(arrays[f"{side}_length"][first:last]) for side in SIDES)
+        uids, tags = rows[name]["uids"], tuple(map(tuple, rows[name]["tags"]))
+        splits[name] = Rows(name, first, np.array(arrays["label"][first:last]), lengths, tuple(uids), tags)
+    return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)

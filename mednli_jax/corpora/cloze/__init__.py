@@ -1,0 +1,1 @@
+"""Cloze queries over passages: readers, views and encoding."""

@@ -1,0 +1,321 @@
+"""CliCR (Šuster & Daelemans 2018) and corpora in its format: one JSON object a file, read article by article.
+
+    {"version": "1.0", "data": [{"source": "...", "document": {"title": "...", "context": "...", "qas": [
+      {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
+
+Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
+the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is told by its path in the
+file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
+  E-CLZ-001 file missing       E-CLZ-007 no query left         E-CLZ-013 several placeholders
+  E-CLZ-002 file unreadable    E-CLZ-008 field missing         E-CLZ-014 no answer of the dataset's own
+  E-CLZ-003 damaged gzip       E-CLZ-009 field of wrong type   E-CLZ-015 unknown origin of an answer
+  E-CLZ-004 not UTF-8          E-CLZ-010 empty text            E-CLZ-016 splits share queries
+  E-CLZ-005 broken JSON        E-CLZ-011 id repeated           E-CLZ-018 unbalanced marks
+  E-CLZ-006 another version    E-CLZ-012 no placeholder        E-CLZ-019 NUL, or not Unicode text
+Passages without a marked phrase are no fault: a line on stderr (E-CLZ-017) says how many there are.
+"""
+
+import gzip
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from mednli_jax.corpora.cloze.files import (
+    BEGIN,
+    END,
+    BrokenJSON,
+    Node,
+    Scanner,
+    marked_text,
+    opened_bytes,
+    opened_text,
+    parse_marked,
+)
+from mednli_jax.corpora.lines import FRESH_COPY, either_name
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
+from mednli_jax.files import sha256, write_atomic
+from mednli_jax.progress import say
+
+VERSION = "1.0"
+FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
+SOURCE = "ask its authors, see github.com/clips/clicr"
+ORIGINS = ("dataset", "UMLS")
+SEMANTIC_TYPES = ("problem", "treatment", "test")
+STRAY_MARKS = ("refuse", "ignore")
+_QUERY_KEY = re.compile(rb'"query"[ \t\r\n]{0,9}:')
+
+
+def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse") -> dict[str, Split]:
+    """Train, dev and test of a corpus in CliCR's layout.
+
+    folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
+    limit, stray_marks: see read_clicr; the limit is that of train, dev and test are always whole.
+    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; UserError for the options.
+    """
+    paths = source_files(folder)
+    return check_disjoint(
+        {
+            name: read_clicr(path, split=name, limit=limit if name == "train" else None, stray_marks=stray_marks)
+            for name, path in paths.items()
+        }
+    )
+
+
+def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
+    """(the corpus's own folder, split -> its file, plain or gzipped, or None)."""
+    place = folder / "clicr" if (folder / "clicr").is_dir() else folder
+    return place, {split: either_name(place / file) for split, file in FILES.items()}
+
+
+def source_files(folder: Path) -> dict[str, Path]:
+    """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones."""
+    paths, problems = {}, Problems()
+    place, found = find_files(Path(folder))
+    for split, path in found.items():
+        file = FILES[split]
+        if path is None:
+            lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
+            fix = f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"
+            problems.add(DataError("E-CLZ-001", lacking, file=file, fix=fix))
+        else:
+            paths[split] = path
+    problems.raise_if_any()
+    return paths
+
+
+def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
+    """The same splits, each with facts["shared_passages"]: passages it has in common with each earlier one.
+
+    Raises: DataError E-CLZ-016 where a query stands in two splits: it would be trained and tested on.
+    """
+    checked = {}
+    for name, split in splits.items():
+        uids, passages, shared = {e.uid for e in split.examples}, {e.passage.uid for e in split.examples}, {}
+        for earlier in checked.values():
+            common = sum(example.uid in uids for example in earlier.examples)
+            if common:
+                problem = f"{common} queries stand in {earlier.name} as well as in {split.name} (same id)"
+                raise DataError("E-CLZ-016", problem, file=split.facts.get("file"), field="id", fix=FRESH_COPY)
+            shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
+        checked[name] = replace(split, facts={**split.facts, "shared_passages": shared})
+    return checked
+
+
+def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None, stray_marks: str = "refuse") -> Split:
+    """Reads one file; the name with or without .gz finds either. Memory holds one article besides the examples.
+
+    split: its name; else the letters that the file's name begins with (train1.0.json is "train").
+    limit: stop after so many queries.
+    stray_marks: "refuse" text with a BEG__ or __END that has no partner, or with a marked placeholder; or "ignore"
+    such marks: they are removed and counted, and mark nothing.
+    facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
+    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or unknown marks.
+    """
+    check_wishes(limit, stray_marks)
+    path = either_name(Path(path)) or Path(path)
+    reader = _Reader(path.name, stray_marks == "ignore")
+    with opened_text(path) as stream:
+        _read_articles(Scanner(stream), reader, limit)
+    reader.problems.raise_if_any()
+    examples = tuple(reader.examples[:limit])
+    facts = {"file": path.name, "sha256": sha256(path), "version": VERSION, **reader.facts(examples)}
+    if facts["queries_without_candidates"] == len(examples):
+        what = "holds no query whose passage has a marked phrase"
+        raise DataError("E-CLZ-007", what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
+    if reader.bare:
+        number, place = len(reader.bare), reader.bare[0]
+        say(
+            f"E-CLZ-017 {path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
+            f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
+        )
+    return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
+
+
+def check_wishes(limit: int | None, stray_marks: str = "refuse") -> None:
+    """Raises UserError where the limit is under 1, or stray marks are neither refused nor ignored."""
+    if limit is not None and limit <= 0:
+        raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+    if stray_marks not in STRAY_MARKS:
+        known = ", ".join(STRAY_MARKS)
+        raise UserError(f"E-CONF-004 config.data.stray_marks is '{stray_marks}'. Fix: give one of {known}.")
+
+
+def _read_articles(scanner, reader, limit):
+    """Hands all articles to the reader, up to `limit` queries."""
+    top, seen = Node(reader.file, "", {}), set()
+    try:
+        for key in scanner.fields():
+            seen.add(key)
+            if key != "data":
+                value = scanner.value()
+                if key == "version" and str(value) != VERSION:
+                    fix = f"this reader knows version {VERSION} only: take that release"
+                    reader.problems.add(top.fault("E-CLZ-006", f"is not {VERSION}", "version", fix))
+                continue
+            for number in scanner.items():
+                reader.take(number, scanner.value())
+                if limit is not None and len(reader.examples) >= limit:
+                    return
+        scanner.end()
+    except BrokenJSON:
+        where = f"behind article {reader.articles}" if reader.articles else "from its start"
+        fault = top.fault("E-CLZ-005", f"the file is not valid JSON of CliCR's form {where}, or cut short")
+        reader.problems.add(fault)
+        return
+    for key in ("version", "data"):
+        if key not in seen:
+            reader.problems.add(top.fault("E-CLZ-008", "is missing", key))
+
+
+class _Reader:
+    """Turns the articles of one file into examples, and counts."""
+
+    def __init__(self, file, ignore):
+        self.file, self.ignore, self.problems = file, ignore, Problems()
+        self.examples, self.places, self.bare = [], {}, []
+        self.articles = self.unasked = self.stray = self.joined = 0
+
+    def take(self, number, article):
+        self.articles += 1
+        node = Node(self.file, f"data[{number}]", article)
+        try:
+            document, queries = node.child("document"), node.child("document").nodes("qas")
+        except DataError as error:
+            self.problems.add(error)
+            return
+        passage = self._guarded(self._passage, node, document)
+        if passage is not None and not passage.entities:
+            self.bare.append(document.place("context"))
+        self.unasked += not queries
+        for query in queries:
+            example = self._guarded(self._query, passage, query)
+            if example is not None:
+                self.examples.append(example)
+
+    def _guarded(self, read, *arguments):
+        try:
+            return read(*arguments)
+        except DataError as error:
+            self.problems.add(error)
+            return None
+
+    def _passage(self, node, document):
+        uid = self._uid(node, "source")
+        title = self._marked(document, "title", document.text("title", empty=True))
+        context = self._marked(document, "context", document.text("context"))
+        specialty = sys.intern(document.text("specialty", optional=True))
+        if not context.tokens:
+            raise document.fault("E-CLZ-010", "holds nothing but marks", "context", "fill in the text")
+        return Passage(
+            uid, title.tokens, context.tokens, context.entities, context.sentences, specialty, title.entities
+        )
+
+    def _query(self, passage, node):
+        uid = self._uid(node, "id")
+        query = self._marked(node, "query", node.text("query"))
+        self.joined += query.joined
+        if len(query.blanks) != 1:
+            code = "E-CLZ-013" if query.blanks else "E-CLZ-012"
+            fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
+            raise node.fault(code, f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix)
+        answers = [self._answer(answer) for answer in node.nodes("answers")]
+        answers.sort(key=lambda answer: ORIGINS.index(answer.origin))  # stable: synonyms keep their order
+        if not answers or answers[0].origin != "dataset":
+            fix = "add the answer of origin 'dataset', or remove the query"
+            raise node.fault("E-CLZ-014", "holds no answer of origin 'dataset'", "answers", fix)
+        if passage is None:  # a fault was found in it
+            return None
+        return ClozeExample(uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers))
+
+    def _answer(self, node):
+        origin = node.text("origin")
+        if origin not in ORIGINS:
+            raise node.fault("E-CLZ-015", f"is none of {', '.join(ORIGINS)}", "origin", "correct the origin")
+        concept, kind = (sys.intern(node.text(field, optional=True)) for field in ("cui", "sem_type"))
+        return Answer(node.text("text"), concept, kind.lower(), sys.intern(origin))
+
+    def _uid(self, node, field):
+        uid, place = node.text(field), node.place(field)
+        if (field, uid) in self.places:
+            raise node.fault("E-CLZ-011", f"repeats that of {self.places[field, uid]}", field)
+        self.places[field, uid] = place
+        return uid
+
+    def _marked(self, node, field, text):
+        marked = parse_marked(text)
+        if marked.stray and not self.ignore:
+            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
+            raise node.fault("E-CLZ-018", f"holds {marked.stray} marks that are unbalanced or mark nothing", field, fix)
+        self.stray += marked.stray
+        return marked
+
+    def facts(self, examples):
+        answers = Counter(answer.origin for example in examples for answer in example.answers)
+        kinds = Counter(example.answers[0].semantic_type for example in examples)
+        others = sum(count for kind, count in kinds.items() if kind not in SEMANTIC_TYPES)
+        return {
+            "articles": self.articles,
+            "articles_without_queries": self.unasked,
+            "passages_without_candidates": len(self.bare),
+            "queries": len(examples),
+            "queries_without_candidates": sum(not example.passage.entities for example in examples),
+            "answers": {origin: answers[origin] for origin in ORIGINS},
+            "semantic_types": {kind: kinds[kind] for kind in SEMANTIC_TYPES} | {"other": others},
+            "stray_marks": self.stray,
+            "joined_placeholders": self.joined,
+        }
+
+
+def count_queries(path: Path) -> int:
+    """Queries of a file in CliCR's format, counted without parsing it. Raises: DataError for a damaged file."""
+    count, rest = 0, b""
+    with opened_bytes(path) as (stream, _):
+        while piece := stream.read(1 << 20):
+            rest += piece
+            # A quote inside a text is escaped, so that these bytes are a key; one cut in two is found with the rest.
+            found = list(_QUERY_KEY.finditer(rest))
+            count += len(found)
+            rest = rest[max(found[-1].end() if found else 0, len(rest) - 32) :]
+    return count
+
+
+def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
+    """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
+
+    The queries of a passage stand together, in the order of its first one. Raises: UserError where the disk refuses.
+    """
+    articles = {}
+    for example in examples:
+        articles.setdefault(id(example.passage), (example.passage, []))[1].append(example)
+    pieces = [_json(_article(passage, queries)) for passage, queries in articles.values()]
+    path, data = Path(path), ",\n".join(pieces)
+    content = f'{{"version":"{VERSION}","data":[\n{data}\n]}}\n'.encode()
+    write_atomic(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _json(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _article(passage, examples):
+    document = {
+        "title": marked_text(passage.title, passage.title_entities),
+        "context": marked_text(passage.tokens, passage.entities, passage.sentences),
+        "qas": [_query(example) for example in examples],
+    }
+    if passage.specialty:
+        document["specialty"] = passage.specialty
+    return {"source": passage.uid, "document": document}
+
+
+def _query(example):
+    answers = [
+        {"text": answer.text, "cui": answer.concept, "sem_type": answer.semantic_type, "origin": answer.origin}
+        for answer in example.answers
+    ]
+    return {"id": example.uid, "query": marked_text(example.query, example.query_entities), "answers": answers}

@@ -1,0 +1,305 @@
+"""From cloze queries to arrays in one set-up; `data.cache` keeps them on disk.
+
+A passage stands once, for all its queries: passages are of very different lengths (CliCR's have 100 to 6,000 tokens)
+and have about nine queries each, so that the arrays are flat, with offsets, and never of the shape queries x tokens.
+What belongs to passage a is field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
+
+  passage [P] int32                     tokens
+  candidate_type [C] int32              the phrase's number among all phrases (of its tokens, in the set-up anonym);
+                                        those below manifest["candidates"]["types_of_train"] occur in training
+  candidate_length [C] int32            words of the phrase; starts as candidate_type's
+  position, position_candidate [S]      int32: tokens within the marks, by place in the passage, and the number of their
+                                        candidate within the passage, ascending; starts: position_start
+  loose_position, ..._candidate [L]     int32: the same for all tokens that are a word of a candidate, as the published
+                                        readers score unmarked passages; noent only; starts: loose_position_start
+  query [N, Q], query_length [N] int32  tokens, 0 = padding
+  blank, query_passage, gold [N] int32  place of the placeholder; the passage; the right candidate's number in it, or -1
+  label, premise_length, hypothesis_length [N] int32: gold, tokens of the passage and of the query, under the names by
+                                        which the cache knows what every corpus has
+  candidate_text, answer_text uint8     see cloze_texts.Texts
+
+Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a query, V words.
+"""
+
+import json
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
+from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.errors import UserError
+from mednli_jax.examples import ClozeExample, Split
+from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors, vector_files
+from mednli_jax.text import SPECIALS, UNK, Vocab
+
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
+_INTS = (
+    *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
+    *("query_tokens", "query_length", "blank", "query_passage", "gold"),
+)
+_LOOSE = ("loose_position", "loose_position_candidate")
+_TEXTS = ("candidate_text", "answer_text")
+_STARTED = ("passage", "candidate_type", "position", "loose_position", *_TEXTS)
+_AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory of the result
+
+
+@dataclass(frozen=True)
+class ClozeEncoding:
+    """How queries become arrays. Every field is part of the prepared folder's key.
+
+    setup: see cloze.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
+    blank; max_words: the most frequent words of training that are kept; 0 = all. vectors_path: None = random.
+    """
+
+    setup: str
+    max_passage: int = 0
+    max_query: int = 0
+    max_words: int = 0
+    vectors_path: Path | None = None
+    vectors_dim: int = 200
+    vectors_seed: int = 0
+
+    def __post_init__(self):
+        check_setup(self.setup)
+        for name in ("max_passage", "max_query", "max_words"):
+            if getattr(self, name) < 0:
+                raise UserError(f"E-CONF-003 {name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
+
+
+def prepare_cloze(
+    name: str,
+    read: Callable[[], Mapping[str, Split]],
+    sources: Sequence[Path],
+    encoding: ClozeEncoding,
+    cache: Cache,
+    **settings,
+) -> tuple[encode.Prepared, bool]:
+    """A corpus as arrays, prepared if it is not yet; and whether it was there already.
+
+    read: gives the splits, train first. sources: the files it reads. settings: plain values that shape what it gives.
+    Training queries without a right candidate are left out, of other splits none.
+    Raises: UserError, DataError(s) as read and load_vectors do, and where the disk refuses.
+    """
+    vectors = vector_files(encoding.vectors_path) if encoding.vectors_path else []
+    plain = {key: str(value) if isinstance(value, Path) else value for key, value in vars(encoding).items()}
+    key = {"corpus": name, **settings, **plain, "format": FORMAT}
+    key["sources"] = cache.digests([*sources, *(path for path in vectors if path.is_file())])
+    return cache.get(name, key, lambda: encode_cloze(read(), encoding))
+
+
+def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding, begun: float | None = None) -> tuple:
+    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus. begun: see encode.Watch.
+
+    Raises: UserError E-CLZ-027 where no training query has a right candidate.
+    """
+    flat, kept, facts = _Flat(encoding), {}, {}
+    with encode.Watch(sum(map(len, splits.values())), begun) as watch:
+        for name in sorted(splits, key=lambda name: name != "train"):
+            kept[name], facts[name] = flat.add(splits[name], watch, answerable_only=name == "train")
+            if name == "train":
+                train_sizes = flat.sizes()
+    if not len(kept["train"]):
+        raise UserError(
+            "E-CLZ-027 no training query has its answer among the marked phrases of its passage. Fix: check that the "
+            "passages are marked, or keep more tokens of them."
+        )
+    arrays = flat.arrays()
+    words = _Words(flat, arrays, train_sizes, encoding)
+    vocab, matrix = words.vocabulary()
+    _number(arrays, words.numbers)
+    for rows in facts.values():
+        rows |= _counts(rows, arrays, train_sizes["types"])
+    types = {"types": len(flat.types), "types_of_train": train_sizes["types"]}
+    facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words.facts, "candidates": types}
+    return kept, arrays, vocab, matrix, facts
+
+
+def encode_new(examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]) -> dict:
+    """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
+
+    types: names of the phrases of training, see cloze_texts.types_of_train; other phrases are numbered behind them.
+    """
+    flat = _Flat(encoding, types)
+    flat.add(Split("new", tuple(examples)), encode.unwatched, answerable_only=False)
+    arrays = flat.arrays()
+    numbers = np.array(vocab.encode(flat.number_of), np.int32)
+    _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
+    return arrays
+
+
+def _number(arrays, numbers) -> None:
+    """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the queries."""
+    arrays["passage"], queries = numbers[arrays["passage"]], numbers[arrays.pop("query_tokens")]
+    cuts = np.cumsum(arrays["query_length"])[:-1]
+    arrays["query"], _ = encode.pad(np.split(queries, cuts), int(arrays["query_length"].max()))
+    lengths = np.diff(arrays["passage_start"]).astype(np.int32)
+    arrays["premise_length"], arrays["hypothesis_length"] = lengths[arrays["query_passage"]], arrays["query_length"]
+    arrays["label"] = arrays["gold"]
+
+
+class _Flat:
+    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence, phrases behind `types`."""
+
+    def __init__(self, encoding, types=()):
+        self.encoding, self._passages = encoding, {}
+        self.types = {name: number for number, name in enumerate(types)}
+        self.number_of = defaultdict()
+        self.number_of.default_factory = self.number_of.__len__
+        self._ints = {name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))}
+        self._starts = {name: array("q", [0]) for name in _STARTED if name in self._ints or name in _TEXTS}
+        self._texts = {name: bytearray() for name in _TEXTS}
+
+    def add(self, split: Split, watch, answerable_only: bool) -> tuple[Split, dict]:
+        """(the split as it was taken, its facts)."""
+        encoding, examples, answers = self.encoding, [], Counter(exact=0, synonym=0, none=0)
+        lost, first_passage = Counter(passages=0, tokens=0, answers=0), len(self._passages)
+        facts = {**split.facts, "first": len(self._ints["gold"]), "first_passage": first_passage}
+        shared = all_views(watch(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage)
+        for example, passage, view in shared:
+            answers[how_answerable(example, passage.number_of)] += 1
+            if view.gold < 0 and any(phrase_of(answer.text) in passage.cut for answer in example.answers):
+                lost["answers"] += 1
+            if view.gold < 0 and answerable_only:
+                continue
+            if id(example.passage) not in self._passages:
+                lost.update(passages=int(passage.dropped > 0), tokens=passage.dropped)
+                self._add_passage(example.passage, passage)
+            self._add_query(example, view)
+            examples.append(example)
+        facts |= {"rows": len(examples), "passages": len(self._passages) - first_passage}
+        facts |= {"answerable": dict(answers), "truncated": dict(lost)}
+        return replace(split, examples=tuple(examples)), facts
+
+    def _add_passage(self, passage, view):
+        self._passages[id(passage)] = len(self._passages)
+        self._ints["passage"].extend(map(self.number_of.__getitem__, view.tokens))
+        for phrase in view.candidates:
+            type_ = view.names[phrase] if self.encoding.setup == "anonym" else phrase
+            self._ints["candidate_type"].append(self.types.setdefault(type_, len(self.types)))
+            self._ints["candidate_length"].append(phrase.count(" ") + 1)
+        self._add_positions("position", view.positions)
+        if self.encoding.setup == "noent":
+            self._add_positions("loose_position", loose_positions(view.tokens, view.candidates))
+        self._texts["candidate_text"] += "\n".join(view.candidates).encode()
+        for name, starts in self._starts.items():
+            if name != "answer_text":
+                starts.append(len(self._texts[name] if name in _TEXTS else self._ints[name]))
+
+    def _add_positions(self, name, positions):
+        for number, spans in enumerate(positions):
+            places = [place for start, end in spans for place in range(start, end)]
+            self._ints[name].extend(places)
+            self._ints[f"{name}_candidate"].extend([number] * len(places))
+
+    def _add_query(self, example, view):
+        query, blank, most = view.query, view.blank, self.encoding.max_query
+        if 0 < most < len(query):
+            start = min(max(blank - most // 2, 0), len(query) - most)
+            query, blank = query[start : start + most], blank - start
+        self._ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
+        numbers = (len(query), blank, self._passages[id(example.passage)], view.gold)
+        for name, number in zip(("query_length", "blank", "query_passage", "gold"), numbers, strict=True):
+            self._ints[name].append(number)
+        answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
+        self._texts["answer_text"] += json.dumps(answers, ensure_ascii=False).encode()
+        self._starts["answer_text"].append(len(self._texts["answer_text"]))
+
+    def sizes(self) -> dict[str, int]:
+        """How much there is by now."""
+        return {"types": len(self.types), **{name: len(values) for name, values in self._ints.items()}}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        arrays = {name: np.array(values, np.int32) for name, values in self._ints.items()}
+        arrays |= {f"{name}_start": np.array(values, np.int64) for name, values in self._starts.items()}
+        return arrays | {name: np.array(text, np.uint8) for name, text in self._texts.items()}
+
+
+class _Words:
+    """The vocabulary of a corpus: words of training, and of other splits those that have a pretrained vector.
+
+    numbers: of each word of the flat lists, its number in the vocabulary. facts: counts of words.
+    """
+
+    def __init__(self, flat, arrays, train_sizes, encoding):
+        self._words, self._encoding = list(flat.number_of), encoding
+        names = ("passage", "query_tokens")
+        counts = self._count([arrays[name] for name in names])
+        of_train = self._count([arrays[name][: train_sizes[name]] for name in names])
+        train = self._sorted(of_train, of_train > 0)
+        most = encoding.max_words or len(train)
+        self._places, self._train = train[:most], min(most, len(train))
+        self.facts = {"of_train": self._train, "cut": len(train) - self._train}
+        if encoding.vectors_path is not None:
+            self._places += self._sorted(counts, of_train == 0)
+        self._counts = counts
+
+    def _count(self, parts):
+        return sum(np.bincount(part, minlength=len(self._words)) for part in parts)
+
+    def _sorted(self, counts, chosen):
+        """Places of the chosen words, the most frequent first, equally frequent ones by code point."""
+        places = [place for place in np.flatnonzero(chosen).tolist() if self._words[place] not in SPECIALS]
+        return sorted(places, key=lambda place: (-counts[place], self._words[place]))
+
+    def vocabulary(self) -> tuple[Vocab, np.ndarray]:
+        """(vocabulary, vectors [V, D]); words of training without a vector get a random one, like unseen words of
+        pretrained files in the published readers."""
+        asked = [self._words[place] for place in self._places]
+        rows, matrix = list(range(len(asked))), None
+        known = frozenset()
+        if self._encoding.vectors_path is not None:
+            vectors = self._load(asked)
+            known = frozenset(vectors.words)
+            rows = [row for row in rows if row < self._train or asked[row] in known]
+            matrix = vectors.matrix[[0, 1, *(row + 2 for row in rows)]]
+        vocab = Vocab(SPECIALS + tuple(asked[row] for row in rows))
+        if matrix is None:
+            matrix = np.zeros((len(vocab), self._encoding.vectors_dim), np.float32)
+            self._draw(matrix, SPECIALS, [UNK])
+        self._draw(matrix, vocab.words, [row for row in range(2, len(vocab)) if vocab.words[row] not in known])
+        self.numbers = np.full(len(self._words), UNK, np.int32)
+        self.numbers[[self._places[row] for row in rows]] = np.arange(2, len(vocab))
+        self.facts |= {"words": len(rows), "of_other_splits": len(rows) - self._train, "with_vector": len(known)}
+        return vocab, matrix
+
+    def _load(self, asked):
+        encoding = self._encoding
+        words = (*SPECIALS, *asked)
+        vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        counts = {word: int(count) for word, count in zip(self._words, self._counts, strict=True)}
+        self.facts |= {"source": vectors.source, "sha256": vectors.sha256, "coverage": coverage(vectors, counts)}
+        return vectors
+
+    def _draw(self, matrix, words, rows):
+        """Fills some rows of the vectors with the random vectors of their words, few at a time."""
+        encoding = self._encoding
+        for start in range(0, len(rows), _AT_A_TIME):
+            part = rows[start : start + _AT_A_TIME]
+            chosen = [words[row] for row in part]
+            matrix[part] = random_vectors(chosen, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+
+
+def _counts(rows, arrays, types_of_train):
+    """Facts of one split that need its arrays: unknown tokens, and right answers that training never showed."""
+    passages = slice(rows["first_passage"], rows["first_passage"] + rows["passages"])
+    queries = slice(rows["first"], rows["first"] + rows["rows"])
+    start, end = arrays["passage_start"][[passages.start, passages.stop]]
+    candidates = np.diff(arrays["candidate_type_start"])[passages]
+    gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
+    right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
+    return {
+        "tokens": {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())},
+        "unknown_tokens": {
+            "passage": int((arrays["passage"][start:end] == UNK).sum()),
+            "query": int((arrays["query"][queries] == UNK).sum()),
+        },
+        "candidates": int(candidates.sum()),
+        "answers_of_unseen_type": int((arrays["candidate_type"][right] >= types_of_train).sum()),
+    }

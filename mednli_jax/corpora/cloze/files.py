@@ -1,0 +1,289 @@
+"""Files of cloze queries, opened and checked: UTF-8 text, JSON piece by piece, fields by their path, marked phrases.
+
+A corpus of CliCR's kind is one JSON object of hundreds of megabytes without a line break. `Scanner` gives the items of
+its long list one by one, so that memory holds one article, and `Node` says where in the file a fault is:
+`dev1.0.json:data[17].document.qas[2].answers[0].text`. The codes are listed in `data.clicr`.
+"""
+
+import gzip
+import io
+import json
+import re
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from mednli_jax.corpora.lines import FRESH_COPY, SLOW_SECONDS
+from mednli_jax.errors import DataError
+from mednli_jax.examples import PLACEHOLDER, Entity
+from mednli_jax.progress import Bar
+from mednli_jax.text import unzipped
+
+PIECE = 1 << 20  # characters that are read at a time
+MAX_ITEM = 1 << 26  # characters without the end of an item: the file is broken
+BEGIN, END = "BEG__", "__END"
+# The tokeniser that CliCR went through left the placeholder of some queries in two parts.
+_MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+@contextmanager
+def opened_bytes(path: Path):
+    """The bytes of a plain or gzipped file (told apart by content) as a buffered stream; its `place()` is how many
+    bytes of the file, compressed or not, were read so far.
+
+    Raises: DataError where the file is missing, cannot be read or decompressed, also while it is read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError("E-CLZ-001", "there is no such file", file=path.name, fix="check the path")
+    try:
+        with open(path, "rb") as raw:
+            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
+            if not zipped and path.suffix == ".gz":
+                raise gzip.BadGzipFile("not a gzip file")
+            yield (unzipped(raw) if zipped else raw), raw.tell
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise DataError("E-CLZ-003", "cannot be decompressed", file=path.name, fix=FRESH_COPY) from None
+    except OSError as error:
+        fix = "check the disk and the file's permissions"
+        raise DataError("E-CLZ-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+
+
+@contextmanager
+def opened_text(path: Path):
+    """The text of a plain or gzipped UTF-8 file as a stream, with a bar where reading it takes long.
+
+    Raises: DataError as opened_bytes does, and where the file is not UTF-8.
+    """
+    path = Path(path)
+    try:
+        with opened_bytes(path) as (stream, place):
+            bar = Bar(f"reading {path.name}", max(path.stat().st_size // 1000, 1), unit="kB")
+            with _Watched(io.TextIOWrapper(stream, "utf-8-sig", newline=""), place, bar) as text:
+                yield text
+    except UnicodeDecodeError:
+        raise DataError("E-CLZ-004", "is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
+
+
+class _Watched:
+    """A text stream whose reading moves a bar, which is shown SLOW_SECONDS after the start at the earliest."""
+
+    def __init__(self, stream, place, bar):
+        self._stream, self._place, self._bar, self._told = stream, place, bar, 0
+        self._begun, self._shown = time.monotonic(), False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._shown:
+            self._bar.__exit__(*error)
+
+    def read(self, size: int = -1) -> str:
+        text = self._stream.read(size)
+        if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
+            self._bar.__enter__()
+            self._shown = True
+        if self._shown:
+            kilobytes = self._place() // 1000
+            self._bar.advance(kilobytes - self._told)
+            self._told = kilobytes
+        return text
+
+
+class BrokenJSON(Exception):
+    """The text is no JSON, or not of the form that was asked for."""
+
+
+class Scanner:
+    """A JSON text, taken value by value from a stream. Every method raises BrokenJSON where it finds something else."""
+
+    def __init__(self, stream):
+        self._stream, self._text, self._at, self._ended = stream, "", 0, False
+
+    def fields(self) -> Iterator[str]:
+        """The keys of the object that comes next. Before the next key the caller takes the value of this one."""
+        yield from self._members("{", "}", self._key)
+
+    def items(self) -> Iterator[int]:
+        """The numbers of the items of the list that comes next; the caller takes each item."""
+        yield from self._members("[", "]", count().__next__)
+
+    def value(self):
+        """The value that comes next, whole."""
+        self._peek()
+        size = PIECE
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError:
+                raise BrokenJSON from None
+            except ValueError:
+                if self._ended or len(self._text) - self._at > MAX_ITEM:
+                    raise BrokenJSON from None
+            else:
+                if end < len(self._text) or self._ended:  # a number at the end of the text may go on
+                    self._at = end
+                    return value
+            self._more(size)
+            size *= 2
+
+    def end(self) -> None:
+        """Nothing but blanks is left."""
+        if self._peek():
+            raise BrokenJSON
+
+    def _members(self, opening, closing, head):
+        self._take(opening)
+        if self._peek() == closing:
+            self._at += 1
+            return
+        while True:
+            yield head()
+            character = self._peek()
+            self._at += 1
+            if character == closing:
+                return
+            if character != ",":
+                raise BrokenJSON
+
+    def _key(self):
+        key = self.value() if self._peek() == '"' else None
+        if key is None:
+            raise BrokenJSON
+        self._take(":")
+        return key
+
+    def _take(self, character):
+        if self._peek() != character:
+            raise BrokenJSON
+        self._at += 1
+
+    def _peek(self):
+        """The next character that is no blank, "" at the end."""
+        while True:
+            self._at = _BLANKS.match(self._text, self._at).end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._ended:
+                return ""
+            self._more(PIECE)
+
+    def _more(self, size):
+        piece = self._stream.read(size)
+        self._ended = not piece
+        self._text, self._at = self._text[self._at :] + piece, 0
+
+
+class Node:
+    """A JSON object and its path in the file; raises DataError for what is wrong with a field, without its words."""
+
+    __slots__ = ("file", "path", "values")
+
+    def __init__(self, file: str, path: str, values):
+        self.file, self.path, self.values = file, path, values
+
+    def fault(self, code: str, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
+        return DataError(code, problem, file=self.file, line=self.place(field) or None, field=field or None, fix=fix)
+
+    def place(self, field: str) -> str:
+        return f"{self.path}.{field}" if self.path and field else self.path or field
+
+    def child(self, field: str) -> "Node":
+        return Node(self.file, self.place(field), self._get(field, dict, "an object"))
+
+    def nodes(self, field: str) -> list["Node"]:
+        """The objects of a list; what they are is checked when their fields are asked for."""
+        place = self.place(field)
+        values = self._get(field, list, "a list")
+        return [Node(self.file, f"{place}[{number}]", value) for number, value in enumerate(values)]
+
+    def text(self, field: str, *, optional: bool = False, empty: bool = False) -> str:
+        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be blank."""
+        if optional and isinstance(self.values, dict) and self.values.get(field) is None:
+            return ""
+        return checked_text(self, field, self._get(field, str, "a string"), empty or optional)
+
+    def _get(self, field, kind, what):
+        if not isinstance(self.values, dict):
+            raise self.fault("E-CLZ-009", f"is a {type(self.values).__name__}, expected an object")
+        if field not in self.values:
+            raise self.fault("E-CLZ-008", "is missing", field, f"use the official file, which has '{field}' here")
+        value = self.values[field]
+        if not isinstance(value, kind):
+            raise self.fault("E-CLZ-009", f"is a {type(value).__name__}, expected {what}", field)
+        return value
+
+
+def checked_text(node: Node, field: str, value: str, empty: bool) -> str:
+    """The string itself. Raises: DataError where it is blank (unless `empty`) or no text."""
+    if not empty and not value.strip():
+        raise node.fault("E-CLZ-010", "is empty", field, "fill in the text, or remove what it belongs to")
+    if "\0" in value:
+        raise node.fault("E-CLZ-019", "holds a NUL character", field)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise node.fault("E-CLZ-019", "holds half a surrogate pair", field, "save the file as UTF-8") from None
+    return value
+
+
+class Marked(NamedTuple):
+    """A text with marks, read. sentences: end of each line in tokens. blanks: places of PLACEHOLDER.
+
+    stray: marks without a partner, and marks around nothing or around a placeholder. joined: placeholders in parts.
+    """
+
+    tokens: tuple[str, ...]
+    entities: tuple[Entity, ...]
+    sentences: tuple[int, ...]
+    blanks: tuple[int, ...]
+    stray: int
+    joined: int
+
+
+def parse_marked(text: str) -> Marked:
+    """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within marks is a space."""
+    tokens, entities, sentences, blanks, start, stray, joined = [], [], [], [], -1, 0, 0
+    for number, piece in enumerate(_MARKS.split(text)):
+        if number % 2 == 0:
+            tokens += piece.split()
+        elif piece == BEGIN:
+            stray += start >= 0
+            start = len(tokens)
+        elif piece == END:
+            if 0 <= start < len(tokens):
+                entities.append(Entity(start, len(tokens)))
+            else:
+                stray += 1
+            start = -1
+        elif piece == "\n":
+            if start < 0 and len(tokens) > (sentences[-1] if sentences else 0):
+                sentences.append(len(tokens))
+        else:
+            stray, start = stray + (start >= 0), -1
+            joined += piece != PLACEHOLDER
+            blanks.append(len(tokens))
+            tokens.append(PLACEHOLDER)
+    if len(tokens) > (sentences[-1] if sentences else 0):
+        sentences.append(len(tokens))
+    # A corpus repeats its words: one string for each keeps it in memory.
+    words = tuple(map(sys.intern, tokens))
+    return Marked(words, tuple(entities), tuple(sentences), tuple(blanks), stray + (start >= 0), joined)
+
+
+def marked_text(tokens: Sequence[str], entities: Iterable[Entity], sentences: Sequence[int] = ()) -> str:
+    """What parse_marked reads: tokens between spaces, marks around entities, a line for each sentence."""
+    words = list(tokens)
+    for entity in entities:
+        words[entity.start] = BEGIN + words[entity.start]
+        words[entity.end - 1] += END
+    ends = sentences or (len(words),)
+    return "\n".join(" ".join(words[start:end]) for start, end in zip((0, *ends), ends, strict=False))

@@ -1,0 +1,1 @@
+"""Bundled synthetic corpora: generators and their words."""

@@ -1,0 +1,1 @@
+"""DisKnE: examples by disease, published files, builder and folds."""

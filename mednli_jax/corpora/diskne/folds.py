@@ -1,0 +1,198 @@
+"""Folds of DisKnE: what each disease is tested on, and what a model may be trained on before (sections 3.3, 4.1).
+
+A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share one set of arrays.
+Faults:
+  E-DIS-016 no fold of that disease      E-DIS-017 no disease with enough positive examples
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Split
+from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
+
+LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
+DEV = 0.1  # share of the training examples (section 4.1)
+# own: of the disease, but not tested. hypothesis, premise: the disease is claimed or named there. repeated: the same
+# premise and claim as an example before.
+REASONS = ("own", "hypothesis", "premise", "repeated")
+
+_WORD = re.compile(r"\w+")
+_POSSESSIVE = re.compile(r"['’]s\b")
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """What a disease is tested on, and all that may be trained on for it.
+
+    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported; test has
+    their examples alone. dropped: reason (REASONS) -> rows that were kept out of train and dev.
+    """
+
+    disease: str
+    group: str
+    categories: tuple[str, ...]
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    dropped: dict[str, np.ndarray]
+
+    def log(self, examples: Sequence[DiseaseExample]) -> Iterator[tuple[str, str]]:
+        """(uid, reason) of the rows that were kept out, never their text."""
+        for reason, rows in self.dropped.items():
+            yield from ((examples[row].uid, reason) for row in rows)
+
+
+def phrase(text: str) -> str:
+    """A text as names are looked for in it: words in lower case and the singular, a space around each.
+
+    " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked for substrings.
+    """
+    words = _WORD.findall(_POSSESSIVE.sub("", text.casefold()))
+    return f" {' '.join(map(singular, words))} "
+
+
+def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """text -> the concepts of which a name stands in it, on word boundaries. Words of grammar are nobody's name."""
+    owners = defaultdict(set)
+    for concept, names in synonyms.items():
+        for name in names:
+            key = tuple(phrase(name).split())
+            if key and not (len(key) == 1 and key[0] in FUNCTION_WORDS):
+                owners[key].add(concept)
+    longest = max(map(len, owners), default=0)
+    found = {}
+    for text in set(texts):
+        words = phrase(text).split()
+        spans = ((a, b) for a in range(len(words)) for b in range(a + 1, min(a + longest, len(words)) + 1))
+        found[text] = frozenset().union(*(owners.get(tuple(words[a:b]), ()) for a, b in spans))
+    return found
+
+
+class _Table:
+    """The columns of a benchmark that folds are made of, each an array [N]."""
+
+    def __init__(self, benchmark: Benchmark):
+        examples = self.examples = benchmark.examples
+        self.target = np.array([e.target for e in examples], object)
+        self.disease = np.array([e.disease for e in examples], object)
+        self.category = np.array([e.category for e in examples], object)
+        self.positive = np.array([e.is_positive for e in examples], bool)
+        self.claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
+        # What one category tests of a disease: two pairs with the same premise and claim are one example there.
+        self.tested = _ranks([(claim, e.target, e.category) for claim, e in zip(self.claim, examples, strict=True)])
+        self.in_premise = _rows_of(benchmark, [e.pair.premise for e in examples])
+        self.in_hypothesis = _rows_of(benchmark, [e.pair.hypothesis for e in examples])
+
+    def counts(self) -> Counter:
+        """(disease, category) -> positive examples that are tested."""
+        rows = _firsts(self.tested, self.positive)
+        return Counter(zip(self.target[rows], self.category[rows], strict=True))
+
+    def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
+        own = self.target == disease
+        test = _firsts(self.tested, own & np.isin(self.category, categories))
+        named, claimed = np.zeros((2, len(own)), bool)
+        named[self.in_premise.get(disease, [])] = True
+        claimed[self.in_hypothesis.get(disease, [])] = True
+        claimed |= self.disease == disease
+        free = pool & ~own & ~claimed & ~named
+        rows = _firsts(self.claim, free)
+        kept = np.zeros((2, len(own)), bool)
+        kept[0][test] = kept[1][rows] = True
+        dropped = {
+            "own": pool & own & ~kept[0],
+            "hypothesis": pool & ~own & claimed,
+            "premise": pool & ~own & ~claimed & named,
+            "repeated": free & ~kept[1],
+        }
+        dropped = {reason: np.flatnonzero(dropped[reason]).astype(np.int32) for reason in REASONS}
+        is_dev = _dev_premises([self.examples[row].pair.group for row in rows], dev)
+        return Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
+
+
+def _rows_of(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
+    """concept -> the rows whose text names it."""
+    found, rows = mentioned(set(texts), benchmark.synonyms), defaultdict(list)
+    for row, text in enumerate(texts):
+        for concept in found[text]:
+            rows[concept].append(row)
+    return rows
+
+
+def _ranks(keys: Sequence[Hashable]) -> np.ndarray:
+    """int32 [n]: equal numbers for equal keys."""
+    numbers: dict = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+
+
+def _firsts(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """int32: the rows of `mask`, ascending, of equal keys the first alone."""
+    rows = np.flatnonzero(mask)
+    return np.sort(rows[np.unique(keys[rows], return_index=True)[1]]).astype(np.int32)
+
+
+def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
+    """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes decides."""
+    rows, taken, chosen = Counter(groups), 0, set()
+    order = sorted(rows, key=lambda group: hashlib.sha256(f"dev {group}".encode()).digest())
+    for group in order[:-1]:  # one premise at least is left to train on
+        if taken >= share * len(groups):
+            break
+        chosen.add(group)
+        taken += rows[group]
+    return np.array([group in chosen for group in groups], bool)
+
+
+def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: str = "group") -> tuple[Fold, ...]:
+    """A fold for each group and disease with at least `least` positive examples in a category (sections 3.3, 4.1).
+
+    Trained on is every example that does not claim the disease, and in whose premise and hypothesis no name of it
+    stands; `dev` of these, whole premises, are held out.
+    pool: what may be trained on: examples of the same "group" (as the published files), or "all" of them.
+    Raises: UserError E-DIS-017 where no disease has so many.
+    """
+    if pool not in ("group", "all"):
+        raise UserError(f"E-CONF-004 pool is '{pool}'. Fix: give one of group, all.")
+    table, found = _Table(benchmark), []
+    counts = table.counts()
+    for group, of_group in GROUPS.items():
+        usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)
+        for disease in sorted({target for target, category in counts if category in of_group}):
+            categories = tuple(category for category in of_group if counts[disease, category] >= least)
+            if categories:
+                found.append(table.fold(disease, group, categories, usable, dev))
+    if not found:
+        problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
+        raise UserError(
+            f"E-DIS-017 {problem}. Fix: give more pairs, or a terminology that names more of their diseases."
+        )
+    return tuple(found)
+
+
+def folds_of(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
+    """The folds of one disease, by id or by name. Raises: UserError E-DIS-016 where it has none."""
+    ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
+    chosen = [fold for fold in found if fold.disease in ids]
+    if not chosen:
+        problem = f"{benchmark.name}: no fold of the disease asked for"
+        raise UserError(
+            f"E-DIS-016 {problem}. Fix: give the id or the name of a disease with {LEAST} positive examples."
+        )
+    return chosen
+
+
+def splits_of(benchmark: Benchmark, fold: Fold) -> dict[str, Split]:
+    """Train, dev and test of a fold as NLI pairs, as `load_nli` gives a corpus."""
+    facts = {"disease": fold.disease, "group": fold.group, "categories": list(fold.categories)}
+    return {
+        name: Split(name, tuple(benchmark.examples[row].pair for row in rows), {**facts, "rows": len(rows)})
+        for name, rows in (("train", fold.train), ("dev", fold.dev), ("test", fold.test))
+    }

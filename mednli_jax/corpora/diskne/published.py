@@ -1,0 +1,275 @@
+"""DisKnE's published annotations, joined with MedNLI and MEDIQA-NLI (Alghanmi et al. 2021, sections 3.1 to 3.4).
+
+The files hold no text: `pair_id,CUI,label,category,original_cui,start_index,end_index`, where the indices are the
+characters of the disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI
+and no indices. Files of terminological knowledge have no category. Faults, by line, never quoting a sentence:
+  E-DIS-001 a column is missing or twice   E-DIS-004 unknown label       E-DIS-008 too many pairs unknown
+  E-DIS-002 wrong number of cells          E-DIS-005 unknown category    E-DIS-010 label and `,ng` disagree
+  E-DIS-003 an empty field                 E-DIS-006 no indices          E-DIS-011 no positive example
+  E-DIS-007 indices outside the hypothesis
+Told on stderr, and no fault: E-DIS-009 some pairs unknown.
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mednli_jax.corpora.diskne.benchmark import Benchmark, Positive, assembled, premise_key
+from mednli_jax.corpora.diskne.builder import disease_names
+from mednli_jax.corpora.lines import FRESH_COPY, csv_records
+from mednli_jax.corpora.nli.files import CORPORA, find_files, ground_truth_path, source_files
+from mednli_jax.corpora.nli.readers import load_nli, read_nli_file
+from mednli_jax.errors import DataError, DataErrors, Problems
+from mednli_jax.examples import NLIExample
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.progress import say
+
+COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
+OF_NEGATIVE = ",ng"  # after the pair's id
+LABELS = {"entailment": True, "non-entailment": False}
+CATEGORIES = {
+    "symptoms_diseases": "symptoms",
+    "treatments_diseases": "treatments",
+    "tests_diseases": "tests",
+    "procedure_diseases": "procedures",
+    "procedures_diseases": "procedures",
+}
+MOST_UNKNOWN = 0.1  # share of the annotated pairs; more of them, and the corpora are not those annotated
+SHOWN = 5  # ids in a message
+_ID = re.compile(r"[\w.:#-]{1,40}")
+_WHOLE = re.compile(r"(\d{1,9})(\.0)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A row of a file. target: the disease of the positive example. start, end: -1 for a negative."""
+
+    file: str
+    line: int
+    pair_id: str
+    disease: str
+    is_positive: bool
+    category: str
+    target: str
+    start: int = -1
+    end: int = -1
+
+    def fault(self, code: str, problem: str, field: str, fix: str = FRESH_COPY) -> DataError:
+        return DataError(code, f"field '{field}' {problem}", file=self.file, line=self.line, field=field, fix=fix)
+
+
+def read_annotations(path: Path) -> list[Annotation]:
+    """The rows of one file, plain or gzipped. Raises: DataError, or DataErrors with the first 20 faults."""
+    path, problems, found, header = Path(path), Problems(), [], None
+    for number, cells in csv_records(path):
+        try:
+            if isinstance(cells, DataError):
+                raise cells
+            if header is None:
+                header = _header(path.name, number, cells)
+            else:
+                found.append(_annotation(path.name, number, header, cells))
+        except DataError as fault:
+            problems.add(fault)
+            if header is None:
+                break
+    problems.raise_if_any()
+    if not any(row.is_positive for row in found):
+        raise DataError("E-DIS-011", "holds no positive example", file=path.name, fix=FRESH_COPY)
+    return found
+
+
+def _header(file, number, cells):
+    names = [cell.strip().lstrip("\ufeff") for cell in cells]
+    missing = [name for name in COLUMNS if names.count(name) != 1]
+    if missing or names.count("category") > 1:
+        name = missing[0] if missing else "category"
+        fix = f"name the columns {', '.join(COLUMNS)}, and category for medical knowledge"
+        raise DataError(
+            "E-DIS-001", f"column '{name}' is missing or twice", file=file, line=number, field=name, fix=fix
+        )
+    return names
+
+
+def _annotation(file, number, header, cells):
+    if len(cells) != len(header):
+        problem = f"{len(cells)} cells, expected {len(header)}"
+        raise DataError("E-DIS-002", problem, file=file, line=number, fix="quote a cell that holds a comma")
+    values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+    category = CATEGORIES.get(values.get("category", "")) if "category" in values else "terminological"
+    is_positive, pair_id = LABELS.get(values["label"]), values["pair_id"].removesuffix(OF_NEGATIVE)
+    row = Annotation(file, number, pair_id, values["CUI"], bool(is_positive), category or "", values["original_cui"])
+    for name in ("pair_id", "CUI", "original_cui"):
+        if not values[name]:
+            raise row.fault("E-DIS-003", "is empty", name)
+    if is_positive is None:
+        raise row.fault("E-DIS-004", f"is none of {', '.join(LABELS)}", "label", "correct the label")
+    if category is None:
+        known = ", ".join(CATEGORIES)
+        raise row.fault("E-DIS-005", f"is none of {known}", "category", "correct the category")
+    if is_positive == values["pair_id"].endswith(OF_NEGATIVE):
+        raise row.fault("E-DIS-010", f"does not fit the pair_id, to which a negative adds {OF_NEGATIVE}", "label")
+    if not is_positive:
+        return row
+    places = [_WHOLE.fullmatch(values[name]) for name in ("start_index", "end_index")]
+    if None in places:
+        name = "start_index" if places[0] is None else "end_index"
+        raise row.fault("E-DIS-006", "is no number of a character", name)
+    start, end = (int(place[1]) for place in places)
+    return replace(row, target=row.disease, start=start, end=end)
+
+
+def pair_files(folder: Path) -> list[Path]:
+    """Every file that `source_pairs` reads. Raises as nli_corpora.source_files does for a corpus that is there."""
+    names = ("mednli", "mediqa_nli") if _mediqa_nli(folder) else ("mednli",)
+    return list(dict.fromkeys(file for name in names for file in source_files(name, folder)))
+
+
+def _mediqa_nli(folder):
+    """split -> file of MEDIQA-NLI; None where a part of it is missing."""
+    try:
+        return find_files("mediqa_nli", CORPORA["mediqa_nli"], Path(folder))
+    except (DataError, DataErrors):
+        return None
+
+
+def annotation_files(folder: Path) -> list[Path]:
+    """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone."""
+    return sorted([*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")])
+
+
+def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
+    """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder.
+
+    Raises: as load_nli does for a corpus that is there but damaged, and for MedNLI where it is missing.
+    """
+    splits = list(load_nli("mednli", folder).values())
+    paths = _mediqa_nli(folder)
+    if paths:  # else its pairs are among the unknown ones, which are counted and told
+        truth = ground_truth_path(CORPORA["mediqa_nli"], paths)
+        splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
+    facts = {"files": {split.facts["file"]: split.facts["sha256"] for split in splits}, "mediqa_nli": bool(paths)}
+    return [pair for split in splits for pair in split.examples], facts
+
+
+def read_published(
+    paths: Sequence[Path],
+    pairs: Iterable[NLIExample],
+    ontology: Ontology | None = None,
+    *,
+    wording: str = "name",
+    facts: Mapping | None = None,
+) -> Benchmark:
+    """The benchmark of annotation files: medical, terminological or both, of similar or of random negatives.
+
+    pairs: of MedNLI and MEDIQA-NLI (`source_pairs`). ontology: names the CUIs (the UMLS); a CUI that it lacks, or all
+    without one, is called what the hypotheses call it most often. Left out, and counted in the facts: annotations of
+    unknown pairs; negatives whose disease has no name, or which a positive example claims on the same premise.
+    Raises: DataError, or DataErrors with the first 20 faults.
+    """
+    rows = [row for path in paths for row in read_annotations(path)]
+    by_uid = {pair.uid: pair for pair in pairs}
+    unknown = _unknown(rows, by_uid)
+    known = [row for row in rows if row.pair_id in by_uid]
+    positives = _positives(known, by_uid)
+    names, synonyms = _names(positives.values(), ontology, {row.disease for row in known})
+    counts: Counter = Counter()
+    made_up = list(_negatives(known, positives, names, counts))
+    facts = {
+        **(facts or {}),
+        "annotations": {Path(path).name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths},
+        "unknown_pairs": unknown,
+        "not_entailed": sum(positive.pair.label != "entailment" for positive in positives.values()),
+        "left_out": {name: counts[name] for name in ("without_positive", "unnamed", "contradicted")},
+        "ontology_sha256": ontology.sha256 if ontology else "",
+    }
+    return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
+
+
+def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:
+    """The annotated ids that no corpus has. Raises: DataError E-DIS-008 for too many of them."""
+    annotated = {row.pair_id: row for row in reversed(rows)}
+    unknown = sorted(set(annotated) - set(by_uid))
+    if not unknown:
+        return []
+    named = [uid for uid in unknown if _ID.fullmatch(uid)][:SHOWN]  # in a damaged row any words may stand there
+    more = len(unknown) - len(named)
+    problem = f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus: "
+    problem += " and ".join(filter(None, (", ".join(named), f"{more} more" if more else "")))
+    first = annotated[unknown[0]]
+    if len(unknown) > MOST_UNKNOWN * len(annotated):
+        fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"
+        raise DataError("E-DIS-008", problem, file=first.file, line=first.line, field="pair_id", fix=fix)
+    say(f"E-DIS-009 {first.file}: {problem}; they are left out.")
+    return unknown
+
+
+def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> dict[tuple[str, str, str], Positive]:
+    """(pair, disease, category) -> positive example. Raises: DataError(s) E-DIS-007."""
+    found, problems = {}, Problems()
+    for row in rows:
+        if not row.is_positive:
+            continue
+        pair = by_uid[row.pair_id]
+        if not row.start < row.end <= len(pair.hypothesis):
+            fix = "take the corpora and the annotations as they were released"
+            problems.add(row.fault("E-DIS-007", "is outside the hypothesis", "end_index", fix))
+            continue
+        start, end = _whole_words(pair.hypothesis, row.start, row.end)
+        key = row.pair_id, row.disease, row.category
+        found.setdefault(key, Positive(pair, row.disease, row.category, start, end))
+    problems.raise_if_any()
+    return found
+
+
+def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without spaces at its ends, and with the rest of the words that it cuts.
+
+    The published script reads one character beyond the end, a space or a period where the end stands behind the word.
+    """
+    while start < end - 1 and text[start].isspace():
+        start += 1
+    while start < end - 1 and text[end - 1].isspace():
+        end -= 1
+    while start > 0 and text[start].isalnum() and text[start - 1].isalnum():
+        start -= 1
+    while end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        end += 1
+    return start, end
+
+
+def _names(positives: Iterable[Positive], ontology: Ontology | None, diseases: set[str]):
+    """(name, synonyms) of the diseases: the ontology's, and what the hypotheses call them."""
+    mentions = defaultdict(Counter)
+    for positive in positives:
+        mentions[positive.disease][positive.mention.lower()] += 1
+    names, synonyms = disease_names(ontology, diseases) if ontology else ({}, {})
+    for disease, found in mentions.items():
+        best = min(found, key=lambda mention: (-found[mention], -len(mention), mention))
+        names.setdefault(disease, best)
+        synonyms[disease] = (*synonyms.get(disease, ()), *found)
+    return names, synonyms
+
+
+def _negatives(
+    rows: Iterable[Annotation], positives: Mapping[tuple[str, str, str], Positive], names: Mapping, counts: Counter
+) -> Iterator[tuple[Positive, str]]:
+    """(what it is made from, other disease) of the negative rows; counts those that are left out."""
+    any_category = {(pair, disease): positive for (pair, disease, _), positive in reversed(positives.items())}
+    claimed = {(premise_key(positive.pair.premise), positive.disease) for positive in positives.values()}
+    for row in rows:
+        if row.is_positive:
+            continue
+        positive = positives.get((row.pair_id, row.target, row.category)) or any_category.get((row.pair_id, row.target))
+        if positive is None:
+            counts["without_positive"] += 1
+        elif row.disease not in names:
+            counts["unnamed"] += 1
+        elif (premise_key(positive.pair.premise), row.disease) in claimed:  # its own disease among them
+            counts["contradicted"] += 1
+        else:
+            # In a category that the pair is no positive example of, the files still have negatives.
+            yield replace(positive, category=row.category), row.disease

@@ -1,0 +1,345 @@
+"""What lies below the data folder: corpora with their counts, ontologies, vectors, weights, and who can read them.
+
+Nothing here fails for what it finds: a link to nothing, a folder without access and a damaged file are findings.
+"""
+
+import gzip
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache as remembered
+from pathlib import Path
+
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.diskne.published import annotation_files
+from mednli_jax.corpora.lines import either_name
+from mednli_jax.corpora.nli.files import CORPORA, read_with, split_paths
+from mednli_jax.corpora.nli.formats import GroundTruth
+from mednli_jax.corpora.nli.weights import CONFIGS, WEIGHTS
+from mednli_jax.corpora.nli.wordpiece import vocabulary_files
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge.load import load_ontology, needed_files
+from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.progress import say
+from mednli_jax.text import binary_lines
+
+# Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
+# Demner-Fushman 2019, task 1; Bowman et al. 2015; Williams et al. 2018).
+EXPECTED = {
+    "mednli": {"train": 11_232, "dev": 1_395, "test": 1_422},
+    "mediqa_nli": {"test": 405},  # its training and dev pairs are MedNLI's
+    "snli": {"train": 550_152, "dev": 10_000, "test": 10_000},
+    "multinli": {"train": 392_702, "dev": 10_000},
+}
+QUERIES = {"train": 91_344, "dev": 6_391, "test": 7_184}  # of CliCR (Šuster & Daelemans 2018, Table 2)
+# Folders whose licences forbid passing the content on: others must not be able to read them.
+RESTRICTED = ("mednli", "mediqa_nli", "clicr", "diskne", "notes", "umls", "snomed")
+NOWHERE = "a link to nothing"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the inventory. state: "ok", "missing" or "check" (found, but not as expected)."""
+
+    what: str
+    state: str
+    note: str
+
+
+# What each ontology is called where none of its files is there, and where to get it.
+ONTOLOGIES = {
+    "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
+    "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+    "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
+}
+
+
+def cache(folder: Path) -> Finding:
+    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space there."""
+    return _guarded("prepared data", _cache, folder)
+
+
+def _cache(folder):
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not os.path.isdir(there):
+        return "check", f"{there} is no folder: set $MEDNLI_JAX_CACHE to another one"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return "check", f"{there} cannot be written: set $MEDNLI_JAX_CACHE to another folder"
+    return "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free"
+
+
+def corpora(folder: Path | None) -> list[Finding]:
+    """One finding per split of every corpus with official files, then one per place of other texts.
+
+    folder: the data folder, or None where there is none.
+    """
+    findings = []
+    for name, expected in EXPECTED.items():
+        findings += [_guarded(f"{name} {split}", _pairs, folder, name, split) for split in expected]
+        if CORPORA[name].ground_truth:
+            findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
+    findings.append(_guarded("clicr", _clicr, folder))
+    return [*findings, _guarded("diskne", _diskne, folder), _guarded("notes", _notes, folder)]
+
+
+def _guarded(what, look, *arguments):
+    """What `look` found; a finding, too, where it may not look."""
+    try:
+        state, note = look(*arguments)
+    except OSError as error:
+        state, note = "check", f"cannot be looked at ({error.strerror})"
+    return Finding(what, state, note)
+
+
+def _pairs(folder, name, split):
+    """State and note of the file that holds one split, under any of its names, and of those that are read with it."""
+    corpus = CORPORA[name]
+    path = next(iter(split_paths(name, corpus, folder, split)), None) if folder else None
+    if path and (lacking := [file.name for file in read_with(path) if not file.is_file()]):
+        return "check", f"{path.name} found, {', '.join(lacking)} missing: put them beside it"
+    return _counted(folder, name, path, corpus.names(split), _count_pairs, EXPECTED[name][split])
+
+
+def _clicr(folder):
+    """State and note of CliCR's three files together."""
+    if broken := _broken_link(folder, "clicr", *clicr.FILES.values()):
+        return broken
+    found = clicr.find_files(folder)[1] if folder else dict.fromkeys(clicr.FILES)
+    lacking = [clicr.FILES[split] for split, path in found.items() if path is None]
+    if lacking:
+        state = "missing" if len(lacking) == len(found) else "check"
+        return state, f"clicr/{', '.join(lacking)}{' missing' if state == 'check' else ''}: {clicr.SOURCE}"
+    counts = {split: _count_queries(path) for split, path in found.items()}
+    if damaged := [found[split].name for split, count in counts.items() if count is None]:
+        return "check", f"{', '.join(damaged)} damaged: take a fresh copy"
+    told = [
+        f"{split} {count:,}" + (f", expected {QUERIES[split]:,}" * (count != QUERIES[split]))
+        for split, count in counts.items()
+    ]
+    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(told)}"
+
+
+def _truth(folder, name):
+    """State and note of the file with the labels of the test pairs, which lies beside them."""
+    truth = CORPORA[name].ground_truth
+    beside = next(iter(split_paths(name, CORPORA[name], folder, "test")), folder / name / "test") if folder else None
+    path = either_name(beside.with_name(truth)) if folder else None
+    return _counted(folder, name, path, [truth], _count_labels, EXPECTED[name]["test"])
+
+
+def _counted(folder, name, path, files, count, expected):
+    """path: the file, or None; files: its names; count: path -> pairs or labels, None where the file is damaged."""
+    if path is None:
+        broken = _broken_link(folder, name, *files)
+        return broken or ("missing", f"{name}/{files[0]}: {CORPORA[name].source}")
+    found = count(path)
+    if found is None:
+        return "check", "damaged: take a fresh copy"
+    if found != expected:
+        return "check", f"{found:,} pairs, expected {expected:,}"
+    return "ok", f"{found:,} pairs"
+
+
+def _broken_link(folder, name, *files):
+    """State and note where the place or a file in it is a link to nothing; else None."""
+    if folder is None:
+        return None
+    places = [folder / name, *(folder / name / f for file in files for f in (file, f"{file}.gz"))]
+    broken = next((path for path in places if path.is_symlink() and not path.exists()), None)
+    return ("check", f"{broken.relative_to(folder)}: {NOWHERE}") if broken else None
+
+
+def count_lines(path: Path) -> int | None:
+    """Non-empty lines of a plain or gzipped file; None where it is damaged."""
+    try:
+        return sum(1 for _, line in binary_lines(path) if line is None or line.strip())
+    except (OSError, gzip.BadGzipFile):
+        return None
+
+
+def _count_pairs(path):
+    lines, name = count_lines(path), path.name.removesuffix(".gz")
+    heading = 0 if name.endswith(".jsonl") or name.startswith("s1.") else 1
+    return None if lines is None else lines - heading
+
+
+def _count_queries(path):
+    try:
+        return clicr.count_queries(path)
+    except UserError:
+        return None
+
+
+def _count_labels(path):
+    try:
+        return len(GroundTruth(path).labels)
+    except UserError:
+        return None
+
+
+def ontologies(folder: Path | None) -> list[Finding]:
+    """The bundled MeSH, then one finding per place of an ontology."""
+    mesh = load_ontology("mesh")
+    bundled = Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")
+    return [bundled, *(_guarded(name, _ontology, folder, name) for name in ONTOLOGIES)]
+
+
+def _ontology(folder, name):
+    """State and note of the files of an ontology, as its loader looks for them: all there, some, or none."""
+    if broken := _broken_link(folder, name):
+        return broken
+    used = f"--config.knowledge.ontology={name}"
+    try:
+        files = needed_files(name, folder)
+    except DataError as error:
+        return "check", str(error)
+    except UserError:
+        return "missing", f"{name}/{ONTOLOGIES[name]}; {used}"
+    return _found(files, used)
+
+
+def _diskne(folder):
+    """State and note of the published annotations."""
+    if broken := _broken_link(folder, "diskne"):
+        return broken
+    used, files = "configs/diskne_*.py:mednli", annotation_files(folder) if folder else []
+    return _found(files, used) if files else (
+        "missing", f"diskne/*.csv: the published annotations, read beside mednli/; {used}"
+    )  # fmt: skip
+
+
+def _notes(folder):
+    """State and note of MIMIC-III's notes, which are read from where a flag says: at any depth."""
+    if broken := _broken_link(folder, "notes"):
+        return broken
+    used = "read for Past Medical History sentences only"
+    paths = (folder / "notes").rglob("NOTEEVENTS.csv*") if folder else ()
+    files = [path for path in sorted(paths) if path.name in ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz") and path.is_file()]
+    where = "apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
+    return _found(files[:1], used) if files else ("missing", f"notes/NOTEEVENTS.csv: {where}; {used}")
+
+
+def _found(files, used):
+    names = ", ".join(dict.fromkeys(path.name for path in files))
+    return "ok", f"{names} found, {sum(map(_size, files)) / 1e6:,.1f} MB; {used}"
+
+
+def vectors(folder: Path | None) -> list[Finding]:
+    """One finding per file of vectors/: its dimension, read off the first two rows."""
+    paths = [path for path in _entries(folder, "vectors") if not os.path.isdir(path) and path.suffix != ".npy"]
+    findings = [_guarded(path.name, _dimension, path) for path in paths]
+    if not findings:
+        note = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
+        return [Finding("word vectors", "missing", note)]
+    return findings
+
+
+def _dimension(path):
+    if not path.exists():
+        return "check", NOWHERE
+    try:
+        head = read_head(path)
+    except UserError as error:
+        return "check", str(error).splitlines()[0]
+    return "ok", f"{head.dim} numbers a word, {head.kind}"
+
+
+def weights(folder: Path | None) -> list[Finding]:
+    """One finding per entry of weights/."""
+    entries = _entries(folder, "weights")
+    if not entries:
+        note = (
+            f"weights/: folders with {CONFIGS[0]}, {WEIGHTS}, vocab.txt, for BERT; without, it is trained from scratch"
+        )
+        return [Finding("pretrained weights", "missing", note)]
+    return [_guarded(entry.name, _weight, entry) for entry in entries]
+
+
+def _weight(path):
+    if not path.exists():
+        return "check", NOWHERE
+    if not os.path.isdir(path):
+        return "ok", f"{_size(path) / 1e6:.1f} MB"
+    if not any((path / name).is_file() for name in CONFIGS) or not (path / WEIGHTS).is_file():
+        return "check", f"lacks {CONFIGS[0]} or {WEIGHTS}: BERT cannot start from it; pickled weights are not read"
+    try:
+        vocabulary_files(path)
+    except DataError as error:
+        return "check", str(error)
+    return "ok", f"{_size(path) / 1e6:.1f} MB; --config.model.weights={path}"
+
+
+def _entries(folder, name):
+    """What lies in a folder below the data folder; nothing where it is missing or closed."""
+    try:
+        return sorted((folder / name).iterdir()) if folder else []
+    except OSError:
+        return []
+
+
+def _size(path):
+    """Bytes of a file, or of the files below a folder."""
+    if os.path.isdir(path):
+        return sum(os.path.getsize(p) for p in path.rglob("*") if os.path.isfile(p))
+    return os.path.getsize(path)
+
+
+@remembered
+def warn(folder: Path, names: tuple[str, ...]) -> None:
+    """Says in one line, once, where others can read what these corpora and terminologies of a data folder hold, or
+    where it lies in a git work tree; those that are not RESTRICTED may."""
+    names = tuple(name for name in names if name in RESTRICTED)
+    notes = [finding.note for finding in privacy(folder, names) if finding.state == "check"] if names else []
+    if notes:
+        say(f"E-PRIV-001 {folder}: holds licensed text; {'; '.join(notes)}.")
+
+
+def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:
+    """Warns where others can read licensed text below the data folder, or where it lies in a git work tree.
+
+    Only what is licensed counts: the folders of these names with all below them, official files that lie in the
+    data folder itself, and the data folder as the way to them. A data folder of public corpora may be open.
+    """
+    licensed = [folder / name for name in (*names, *_loose(names)) if os.path.exists(folder / name)]
+    if not licensed:
+        return [Finding("permissions", "ok", "nothing here is under a licence that forbids passing it on")]
+    findings, exposed, closed = [], [], []
+    for path in (folder, *(path for place in licensed for path in _below(place, closed))):
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                exposed.append(path)
+        except FileNotFoundError:
+            pass  # a link to nothing holds no text
+        except OSError as error:
+            closed.append(error)
+    if exposed:
+        # Not the data folder as a whole: public corpora beside the licensed ones may stay open.
+        places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
+        fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
+        fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
+        note = f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
+        findings.append(Finding("permissions", "check", note))
+    if closed:
+        note = f"{len(closed)} files or folders cannot be looked at ({closed[0].strerror})"
+        findings.append(Finding("permissions", "check", note))
+    if any(os.path.lexists(parent / ".git") for parent in (folder.absolute(), *folder.absolute().parents)):
+        findings.append(Finding("git", "check", "the folder lies in a git work tree: licensed text could be committed"))
+    return findings or [Finding("permissions", "ok", "licensed text is for you alone")]
+
+
+def _loose(names):
+    """Names of licensed files that readers take from the data folder itself, too."""
+    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in names if name in CORPORA]
+    for file in sorted(set().union(clicr.FILES.values() if "clicr" in names else (), *files) - {""}):
+        yield from (file, f"{file}.gz")
+
+
+def _below(place, closed) -> Iterator[Path]:
+    """The place and all below it; links are looked through but not followed. closed: takes the errors on the way."""
+    yield place
+    if not os.path.isdir(place):
+        return
+    for root, folders, files in os.walk(place, onerror=closed.append):
+        yield from (Path(root, name) for name in (*folders, *files))

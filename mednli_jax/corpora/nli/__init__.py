@@ -1,0 +1,1 @@
+"""Natural language inference: readers, formats and encoding of pairs."""

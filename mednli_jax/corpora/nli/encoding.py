@@ -1,0 +1,294 @@
+"""From Examples to padded arrays; `data.cache` keeps them on disk.
+
+Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.corpora.lines import SLOW_SECONDS
+from mednli_jax.corpora.nli.mixing import MIXED_TAG
+from mednli_jax.examples import LABELS, Mention, Split
+from mednli_jax.knowledge.distances import corpus_links, shortest_paths
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.retrofit import retrofit
+from mednli_jax.knowledge.vectors import coverage, load_vectors
+from mednli_jax.progress import Bar
+from mednli_jax.text import UNK, Vocab
+
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
+SIDES = ("premise", "hypothesis")
+_STRIDE = 256
+PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One split of a prepared corpus.
+
+    first: its first row in the arrays; label [N] int (index into LABELS, -1 = unlabelled);
+    length: (premise [N], hypothesis [N]); uids, tags: one entry per row.
+    """
+
+    name: str
+    first: int
+    label: np.ndarray
+    length: tuple[np.ndarray, np.ndarray]
+    uids: tuple[str, ...]
+    tags: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them (manifest)."""
+
+    folder: Path
+    manifest: dict
+    arrays: dict[str, np.ndarray]
+    vectors: np.ndarray
+    splits: dict[str, Rows]
+
+    @property
+    def longest_path(self) -> int:
+        return self.manifest["knowledge"]["longest_path"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How Examples become arrays. Every field is part of the prepared folder's key.
+
+    max_length: tokens kept of each sentence, from its head. hypothesis_only: premises are left empty.
+    vectors_path: None = random. max_links: K; max_path: longest path in edges, 0 = no limit.
+    """
+
+    lowercase: bool
+    max_length: int
+    hypothesis_only: bool
+    vectors_path: Path | None
+    vectors_dim: int
+    vectors_seed: int
+    direction: str
+    max_path: int
+    max_links: int
+    retrofit_lexicon: Path | None = None
+    retrofit_rounds: int = 10
+
+
+def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
+    """The tokens a model sees of one side of an example."""
+    if encoding.hypothesis_only and side == "premise":
+        return []
+    tokens = all_tokens(example, side)
+    return [token.lower() if encoding.lowercase else token for token in tokens[: encoding.max_length]]
+
+
+def all_tokens(example, side: str) -> tuple[str, ...]:
+    return example.premise_tokens if side == "premise" else example.hypothesis_tokens
+
+
+class Watch:
+    """Counts the examples of each pass over a corpus; a bar appears once SLOW_SECONDS have gone by since `begun`.
+
+    total: examples of all passes together. begun: time.monotonic() of what the user waits for, default: now.
+    """
+
+    def __init__(self, total: int, begun: float | None = None):
+        self._bar, self._begun = Bar("preparing", total, unit="steps"), time.monotonic() if begun is None else begun
+        self._shown = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._shown:
+            self._bar.__exit__(*error)
+
+    def __call__(self, examples: Sequence, note: str) -> Iterator:
+        """The examples one by one; note: what the pass does."""
+        for first in range(0, len(examples), _STRIDE):
+            part = examples[first : first + _STRIDE]
+            yield from part
+            if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
+                self._bar.__enter__()
+                self._shown = True
+            self._bar.advance(len(part), note)
+
+
+def unwatched(examples: Sequence, note: str) -> Sequence:
+    """Stands for a Watch where nobody waits."""
+    return examples
+
+
+def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
+    length = np.array([len(sequence) for sequence in sequences], np.int32)
+    numbers = np.zeros((len(sequences), width), np.int32)
+    for row, sequence in zip(numbers, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return numbers, length
+
+
+def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, watch=unwatched) -> dict:
+    """Token arrays of some examples: premise, hypothesis [N, T] and their lengths [N]; T = longest, or as given."""
+    arrays = {}
+    for side in SIDES:
+        rows = watch(examples, f"words of {PLURAL[side]}")
+        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in rows]
+        longest = max(max(map(len, numbers), default=0), 1)
+        arrays[side], arrays[f"{side}_length"] = pad(numbers, width[side] if width else longest)
+    return arrays
+
+
+def find_mentions(
+    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
+) -> list[list[Mention]]:
+    """The mentions of one side of each example that end within `max_length` tokens: the linker's, or those of a file.
+
+    found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
+    recur, and each distinct sentence is linked once.
+    """
+    if encoding.hypothesis_only and side == "premise":
+        return [[] for _ in examples]
+    mentions = []
+    for example in watch(examples, f"concepts of {PLURAL[side]}"):
+        if isinstance(linker, Recognised):
+            given = linker.mentions(example.uid, side)
+            mentions.append([mention for mention in given if mention.end <= encoding.max_length])
+            continue
+        sentence = all_tokens(example, side)
+        if sentence not in found:
+            # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
+            found[sentence] = [mention for mention in linker.link(sentence) if mention.end <= encoding.max_length]
+        mentions.append(found[sentence])
+    return mentions
+
+
+def encode_links(
+    examples, linker: Linker | Recognised, encoding: Encoding, watch=unwatched, paths=shortest_paths
+) -> tuple[dict, dict]:
+    """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
+
+    paths: finds distances between concepts, see distance.corpus_links.
+    """
+    found = {}
+    mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
+    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths)
+    if isinstance(linker, Recognised):
+        facts |= {"mentions": linker.facts | _unknown_concepts(mentions, linker.ontology)}
+    return arrays, facts
+
+
+def links_of(
+    mentions: dict[str, list[list[Mention]]], ontology, encoding: Encoding, max_tokens: int, paths=shortest_paths
+) -> tuple[dict, dict]:
+    """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
+
+    max_tokens: the most tokens of a side.
+    """
+    links = corpus_links(
+        ontology,
+        mentions["premise"],
+        mentions["hypothesis"],
+        max_links=encoding.max_links,
+        max_tokens=max_tokens,
+        direction=encoding.direction,
+        max_length=encoding.max_path,
+        paths=paths,
+    )
+    filled = links.distance >= 0
+    width = max(int(filled.sum(axis=1).max(initial=0)), 1)
+    arrays = {
+        "link_premise": links.premise[:, :width],
+        "link_hypothesis": links.hypothesis[:, :width],
+        "link_distance": links.distance[:, :width],
+    }
+    lengths, counts = np.unique(links.distance[filled], return_counts=True)
+    facts = {
+        "ontology": ontology.name,
+        "version": ontology.version,
+        "sha256": ontology.sha256,
+        "concepts": len(ontology),
+        "longest_path": max(links.longest, 0),
+        "dropped_links": links.dropped,
+        "pairs_with_links": int(filled.any(axis=1).sum()),
+        "links": int(filled.sum()),
+        "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
+    }
+    return arrays, facts
+
+
+def _unknown_concepts(mentions: dict, ontology) -> dict[str, int]:
+    """How many mentions, and of how many concepts, have a concept that the ontology lacks."""
+    given = (m.concept for lists in mentions.values() for found in lists for m in found)
+    unknown = [concept for concept in given if concept not in ontology.index_of]
+    return {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
+
+
+def encode_corpus(
+    splits: dict[str, Split],
+    linker: Linker | Recognised | None,
+    encoding: Encoding,
+    begun: float | None = None,
+    retrofit_graph: Callable = lambda words: None,
+    paths: Callable = shortest_paths,
+):
+    """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links. begun: see Watch."""
+    examples = [example for split in splits.values() for example in split.examples]
+    passes = 1 + len(SIDES) * (1 if linker is None else 2)
+    with Watch(passes * len(examples), begun) as watch:
+        counts = Counter(
+            token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
+        )
+        seen = Vocab.of_counts(counts)
+        vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        vocab, matrix = vectors.known()
+        graph = retrofit_graph(vocab.words)
+        if graph is not None:
+            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
+        arrays = encode_sentences(examples, vocab, encoding, watch=watch)
+        knowledge = {"ontology": "none", "longest_path": 0}
+        if linker is not None:
+            links, knowledge = encode_links(examples, linker, encoding, watch, paths)
+    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    arrays |= domains(examples)
+    if linker is not None:
+        arrays |= links
+    facts = {
+        "splits": split_facts(splits),
+        "vocabulary": {
+            "words": len(seen) - 2,
+            "with_vector": vectors.found,
+            "lowered": vectors.lowered,
+            "source": vectors.source,
+            "sha256": vectors.sha256,
+            "coverage": coverage(vectors, counts),
+            "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
+        },
+        "unknown_tokens": {side: int((arrays[side] == UNK).sum()) for side in SIDES},
+        "truncated": {
+            side: sum(len(getattr(e, f"{side}_tokens")) > encoding.max_length for e in examples) for side in SIDES
+        },
+        "knowledge": knowledge,
+    }
+    return arrays, vocab, matrix, facts
+
+
+def domains(examples) -> dict[str, np.ndarray]:
+    """`domain` [N] int8, 1 for the rows of another corpus, where some are mixed in."""
+    mixed = [MIXED_TAG in example.tags for example in examples]
+    return {"domain": np.array(mixed, np.int8)} if any(mixed) else {}
+
+
+def split_facts(splits: dict[str, Split]) -> dict[str, dict]:
+    """Facts of each split with its first row in the arrays and its rows."""
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
+    return {name: {**split.facts, "first": first[name], "rows": len(split)} for name, split in splits.items()}

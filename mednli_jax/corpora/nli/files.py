@@ -1,0 +1,151 @@
+"""Where each NLI corpus lives: official file names, what they may be called otherwise, and where to get them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mednli_jax.corpora.lines import either_name, no_such_file, unreadable
+from mednli_jax.corpora.nli.formats import triple_paths
+from mednli_jax.errors import DataError, Problems
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where a corpus lives.
+
+    files: split -> official file name; source: where to get it; genres: those of its training file.
+    endings: other endings that the files may have, tried in turn. triples: so may `s1.train s2.train labels.train`.
+    folders: split -> the corpus it is borrowed from. ground_truth: the file with the test labels where the test file
+    has none. optional: splits that may be missing.
+    """
+
+    files: dict[str, str]
+    source: str
+    genres: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    triples: bool = False
+    folders: dict[str, str] = field(default_factory=dict)
+    ground_truth: str = ""
+    optional: tuple[str, ...] = ()
+
+    def names(self, split: str) -> list[str]:
+        """File names that may hold a split, the official one first."""
+        stem = self.files[split].removesuffix(".jsonl")
+        others = [stem + ending for ending in self.endings]
+        return [self.files[split], *others, *([f"s1.{split}"] if self.triples else [])]
+
+
+MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
+CORPORA = {
+    "mednli": Corpus(MEDNLI, "apply for PhysioNet credentialed access at physionet.org/content/mednli"),
+    # The 405 test pairs of the MEDIQA 2019 shared task, task 1; its participants trained on MedNLI.
+    "mediqa_nli": Corpus(
+        {**MEDNLI, "test": "mednli_bionlp19_shared_task.jsonl"},
+        "apply for PhysioNet credentialed access at physionet.org/content/mednli-bionlp19",
+        folders={"train": "mednli", "dev": "mednli"},
+        ground_truth="mednli_bionlp19_shared_task_ground_truth.csv",
+    ),
+    "snli": Corpus(
+        {"train": "snli_1.0_train.jsonl", "dev": "snli_1.0_dev.jsonl", "test": "snli_1.0_test.jsonl"},
+        "download it from nlp.stanford.edu/projects/snli",
+        endings=(".txt",),
+        triples=True,
+    ),
+    # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it is no dev set here.
+    "multinli": Corpus(
+        {"train": "multinli_1.0_train.jsonl", "dev": "multinli_1.0_dev_matched.jsonl"},
+        "download it from cims.nyu.edu/~sbowman/multinli",
+        ("fiction", "government", "slate", "telephone", "travel"),
+        endings=(".txt",),
+    ),
+    # Files of one's own, with the fields of SNLI or premise, hypothesis, label (and uid).
+    "file": Corpus(
+        {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
+        "write one file of pairs per split (.jsonl, .tsv or .csv)",
+        endings=(".tsv", ".csv"),
+        triples=True,
+        optional=("test",),
+    ),
+}
+
+
+def find_files(name: str, corpus: Corpus, folder: Path, asked: str = "") -> dict[str, Path]:
+    """split -> the file that holds it.
+
+    asked: a split that is all that is needed: where it is there, the others may be missing.
+    Raises: DataError(s) E-DATA-001 for missing files, E-DATA-029 for two of one split.
+    """
+    paths, problems = {}, Problems()
+    found_of = {split: split_paths(name, corpus, folder, split) for split in corpus.files}
+    for split, found in found_of.items():
+        owner = corpus.folders.get(split, name)
+        if not found and split not in corpus.optional and not found_of.get(asked):
+            problems.add(_missing(owner, corpus, corpus.files[split], _places(folder, name, owner)))
+        elif len(found) > 1 and name == "file":
+            names = " and ".join(path.name for path in found)
+            problems.add(DataError("E-DATA-029", f"{names} both hold {split}", file=names, fix="keep one of them"))
+        elif found:
+            paths[split] = found[0]
+    truth = corpus.ground_truth
+    if truth and "test" in paths and not either_name(paths["test"].with_name(truth)):
+        problems.add(_missing(name, corpus, truth, [paths["test"].parent]))
+    problems.raise_if_any()
+    return paths
+
+
+def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Path]:
+    """The files there that could hold a split, under its official name or another, that name's first."""
+    places = _places(folder, name, corpus.folders.get(split, name))
+    return [path for file in corpus.names(split) if (path := _find(places, file))]
+
+
+def source_files(name: str, folder: Path, asked: str = "") -> list[Path]:
+    """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
+
+    A file that cannot be opened and read is E-DATA-003: who asks for the files will read them.
+    """
+    paths = find_files(name, CORPORA[name], Path(folder), asked)
+    truth = ground_truth_path(CORPORA[name], paths)
+    files = [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
+    problems = Problems()
+    for file in files:
+        if not file.is_file():
+            problems.add(no_such_file(file, "put it beside the s1 file of its split"))
+        elif fault := unreadable(file):
+            problems.add(fault)
+    problems.raise_if_any()
+    return files
+
+
+def ground_truth_path(corpus, paths):
+    return (
+        either_name(paths["test"].with_name(corpus.ground_truth)) if corpus.ground_truth and "test" in paths else None
+    )
+
+
+def _places(folder, name, owner):
+    """Folders where a split of corpus `name`, borrowed from `owner`, may lie."""
+    if name == owner:
+        return [folder / name if (folder / name).is_dir() else folder]
+    return [folder / owner, folder / name, folder, folder.parent / owner]
+
+
+def _find(places, file):
+    return next((path for place in places if (path := either_name(place / file))), None)
+
+
+def _missing(owner, corpus, file, places):
+    folder = next((place for place in places if place.is_dir()), None)
+    lacking = f"neither {file} nor {file}.gz is in {folder}" if folder else f"no folder {places[0]}"
+    if folder and (folder / file).is_dir():
+        lacking = f"a folder stands where the file should be, in {folder}"
+    if folder and (folder / file).is_symlink() and not (folder / file).exists():
+        lacking = f"a link to nothing stands where the file should be, in {folder}"
+    source = CORPORA[owner].source if owner in CORPORA else corpus.source
+    place = "--config.data.dir" if owner == "file" else f"$MEDNLI_JAX_DATA/{owner}/"
+    return DataError("E-DATA-001", lacking, file=file, fix=f"{source} and put {file} into {place}")
+
+
+def read_with(path, ground_truth=None):
+    """All files that are read for one split."""
+    paths = list(triple_paths(path).values()) if path.name.startswith("s1.") else [path]
+    return [*paths, *([Path(ground_truth)] if ground_truth else [])]

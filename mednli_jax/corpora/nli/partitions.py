@@ -1,0 +1,141 @@
+"""Partitions of a corpus: which pairs are easy, which are difficult, as files of ids.
+
+A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs; that is
+never unpickled. An id is a pair's uid, or, in a whole file of such as in theirs, the name of a split and the number of
+the pair in it, from 0: train0, dev17. Faults; ids are never quoted:
+  E-PART-001 no array of strings      E-PART-004 damaged array        E-PART-007 a name twice
+  E-PART-002 array of objects         E-PART-005 repeated id
+  E-PART-003 no ids                   E-PART-006 ids of no pair
+"""
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.corpora.lines import either_name, no_such_file, text_lines, unreadable
+from mednli_jax.corpora.nli.encoding import Prepared
+from mednli_jax.errors import DataError, Problems, UserError
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The ids of a file in its order. lines: where each stands, from 1; the place in the array, from 1, of an .npy."""
+
+    name: str
+    file: str
+    ids: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def read_partition(path: Path, name: str = "") -> Partition:
+    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over.
+
+    name: what to call it, default: the file's name without its ending.
+    Raises: DataError, or DataErrors with the first 20 faults together.
+    """
+    path = Path(path).expanduser()
+    path = either_name(path) or path
+    if not path.is_file():
+        raise no_such_file(path)
+    problems = Problems()
+    ids = _array_ids(path) if path.suffix == ".npy" else _line_ids(path, problems)
+    first: dict[str, int] = {}
+    for line, uid in ids:
+        if uid in first:
+            fix = "leave one of them out: a pair is in a partition once"
+            problems.add(DataError("E-PART-005", f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
+        first.setdefault(uid, line)
+    problems.raise_if_any()
+    if not first:
+        raise DataError("E-PART-003", "holds no ids", file=path.name, fix="give a file with one id a line")
+    stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    return Partition(name or stem, path.name, tuple(first), tuple(first.values()))
+
+
+def read_partitions(paths: Sequence[str]) -> list[Partition]:
+    """Several, told apart by their names, or where those are equal by the paths as given.
+
+    Raises: as read_partition; UserError E-PART-007 for a path given twice.
+    """
+    found = [read_partition(path) for path in paths]
+    names = [partition.name for partition in found]
+    if len(set(paths)) < len(paths):
+        raise UserError("E-PART-007 --partition names a file twice. Fix: name it once.")
+    if len(set(names)) < len(names):
+        found = [read_partition(path, name=str(path)) for path in paths]
+    return found
+
+
+def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
+    """The uids of a prepared corpus that are in a partition. data: the config's section. Raises: as uids_in."""
+    facts = prepared.manifest["splits"]
+    gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
+    if data.sample or data.mix:
+        gaps.add("train")
+    if data.builder == "tfds" or data.genre:  # which shuffles, or leaves pairs out
+        gaps.update(facts)
+    uids = {name: rows.uids for name, rows in prepared.splits.items()}
+    return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.sample or data.genre))
+
+
+def uids_in(
+    partition: Partition, splits: Mapping[str, Sequence[str]], *, gaps: Collection[str] = (), filtered: bool = False
+) -> frozenset[str]:
+    """The uids of a corpus's pairs that are in a partition, of all splits.
+
+    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
+    number is not its number in the file. filtered: the corpus is but a part of itself (a limit, a sample, a genre), and
+    ids that are not in it are no fault, unless none is.
+    Raises: DataError E-PART-006 for ids of no pair.
+    """
+    every = {uid for uids in splits.values() for uid in uids}
+    meant = list(partition.ids)
+    if every.isdisjoint(meant):
+        places = {
+            f"{split}{number}": uid
+            for split, uids in splits.items()
+            if split not in gaps
+            for number, uid in enumerate(uids)
+        }
+        meant = [places.get(uid, uid) for uid in meant]
+    unknown = [line for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
+    if unknown and (not filtered or len(unknown) == len(meant)):
+        problem = f"{len(unknown):,} of {len(meant):,} ids are of no pair of the corpus, this the first"
+        fix = "give a partition of this corpus, or the corpus it is of"
+        raise DataError("E-PART-006", problem, file=partition.file, line=unknown[0], fix=fix)
+    return frozenset(meant) & every
+
+
+def _line_ids(path, problems):
+    for number, line in text_lines(path):
+        if isinstance(line, DataError):
+            problems.add(line)
+        elif line.strip():
+            yield number, line.strip()
+
+
+def _array_ids(path):
+    if fault := unreadable(path):
+        raise fault
+    fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
+    try:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what stands in a damaged header
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
+        if "allow_pickle" in str(error):
+            problem = "is an array of Python objects, which only unpickling could read"
+            raise DataError("E-PART-002", problem, file=path.name, fix=fix) from None
+        raise DataError("E-PART-004", "is no NumPy array, or cut short", file=path.name, fix="copy it again") from None
+    if array.dtype.kind not in "US" or array.ndim != 1:
+        problem = f"is no list of strings, but {array.ndim} axes of {array.dtype}"
+        raise DataError("E-PART-001", problem, file=path.name, fix=fix)
+    try:
+        texts = (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
+        "".join(texts).encode()
+    except ValueError:  # also a number that is no character's, or half a surrogate pair
+        raise DataError("E-PART-001", "its strings are not UTF-8", file=path.name, fix=fix) from None
+    return [(place, text.strip()) for place, text in enumerate(texts, 1) if text.strip()]

@@ -1,0 +1,246 @@
+"""Readers of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and of files of one's own, plain or gzipped.
+
+Every fault of a file is reported by code, line and field; the sentences themselves never appear in a message:
+  E-DATA-001 file missing           E-DATA-014 not an object        E-DATA-022 parse without tokens
+  E-DATA-003 file unreadable        E-DATA-015 field of wrong type  E-DATA-023 wrong number of columns
+  E-DATA-004 damaged gzip           E-DATA-016 not Unicode text     E-DATA-024 stray or unclosed quote
+  E-DATA-005 no labelled pair       E-DATA-017 field missing        E-DATA-025 column named twice
+  E-DATA-010 not UTF-8              E-DATA-018 unknown label        E-DATA-026 ground truth without its pair
+  E-DATA-011 NUL byte               E-DATA-019 empty sentence       E-DATA-027 pair without ground truth
+  E-DATA-012 line too long          E-DATA-020 repeated pairID      E-DATA-028 files of unequal length
+  E-DATA-013 broken JSON            E-DATA-021 splits share pairs   E-DATA-029 two files for one split
+  E-DATA-006 ending of no format                                    E-DATA-031 unbalanced parse
+"""
+
+import difflib
+import hashlib
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from mednli_jax.corpora.lines import FRESH_COPY, either_name
+from mednli_jax.corpora.nli import formats
+from mednli_jax.corpora.nli.files import CORPORA, find_files, ground_truth_path, read_with
+from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.files import sha256
+from mednli_jax.text import binary_parse_tokens, blank_tokens, treebank_tokens
+
+UNLABELLED = "-"  # the annotators reached no majority
+ENDINGS = {".jsonl": formats.json_rows, ".txt": formats.tsv_rows, ".tsv": formats.tsv_rows, ".csv": formats.csv_rows}
+
+
+def load_nli(
+    name: str, folder: Path, *, limit: int | None = None, genre: str = "", asked: str = ""
+) -> dict[str, Split]:
+    """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
+
+    folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under `name`.
+    limit: keep the first so many labelled pairs of train; dev and test are always whole.
+    genre: MultiNLI only, train and dev of one genre; "" means all.
+    asked: a split that is all that is needed: where it is there, the files of the others may be missing.
+    Raises: UserError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
+    """
+    check_wishes(name, limit, genre)
+    corpus = CORPORA[name]
+    paths = find_files(name, corpus, Path(folder), asked)
+    truth = ground_truth_path(corpus, paths)
+    return check_disjoint(
+        {
+            split: read_nli_file(
+                path,
+                split=split,
+                limit=limit if split == "train" else None,
+                genre=genre or None,
+                ground_truth=truth if split == "test" else None,
+            )
+            for split, path in paths.items()
+        }
+    )
+
+
+def check_wishes(name: str, limit: int | None, genre: str) -> None:
+    """Raises UserError where load_nli knows no such corpus or genre, or the limit is under 1."""
+    if name not in CORPORA:
+        known, near = ", ".join(CORPORA), _near(name, CORPORA)
+        raise UserError(f"E-CONF-004 unknown corpus '{name}'.{near} Fix: give one of {known}.")
+    corpus = CORPORA[name]
+    if genre and not corpus.genres:
+        raise UserError(f"E-CONF-005 config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
+    if genre and genre not in corpus.genres:
+        known, near = ", ".join(corpus.genres), _near(genre, corpus.genres)
+        raise UserError(f"E-CONF-004 config.data.genre: unknown value '{genre}'.{near} Fix: give one of {known}.")
+    _check_limit(limit)
+
+
+def read_nli_file(
+    path, *, split: str, limit: int | None = None, genre: str | None = None, ground_truth: Path | None = None
+) -> Split:
+    """Reads one file; the name with or without .gz finds either, its ending tells the format.
+
+    .jsonl: JSON lines. .txt, .tsv: a header and TAB-separated columns without quoting, as SNLI and MultiNLI have.
+    .csv: a header and quoted cells. s1.SPLIT: the premises of `s1 s2 labels`, tokens separated by blanks.
+    Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid), captionID or
+    promptID, genre, sentence1_binary_parse and sentence2_binary_parse.
+    Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
+    promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
+    limit: stop after so many labelled pairs. genre: skip pairs of other genres.
+    ground_truth: a CSV file of pairID and label, which then hold instead of the labels of `path`.
+    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or an ending
+    that names no format.
+    """
+    _check_limit(limit)
+    path = either_name(Path(path)) or Path(path)
+    stem, rows = _format(path)
+    truth = formats.GroundTruth(ground_truth) if ground_truth else None
+    reader = _Reader(path.name, stem, genre, truth)
+    for number, row in rows(path):
+        reader.take(number, row)
+        if limit is not None and len(reader.examples) == limit:
+            break
+    if truth and not reader.problems.total:
+        for fault in truth.without_pair(reader.lines_of_uids):
+            reader.problems.add(fault)
+    reader.problems.raise_if_any()
+    if not reader.examples:
+        what = f"holds no labelled pair of genre '{genre}'" if genre else "holds no labelled pair"
+        raise DataError("E-DATA-005", what, file=path.name, fix=FRESH_COPY)
+    facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
+    beside = [file for file in read_with(path, ground_truth) if file != path]
+    if beside:
+        facts["read_with"] = {file.name: sha256(file) for file in beside}
+    return Split(split, tuple(reader.examples), facts)
+
+
+def _format(path):
+    """(name without its endings, the reader of its rows)."""
+    name = path.name.removesuffix(".gz")
+    if name.startswith("s1."):
+        return name, formats.triple_rows
+    stem, ending = Path(name).stem, Path(name).suffix
+    if ending not in ENDINGS:
+        known = ", ".join(ENDINGS)
+        fix = f"use one of {known}, or s1.SPLIT"
+        raise DataError("E-DATA-006", "the ending names no format", file=path.name, fix=fix)
+    return stem, ENDINGS[ending]
+
+
+def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
+    """The same splits, each with facts["shared_premises"]: distinct premises it has in common with each earlier one.
+
+    Raises: DataError E-DATA-021 where a uid stands in two splits: that pair would be trained and tested on.
+    """
+    checked = {}
+    for name, split in splits.items():
+        uids, premises, shared = {pair.uid for pair in split.examples}, {pair.premise for pair in split.examples}, {}
+        for earlier in checked.values():
+            common = sum(pair.uid in uids for pair in earlier.examples)
+            if common:
+                raise DataError(
+                    "E-DATA-021",
+                    f"{common} pairs stand in {earlier.name} as well as in {split.name} (same pairID)",
+                    file=split.facts.get("file"),
+                    field="pairID",
+                    fix=FRESH_COPY,
+                )
+            shared[earlier.name] = len(premises & {pair.premise for pair in earlier.examples})
+        checked[name] = replace(split, facts={**split.facts, "shared_premises": shared})
+    return checked
+
+
+class _Reader:
+    """Turns the rows of one file into examples, and counts."""
+
+    def __init__(self, file, stem, genre, truth):
+        self.file, self.stem, self.genre, self.truth = file, stem, genre, truth
+        self.examples, self.problems, self.lines_of_uids = [], Problems(), {}
+        self.rows = self.unlabelled = self.other_genres = 0
+        self.token_sources = {"binary parse": 0, "treebank": 0}
+
+    def take(self, number, row):
+        self.rows += 1
+        try:
+            if isinstance(row, DataError):
+                raise row
+            self._take_row(number, row)
+        except DataError as error:
+            self.problems.add(error)
+
+    def _take_row(self, number, row):
+        genre = row.text("genre", optional=True)
+        if self.genre and not genre:
+            raise row.fault("E-DATA-017", "is missing", "genre", "use MultiNLI's own file, which names the genre")
+        if self.genre and genre != self.genre:
+            self.other_genres += 1
+            return
+        uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
+        if uid in self.lines_of_uids:
+            raise row.fault("E-DATA-020", f"repeats that of line {self.lines_of_uids[uid]}", "pairID", FRESH_COPY)
+        self.lines_of_uids[uid] = number
+        label = self._label(row, uid)
+        if label == UNLABELLED:
+            self.unlabelled += 1
+            return
+        if label not in LABELS:
+            raise row.fault("E-DATA-018", f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
+        premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
+        tokens = self._tokens(row, premise, hypothesis)
+        group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
+        group = group or hashlib.sha256(premise.encode()).hexdigest()[:16]
+        self.examples.append(
+            NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=(genre,) if genre else ())
+        )
+
+    def _label(self, row, uid):
+        if not self.truth:
+            return row.text("gold_label")
+        if uid not in self.truth.labels:
+            problem = f"has no label in {self.truth.path.name}"
+            raise row.fault("E-DATA-027", problem, "pairID", "take both files from the same release")
+        return self.truth.labels[uid]
+
+    def _tokens(self, row, premise, hypothesis):
+        if row.tokenised:
+            self.token_sources["blanks"] = self.token_sources.get("blanks", 0) + 1
+            return [blank_tokens(premise), blank_tokens(hypothesis)]
+        fields = ("sentence1_binary_parse", "sentence2_binary_parse")
+        parses = [row.text(field, optional=True) for field in fields]
+        source = "binary parse" if all(parse.strip() for parse in parses) else "treebank"
+        self.token_sources[source] += 1
+        if source == "treebank":
+            return [treebank_tokens(premise), treebank_tokens(hypothesis)]
+        tokens = [binary_parse_tokens(parse) for parse in parses]
+        for field, parse, found in zip(fields, parses, tokens, strict=True):
+            if _unbalanced(parse):
+                raise row.fault("E-DATA-031", "has an unbalanced bracket: it is cut short", field, FRESH_COPY)
+            if not found:
+                raise row.fault("E-DATA-022", "holds no tokens", field, "correct or leave out both parses")
+        return tokens
+
+    def facts(self):
+        counts = Counter(example.label for example in self.examples)
+        facts = {
+            "rows": self.rows,
+            "kept": len(self.examples),
+            "dropped_unlabelled": self.unlabelled,
+            "tokens": self.token_sources,
+            "labels": {label: counts[label] for label in LABELS},
+        }
+        return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
+
+
+def _unbalanced(parse):
+    if parse.count("(") == parse.count(")"):
+        return False
+    pieces = parse.split()  # a bracket inside a token, as in a smiley, is no bracket of the tree
+    return pieces.count("(") != pieces.count(")")
+
+
+def _check_limit(limit):
+    if limit is not None and limit <= 0:
+        raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+
+
+def _near(word, known):
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,190 @@
+"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Mention
+from mednli_jax.knowledge.bits import ramps
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, spread
+from mednli_jax.knowledge.string_arrays import Relations
+
+DIRECTIONS = ("either", "undirected", "all")
+
+
+def shortest_paths(
+    ontology: Ontology,
+    pairs: np.ndarray,
+    *,
+    direction: str = "either",
+    max_length: int = 0,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Numbers of edges between concepts.
+
+    Args:
+      pairs: integers [M, 2] of concept indices.
+      direction: "either" counts the is-a steps from a concept up to its ancestor, whichever of the two is the ancestor;
+        "undirected" walks is-a edges both ways, so that siblings are at distance 2; "all" walks those and the edges of
+        every other relation of the ontology both ways.
+      max_length: longest path to look for; 0 for no limit.
+      progress: is told now and then how many distinct concepts have been searched from, and of how many.
+
+    Returns:
+      int16 [M]; UNREACHABLE (-1) where there is no path of at most `max_length`, 0 for a concept and itself.
+
+    Raises:
+      UserError: unknown direction or negative `max_length`. ValueError: `pairs` of another shape or out of range.
+    """
+    pairs = checked_pairs(ontology, pairs, direction, max_length)
+    distinct, back = distinct_pairs(pairs)
+    low, high = distinct.T
+    if direction == "either":
+        found = climb(ontology.parents, low, high, max_length, progress)
+    else:
+        found = spread(len(ontology), walked_edges(ontology, direction), low, high, max_length, progress)
+    return found[back]
+
+
+def checked_pairs(ontology: Ontology, pairs: np.ndarray, direction: str, max_length: int) -> np.ndarray:
+    """`pairs` as int64 [M, 2]. Raises what `shortest_paths` does."""
+    if direction not in DIRECTIONS:
+        known = ", ".join(DIRECTIONS)
+        raise UserError(f"E-CONF-004 unknown direction '{direction}' of paths. Fix: give one of {known}.")
+    if max_length < 0:
+        raise UserError(f"E-CONF-003 max_length is {max_length}. Fix: give a length, or 0 for no limit.")
+    pairs = np.asarray(pairs, np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"pairs has shape {pairs.shape}, not [M, 2]")
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(ontology):
+        raise ValueError(f"pairs has indices outside 0..{len(ontology) - 1}")
+    return pairs
+
+
+def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
+    """The edges that a direction walks, integers [2, E] of concepts: is-a (child, parent) first."""
+    edges = [np.stack(ontology.parents.nonzero())]
+    if direction == "all":
+        edges += Relations.of(ontology.relations, len(ontology)).edges.values()
+    return edges
+
+
+def distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(low, high) of the pairs without regard to order, sorted, each once, [D, 2]; and the place of each pair there."""
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    size = int(high.max(initial=0)) + 1
+    keys = low * size + high
+    if (keys[1:] > keys[:-1]).all():
+        return np.stack([low, high], axis=1), np.arange(len(pairs))
+    keys, back = np.unique(keys, return_inverse=True)
+    return np.stack(np.divmod(keys, size), axis=1), back
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Related token pairs of N premise-hypothesis pairs, at most K each, nearest first.
+
+    premise, hypothesis: int16 [N, K] token positions.
+    distance: int16 [N, K] edges between their concepts; -1 = empty slot (both positions are then 0).
+    dropped: how many links did not fit into K.
+    longest: greatest distance between related mentions of the corpus, before anything was cut off; -1 if none.
+    """
+
+    premise: np.ndarray
+    hypothesis: np.ndarray
+    distance: np.ndarray
+    dropped: int
+    longest: int
+
+
+def corpus_links(
+    ontology: Ontology,
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    *,
+    max_links: int,
+    max_tokens: int,
+    direction: str = "either",
+    max_length: int = 0,
+    paths: Callable[..., np.ndarray] = shortest_paths,
+) -> Links:
+    """Link premise tokens with hypothesis tokens through the concepts that cover them.
+
+    Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a concept of i and a
+    concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. Of more than
+    `max_links` per pair the shortest are kept, ties by i, then j; this is also the order of the slots, so that fewer
+    links are a prefix of more. A concept that the ontology does not have is related to itself alone, at distance 0.
+
+    paths: finds the distances; `shortest_paths`, or what stands for it (`paths.stored_paths` with its folder bound).
+
+    Raises:
+      ValueError: the two sides differ in number, or the limits are not in 1..32767.
+    """
+    size = len(premise_mentions)
+    if size != len(hypothesis_mentions):
+        raise ValueError(f"mentions of {size} premises but of {len(hypothesis_mentions)} hypotheses")
+    if not (0 < max_links < 1 << 15 and 0 < max_tokens < 1 << 15):
+        raise ValueError(f"max_links={max_links} and max_tokens={max_tokens} must lie in 1..32767")
+    codes = dict(ontology.index_of)  # concepts the ontology lacks get the codes after its own
+    premise = _flatten(premise_mentions, codes)
+    hypothesis = _flatten(hypothesis_mentions, codes)
+    left, right = _crossed(premise[:, 0], hypothesis[:, 0], size)
+    concepts = np.stack([premise[left, 3], hypothesis[right, 3]], axis=1)
+    distance = np.where(concepts[:, 0] == concepts[:, 1], 0, UNREACHABLE).astype(np.int16)
+    known = np.flatnonzero((concepts < len(ontology)).all(axis=1))
+    distance[known] = paths(ontology, concepts[known], direction=direction, max_length=max_length)
+    related = np.flatnonzero(distance >= 0)
+    left, right, distance = left[related], right[related], distance[related]
+    longest = int(distance.max(initial=UNREACHABLE))
+    links = _token_links(premise[left], hypothesis[right], distance, max_tokens)
+    return _packed(links, size, max_links, longest)
+
+
+def _flatten(mentions: Sequence[Sequence[Mention]], codes: dict[str, int]) -> np.ndarray:
+    """int64 [mentions, 4]: pair, start, end, concept code; `codes` grows by the ids it lacks."""
+    rows = [
+        (pair, mention.start, mention.end, codes.setdefault(mention.concept, len(codes)))
+        for pair, found in enumerate(mentions)
+        for mention in found
+    ]
+    return np.array(rows, np.int64).reshape(-1, 4)
+
+
+def _crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Index arrays of every (row of left, row of right) that belong to the same pair; both sides sorted by pair."""
+    count = np.bincount(right, minlength=size)
+    start = np.cumsum(count) - count
+    repeats = count[left]
+    first = np.repeat(np.arange(len(left)), repeats)
+    return first, np.repeat(start[left], repeats) + _ramps(repeats)
+
+
+def _ramps(lengths: np.ndarray) -> np.ndarray:
+    """0..n-1 for each n, one after the other: [2, 3] -> [0, 1, 0, 1, 2]."""
+    return ramps(np.zeros(len(lengths), np.int64), lengths)
+
+
+def _token_links(premise: np.ndarray, hypothesis: np.ndarray, distance: np.ndarray, max_tokens: int) -> np.ndarray:
+    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance, sorted so."""
+    height = np.clip(np.minimum(premise[:, 2], max_tokens) - premise[:, 1], 0, None)
+    width = np.clip(np.minimum(hypothesis[:, 2], max_tokens) - hypothesis[:, 1], 0, None)
+    row = np.repeat(np.arange(len(distance)), height * width)
+    i, j = np.divmod(_ramps(height * width), np.maximum(width[row], 1))
+    links = np.stack([premise[row, 0], distance[row], premise[row, 1] + i, hypothesis[row, 1] + j], axis=1)
+    links = links[np.lexsort((links[:, 1], links[:, 3], links[:, 2], links[:, 0]))]
+    cell = links[:, [0, 2, 3]]
+    new = np.append(True, (cell[1:] != cell[:-1]).any(axis=1))[: len(links)]
+    links = links[new]
+    return links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
+
+
+def _packed(links: np.ndarray, size: int, max_links: int, longest: int) -> Links:
+    pair, slot = links[:, 0], _ramps(np.bincount(links[:, 0], minlength=size))
+    kept = slot < max_links
+    arrays = np.zeros((3, size, max_links), np.int16)
+    arrays[0] = UNREACHABLE
+    arrays[:, pair[kept], slot[kept]] = links[kept, 1:].T
+    return Links(arrays[1], arrays[2], arrays[0], dropped=int((~kept).sum()), longest=longest)

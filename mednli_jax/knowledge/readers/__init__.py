@@ -1,0 +1,1 @@
+"""Readers of terminologies and of mentions found by other programs."""

@@ -1,0 +1,248 @@
+"""Reader of MeSH, the Medical Subject Headings, from a table of descriptors.
+
+Layout: UTF-8 text, plain or gzip, a header line, then one descriptor per line with four fields between tabs:
+`id`, `name`, `tree_numbers` ("|" between them), `synonyms` ("|" between them, may be empty).
+MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS.md.
+"""
+
+import hashlib
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
+from mednli_jax.text import unzipped
+
+RESOURCES = Path(__file__).parent.parent / "resources"
+BUNDLED = "mesh2024.tsv.gz"
+ABBREVIATIONS = "abbreviations.tsv"
+HEADER = ("id", "name", "tree_numbers", "synonyms")
+ALIAS_HEADER = ("alias", "concept")
+ABBREVIATION_HEADER = ("abbreviation", "expansion", "concept")
+TREE_NUMBER = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3})*")
+
+# Kinds worth linking in clinical text: anatomy, fungi, bacteria and viruses, diseases, drugs and chemicals, diagnosis,
+# treatment and equipment, drinking, smoking, symptoms of behaviour, anxiety and mental disorders, body functions.
+# Left out are the trees of general things that a text mentions all the time without stating a finding: animals, plants,
+# food, research methods, behaviour at large, people, places, professions, publications, administration.
+LINK_TYPES = (
+    *(f"A{part:02}" for part in (*range(1, 13), *range(14, 18))),
+    *("B01.300", "B03", "B04", "C", "D", "E01", "E02", "E03", "E04", "E06", "E07"),
+    *("F01.145.126", "F01.145.317", "F01.145.805", "F01.470.132", "F03", "G08", "G09", "G10", "G11"),
+)
+
+
+@dataclass
+class _Table:
+    """The rows of the descriptor file that could be read."""
+
+    ids: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    trees: list[list[str]] = field(default_factory=list)
+    synonyms: list[list[str]] = field(default_factory=list)
+
+
+def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
+    """Read MeSH (the bundled 2024 edition, or a file of the same layout) as an Ontology.
+
+    A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
+    A tree number that lies below another one of the same descriptor is only a second place in the printed tree (2024
+    files Ocular Motility Disorders under its own child Strabismus); it gives no edge, because it would close a cycle.
+
+    Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases, synonyms, and last
+    the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type 2 Diabetes Mellitus") where no
+    descriptor has that name already. `types` are the tree numbers.
+
+    Args:
+      path: another table, else the bundled one. Bundled aliases of descriptors it does not have are then left out.
+      aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
+
+    Raises:
+      DataError or DataErrors: E-ONTO-010 no such file, 011 not gzip, 012 header, 013 number of fields,
+        014 empty id or name, 015 repeated id, 016 malformed tree number, 017 tree number of two descriptors,
+        018 alias of an unknown descriptor, 019 not UTF-8, 020 NUL byte, 021 no descriptors.
+      A cycle (E-ONTO-003) is told with the name of the file.
+    """
+    source = RESOURCES / BUNDLED if path is None else Path(path)
+    digest = hashlib.sha256()
+    table = _read_descriptors(source, digest)
+    index = {concept: position for position, concept in enumerate(table.ids)}
+    shorthand, everyday = [], []
+    if aliases:
+        strict = path is None
+        shorthand = _read_aliases(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, index, digest, strict)
+        for extra in _alias_files():
+            everyday += _read_aliases(extra, ALIAS_HEADER, index, digest, strict)
+    made_of = dict(
+        name="mesh" if path is None else source.name.split(".")[0],
+        version="2024",
+        ids=tuple(table.ids),
+        labels=tuple(table.labels),
+        names=tuple(_names(table, shorthand, everyday)),
+        parents=is_a_matrix(_edges(table), len(table.ids)),
+        sha256=digest.hexdigest(),
+        types=tuple("|".join(trees) for trees in table.trees),
+        link_types=LINK_TYPES,
+        abbreviations=frozenset(name for name, _ in shorthand),
+    )
+    try:
+        return Ontology(**made_of)
+    except DataError as error:  # a cycle: the ontology does not know its file
+        field = "tree_numbers"
+        raise DataError(error.code, error.problem, file=source.name, field=field, fix=error.fix) from None
+
+
+def natural_order(name: str) -> str | None:
+    """Turn "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion.
+
+    Commas inside chemical names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat") are no inversion.
+    """
+    parts = name.split(", ")
+    if len(parts) < 2 or any(not part or part.endswith("-") or "(" in part for part in parts):
+        return None
+    if any(part.split()[0].casefold() in ("and", "or") for part in parts):
+        return None
+    return " ".join(reversed(parts))
+
+
+def alias_files() -> list[Path]:
+    """The bundled files of other names that `read_mesh` adds to any table."""
+    return [RESOURCES / ABBREVIATIONS, *_alias_files()]
+
+
+def _alias_files() -> list[Path]:
+    """Every bundled table of aliases: hand-made everyday names first (they win), then the others by name."""
+    found = [entry for entry in RESOURCES.iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
+    return sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
+
+
+def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """(line number, fields) of the rows with the right number of fields; the others are noted in `problems`."""
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        fix = "check the path" if isinstance(source, Path) else "install the package again: the file belongs to it"
+        raise DataError("E-ONTO-010", "the file cannot be read", file=source.name, fix=fix) from error
+    try:
+        content = unzipped(io.BytesIO(content)).read() if source.name.endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError("E-ONTO-011", "not a complete gzip file", file=source.name, fix="fetch it again") from error
+    text = _text(source, content)
+    digest.update(hashlib.sha256(text.encode()).digest())
+    lines = text.replace("\r\n", "\n").split("\n")
+    if tuple(lines[0].split("\t")) != header:
+        fix = f"the first line must name, between tabs: {', '.join(header)}"
+        raise DataError("E-ONTO-012", "the header is not that of this table", file=source.name, line=1, fix=fix)
+    for number, line in enumerate(lines[1:], start=2):
+        if not line:
+            continue
+        fields = line.split("\t")
+        if len(fields) == len(header):
+            yield number, fields
+            continue
+        problem = f"{len(fields)} fields where {len(header)} are due"
+        problems.add(DataError("E-ONTO-013", problem, file=source.name, line=number, fix="put one tab between fields"))
+
+
+def _text(source, content):
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        fix = "save the file as UTF-8"
+        raise DataError("E-ONTO-019", "the line is not valid UTF-8", file=source.name, line=line, fix=fix) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError("E-ONTO-020", "the line holds a NUL byte", file=source.name, line=line, fix="fetch it again")
+    return text
+
+
+def _read_descriptors(source, digest) -> _Table:
+    """The table sorted by id; raises every fault of the file together."""
+    problems, rows, owner = Problems(), {}, {}
+
+    def fault(code, problem, line, name, fix):
+        problems.add(DataError(code, problem, file=source.name, line=line, field=name, fix=fix))
+
+    for line, (concept, label, trees, synonyms) in _rows(source, HEADER, digest, problems):
+        if not concept or not label.strip():
+            empty = "name" if concept else "id"
+            fault("E-ONTO-014", f"field '{empty}' is empty", line, empty, "fill it in or remove the row")
+        elif concept in rows:
+            fault("E-ONTO-015", f"field 'id' repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
+        else:
+            rows[concept] = (label, [part for part in trees.split("|") if part], synonyms)
+            for tree in rows[concept][1]:
+                if not TREE_NUMBER.fullmatch(tree):
+                    form = "write it like C14.280.067, with | between several"
+                    fault(
+                        "E-ONTO-016",
+                        f"field 'tree_numbers' of {shown_id(concept)} is malformed",
+                        line,
+                        "tree_numbers",
+                        form,
+                    )
+                elif owner.setdefault(tree, concept) != concept:
+                    owners = f"{shown_id(owner[tree])} and to {shown_id(concept)}"
+                    both = f"field 'tree_numbers': {tree} belongs to {owners}"
+                    fault("E-ONTO-017", both, line, "tree_numbers", "leave it to one of them")
+    problems.raise_if_any()
+    if not rows:
+        raise DataError("E-ONTO-021", "holds no descriptors", file=source.name, fix="fetch it again")
+    table = _Table()
+    for concept in sorted(rows):
+        label, trees, synonyms = rows[concept]
+        table.ids.append(concept)
+        table.labels.append(label)
+        table.trees.append(trees)
+        table.synonyms.append([name for name in synonyms.split("|") if name.strip()])
+    return table
+
+
+def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -> list[tuple[str, int]]:
+    """(name, concept index) from the first and last field; rows without a concept only expand and are left out."""
+    problems, found = Problems(), []
+    for line, fields in _rows(source, header, digest, problems):
+        name, concept = fields[0].strip(), fields[-1].strip()
+        if not name:
+            problem = f"field '{header[0]}' is empty"
+            fix = "fill it in or remove the row"
+            problems.add(DataError("E-ONTO-014", problem, file=source.name, line=line, field=header[0], fix=fix))
+        elif concept in index:
+            found.append((name, index[concept]))
+        elif concept and strict:
+            problem = f"field 'concept' names {shown_id(concept)}, which MeSH does not have"
+            fix = "give a descriptor of the table, or none"
+            problems.add(DataError("E-ONTO-018", problem, file=source.name, line=line, field="concept", fix=fix))
+    problems.raise_if_any()
+    return found
+
+
+def _edges(table: _Table) -> Iterator[tuple[int, int]]:
+    """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
+    owner = {tree: concept for concept, trees in enumerate(table.trees) for tree in trees}
+    for tree, concept in owner.items():
+        parts = tree.split(".")
+        above = [owner.get(".".join(parts[:length])) for length in range(len(parts) - 1, 0, -1)]
+        if above and above[0] is not None and concept not in above:
+            yield concept, above[0]
+
+
+def _names(table: _Table, shorthand, everyday) -> Iterator[tuple[str, int]]:
+    """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
+    given = [*((label, concept) for concept, label in enumerate(table.labels)), *shorthand, *everyday]
+    given += [(name, concept) for concept, names in enumerate(table.synonyms) for name in names]
+    seen, taken = set(), {name.casefold() for name, _ in given}
+    for name, concept in given:
+        if (name, concept) not in seen:
+            seen.add((name, concept))
+            yield name, concept
+    for name, concept in given:
+        turned = natural_order(name)
+        if turned is not None and turned.casefold() not in taken:
+            taken.add(turned.casefold())
+            yield turned, concept

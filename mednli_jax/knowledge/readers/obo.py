@@ -1,0 +1,281 @@
+"""Reader of OBO files (versions 1.0 to 1.4): the Human Phenotype Ontology, the Disease Ontology, Mondo and their like.
+
+A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id, name, namespace,
+synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id, is_obsolete, replaced_by; of [Typedef]
+stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...) and [Instance] stanzas are left aside.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix, shown_id
+from mednli_jax.knowledge.readers.lines import terminology_lines
+from mednli_jax.progress import say
+
+SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
+_TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
+_STANZA = re.compile(r"\[([\w ]+)\]")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(.*)')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "W": " ", "t": "\t"}
+_COMMENT = re.compile(r"(?<!\\)\s!(?:\s.*)?$")
+_MODIFIERS = re.compile(r"(?<!\\)\{[^{}]*\}\s*$")
+_SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
+_OLD_SYNONYMS = {f"{scope.lower()}_synonym": scope for scope in ("EXACT", "NARROW", "BROAD", "RELATED")}
+
+
+@dataclass
+class _Term:
+    """A [Term] stanza; the lines of references are kept to name them in a fault."""
+
+    line: int
+    id: str = ""
+    name: str = ""
+    namespace: str = ""
+    obsolete: bool = False
+    synonyms: list[tuple[str, bool]] = field(default_factory=list)  # (text, whether it is shorthand)
+    parents: list[tuple[str, int]] = field(default_factory=list)
+    relationships: list[tuple[str, str, int]] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)  # alt_id
+    replaced_by: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _File:
+    """What the lines of a file say, before ids are looked up."""
+
+    header: dict[str, str] = field(default_factory=dict)
+    shorthand: set[str] = field(default_factory=set)  # synonym types that mark abbreviations
+    terms: list[_Term] = field(default_factory=list)
+    relations: dict[str, str] = field(default_factory=dict)  # id -> name of [Typedef] stanzas
+
+
+def read_obo(path: Path, options: OntologyOptions, *, scopes: Sequence[str] = SCOPES) -> Ontology:
+    """Read the terms that are not obsolete.
+
+    Names are the terms' names, then their synonyms of the chosen scopes; those of a synonym type called abbreviation
+    or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are the xrefs, the ids that were
+    merged into the term (alt_id) and the obsolete terms that it alone replaces; by these ids is-a and other relations
+    find it, too. With relations="all" a relationship is kept by the name of its [Typedef] ("part_of").
+
+    A relation may lead to a term of another ontology (its id begins otherwise than all ids of the file), as in the
+    "-base" editions: it is left out and counted. So is a term without a name kept, but never linked.
+
+    Args:
+      path: .obo or .obo.gz. scopes: of synonyms, any of EXACT, NARROW, BROAD, RELATED.
+
+    Raises:
+      DataError or DataErrors: E-ONTO-003 an is-a cycle, 010 no such file, 011 damaged gzip, 014 a term without an id,
+        015 repeated id, 019 not UTF-8, 020 NUL byte, 021 no terms, 041 an id that is in no stanza, 044 line too long,
+        045 a line that is not OBO.
+    """
+    path = Path(path)
+    digest = hashlib.sha256(repr((options.relations, options.cycles, tuple(scopes))).encode())
+    found = _read_stanzas(path, digest, scopes)
+    terms = [term for term in found.terms if not term.obsolete]
+    index = _index(path, found.terms)
+    is_a, others = _edges(path, terms, index, found.relations, options.relations == "all")
+    names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
+    names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
+    nameless = sum(not term.name for term in terms)
+    if nameless:
+        say(f"{path.name}: {nameless} terms have no name, and are not linked in text")
+    default = found.header.get("default-namespace", "")
+    types = tuple(term.namespace or default for term in terms)
+    return Ontology(
+        name=path.name.split(".")[0],
+        version=found.header.get("data-version") or found.header.get("date") or "unknown",
+        ids=tuple(term.id for term in terms),
+        labels=tuple(term.name or term.id for term in terms),
+        names=tuple(names),
+        parents=_acyclic(path, terms, is_a, options.cycles),
+        sha256=digest.hexdigest(),
+        types=types if any(types) else (),
+        abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
+        relations={
+            name: relation_matrix(*np.array(pairs, np.int32).T, len(terms)) for name, pairs in sorted(others.items())
+        },
+        cross_references=_references(found.terms, index),
+    )
+
+
+def _read_stanzas(path, digest, scopes) -> _File:
+    """Raises every malformed line of the file together."""
+    found, problems, kind, term = _File(), Problems(), "", None
+    opened = {}  # id of the [Typedef] stanza that is open
+    for number, line in terminology_lines(path, digest):
+        text = line.strip()
+        if not text or text.startswith("!"):
+            continue
+        if stanza := _STANZA.fullmatch(text):
+            kind, opened = stanza[1], {}
+            if kind == "Term":
+                term = _Term(number)
+                found.terms.append(term)
+            continue
+        match = _TAG.fullmatch(text)
+        problem = "the line is neither 'tag: value' nor a stanza" if match is None else ""
+        if match and kind == "Term":
+            problem = _read_tag(term, match[1], match[2], number, scopes, found.shorthand)
+        elif match and kind == "Typedef" and match[1] in ("id", "name"):
+            opened[match[1]] = _value(match[2])
+            found.relations[opened.get("id", "")] = opened.get("name", "")
+        elif match and not kind:
+            _read_header(found, match[1], match[2])
+        if problem:
+            fix = "fetch the file again, in OBO format (ROBOT converts OWL)"
+            problems.add(DataError("E-ONTO-045", problem, file=path.name, line=number, fix=fix))
+            if not found.terms and not found.header:
+                break  # something else than OBO: one line says it
+    problems.raise_if_any()
+    if not found.terms:
+        raise DataError("E-ONTO-021", "holds no [Term] stanza", file=path.name, fix="fetch the file again")
+    return found
+
+
+def _read_header(found, tag, value):
+    if tag == "synonymtypedef":  # ID "description" SCOPE
+        if _SHORTHAND.search(value):
+            found.shorthand.add(_first(value))
+    else:
+        found.header.setdefault(tag, value.strip())
+
+
+def _read_tag(term, tag, value, number, scopes, shorthand) -> str:
+    """Notes one line of a [Term] stanza; returns what is wrong with it, if anything."""
+    problem = ""
+    match tag:
+        case "id":
+            term.id, problem = _first(value), "the stanza has two ids" if term.id else ""
+        case "name":
+            term.name = _value(value)
+        case "namespace":
+            term.namespace = _value(value)
+        case "is_obsolete":
+            term.obsolete = _first(value) == "true"
+        case "is_a":
+            term.parents.append((_first(value), number))
+        case "relationship":
+            parts = value.split(None, 2)
+            if len(parts) < 2:
+                return "the relationship has no target"
+            term.relationships.append((_unescaped(parts[0]), _unescaped(parts[1]), number))
+        case "xref" | "xref_analog":
+            term.references += [_first(value)] if ":" in _first(value) else []
+        case "alt_id":
+            term.merged.append(_first(value))
+        case "replaced_by":
+            term.replaced_by.append(_first(value))
+        case "synonym" | "exact_synonym" | "narrow_synonym" | "broad_synonym" | "related_synonym":
+            match = _QUOTED.fullmatch(value)
+            if match is None:
+                return "the synonym is not in quotes"
+            words = match[2].split("[")[0].split()
+            scope = _OLD_SYNONYMS.get(tag) or (words.pop(0) if words else "RELATED")
+            if scope in scopes and match[1].strip():
+                short = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
+                term.synonyms.append((_unescaped(match[1]).strip(), short))
+    if tag in ("id", "is_a", "alt_id", "replaced_by") and not value:
+        return f"the tag '{tag}' has no value"
+    return problem
+
+
+def _first(value: str) -> str:
+    """The id that a value begins with: what follows is a comment or a modifier."""
+    return _unescaped(value.split(None, 1)[0]) if value else ""
+
+
+def _value(text: str) -> str:
+    """A value without its comment and its trailing modifiers."""
+    return _unescaped(_MODIFIERS.sub("", _COMMENT.sub("", text))).strip()
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text) if "\\" in text else text
+
+
+def _index(path, terms: list[_Term]) -> dict[str, int]:
+    """Id -> index of every term that is not obsolete, and of the ids that lead to it."""
+    problems, index, seen = Problems(), {}, set()
+
+    def fault(code, problem, term, fix):
+        problems.add(DataError(code, problem, file=path.name, line=term.line, field="id", fix=fix))
+
+    for term in terms:
+        if not term.id:
+            fault("E-ONTO-014", "the stanza has no id", term, "fetch the file again")
+        elif term.id in seen:
+            fault("E-ONTO-015", f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
+        seen.add(term.id)
+        if not term.obsolete:
+            index[term.id] = len(index)
+    problems.raise_if_any()
+    for term in terms:
+        for old in () if term.obsolete else term.merged:
+            index.setdefault(old, index[term.id])
+    for term in terms:
+        if term.obsolete and len(term.replaced_by) == 1 and term.replaced_by[0] in index:
+            index.setdefault(term.id, index[term.replaced_by[0]])
+    return index
+
+
+def _edges(path, terms, index, relations, take_all):
+    """(is-a edges [E] of (child, parent, line), {relation name: [(from, to)]})."""
+    problems, is_a, others, foreign = Problems(), [], {}, 0
+    own = {_space(term.id) for term in terms}
+    for place, term in enumerate(terms):
+        parents = [("is_a", target, line) for target, line in term.parents]
+        for name, target, line in (*parents, *term.relationships):
+            relation = re.sub(r"\W+", "_", (relations.get(name) or name).strip()).strip("_")
+            if relation != "is_a" and not take_all:
+                continue
+            to = index.get(target)
+            if to is None and _space(target) not in own:
+                foreign += 1
+            elif to is None:
+                stated = "is_a" if relation == "is_a" else "a relationship"
+                problem = f"{stated} leads to {shown_id(target)}, which no stanza in use has"
+                fix = "fetch the whole file, or remove the line"
+                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=line, field=stated, fix=fix))
+            elif relation == "is_a":
+                is_a.append((place, to, line))
+            else:
+                others.setdefault(relation, []).append((place, to))
+    problems.raise_if_any()
+    if foreign:
+        say(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
+    return np.array(is_a, np.int64).reshape(-1, 3), others
+
+
+def _space(concept_id: str) -> str:
+    """What ids of one ontology begin with: "HP" of HP:0000118."""
+    return concept_id.partition(":")[0]
+
+
+def _acyclic(path, terms, is_a, cycles):
+    child, parent, lines = is_a.T
+    inside = cyclic_edges(child, parent, len(terms))
+    if inside.any() and cycles == "refuse":
+        first = np.flatnonzero(inside)[0]
+        one, other = (shown_id(terms[ends[first]].id) for ends in (child, parent))
+        problem = f"{one} is-a {other} lies in a cycle of is-a edges"
+        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
+        raise DataError("E-ONTO-003", problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
+    if inside.any():
+        say(f"{path.name}: left out {int(inside.sum())} is-a edges that lie in cycles")
+    return relation_matrix(child[~inside], parent[~inside], len(terms))
+
+
+def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
+    found = {(code, index[term.id]): None for term in terms if not term.obsolete for code in term.references}
+    current = {term.id for term in terms if not term.obsolete}
+    found |= {(old, place): None for old, place in index.items() if old not in current}
+    return tuple(found)

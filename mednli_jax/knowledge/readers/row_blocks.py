@@ -1,0 +1,299 @@
+"""Large tables of terminologies (RRF of the UMLS, RF2 of SNOMED CT), read in blocks of rows instead of row by row.
+
+A block keeps the bytes of some 100,000 rows and the places of their delimiters; columns are compared and turned into
+numbers as arrays, and only the rows that somebody wants become Python strings.
+"""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
+from mednli_jax.knowledge.ontology import cyclic_edges, relation_matrix
+from mednli_jax.knowledge.string_arrays import Relations
+from mednli_jax.progress import Bar, say
+from mednli_jax.text import unzipped
+
+BLOCK_BYTES = 1 << 24
+MAX_DIGITS = 18  # what an int64 holds, and the longest SNOMED CT identifier
+WHOLE = "take a fresh, whole copy of the release"
+_NEWLINE, _RETURN, _BLANK, _ZERO = b"\n\r 0"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file and how its rows are laid out.
+
+    columns: their names, in order. delimiter: one byte. closed: it also stands after the last column (RRF).
+    header: the first line names the columns (RF2).
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    delimiter: bytes
+    closed: bool = False
+    header: bool = False
+
+    @property
+    def width(self) -> int:
+        """Delimiters of a row, its line break among them."""
+        return len(self.columns) + self.closed
+
+    def fault(
+        self, code: str, problem: str, line: int | None = None, field: str | None = None, fix: str = WHOLE
+    ) -> DataError:
+        return DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix)
+
+    def blocks(self, digest) -> Iterator["Block"]:
+        """The rows, in blocks; the contents' hash goes into `digest` at the end of the file.
+
+        Raises DataError or DataErrors: E-ONTO-010 cannot be read, 011 damaged gzip, 012 header, 013 number of columns,
+        019 not UTF-8, 020 NUL byte, 021 no rows, 044 line too long. Of faulty rows those of the first block that has
+        any are told.
+        """
+        own, line, rows = hashlib.sha256(), 1, 0
+        for data in _pieces(self, own):
+            self._check_text(data, line)
+            if line == 1:
+                data = data.removeprefix(b"\xef\xbb\xbf")
+                if self.header:
+                    data, line = self._without_header(data), 2
+            if data:
+                block = Block(self, line, data)
+                line, rows = line + len(block), rows + len(block)
+                yield block
+        if not rows:
+            raise self.fault("E-ONTO-021", "holds no rows")
+        digest.update(own.digest())
+
+    def _check_text(self, data, line):
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError as error:
+                line += data.count(b"\n", 0, error.start)
+                problem = "the line is not valid UTF-8"
+                raise self.fault("E-ONTO-019", problem, line, fix="save the file as UTF-8") from None
+        if b"\0" in data:
+            line += data.count(b"\n", 0, data.index(b"\0"))
+            raise self.fault("E-ONTO-020", "the line holds a NUL byte", line)
+
+    def _without_header(self, data):
+        first, _, rest = data.partition(b"\n")
+        if tuple(first.decode().rstrip("\r").split(self.delimiter.decode())) != self.columns:
+            problem = "the header is not that of this table"
+            fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
+            raise self.fault("E-ONTO-012", problem, 1, fix=fix)
+        return rest
+
+
+class Block:
+    """R rows of a table, all with the right number of columns; rows are asked for by index (int [N], None for all)."""
+
+    def __init__(self, table: Table, first_line: int, data: bytes):
+        self.table, self.first_line, self.data = table, first_line, data
+        self._bytes = np.frombuffer(data, np.uint8)
+        delimiter = table.delimiter[0]
+        marks = np.flatnonzero((self._bytes == delimiter) | (self._bytes == _NEWLINE))
+        if not self._is_regular(marks):
+            self._raise_faults()
+        self._marks = marks.reshape(-1, table.width)
+        self._begins = np.concatenate(([0], self._marks[:-1, -1] + 1))
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def _is_regular(self, marks):
+        width = self.table.width
+        if len(marks) % width or len(marks) // width != self.data.count(b"\n"):
+            return False
+        ends = marks[width - 1 :: width]
+        regular = (self._bytes[ends] == _NEWLINE).all()
+        if regular and self.table.closed:  # nothing but a carriage return may follow the last delimiter
+            gap = ends - marks[width - 2 :: width]
+            regular = ((gap == 1) | ((gap == 2) & (self._bytes[ends - 1] == _RETURN))).all()
+        return regular
+
+    def _raise_faults(self):
+        table, problems = self.table, Problems()
+        due = len(table.columns)
+        fix = f"{WHOLE}: {due} columns, {'| after each' if table.closed else 'a tab between them'}"
+        for line, row in enumerate(self.data.split(b"\n")[:-1], self.first_line):
+            found = row.removesuffix(b"\r").split(table.delimiter)
+            closed = table.closed and found[-1] == b""
+            count = len(found) - closed
+            if problems.total >= MAX_PROBLEMS and (count != due or closed != table.closed):
+                problems.total += 1  # a block may hold millions
+            elif count != due:
+                problems.add(table.fault("E-ONTO-013", f"{count} columns where {due} are due", line, fix=fix))
+            elif closed != table.closed:
+                problems.add(table.fault("E-ONTO-013", "the last column is not closed by |", line, fix=fix))
+        problems.raise_if_any()
+
+    def lines(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """int64 [N], line numbers in the file, from 1."""
+        return self.first_line + (np.arange(len(self)) if rows is None else np.asarray(rows, np.int64))
+
+    def _bounds(self, column, rows):
+        """(place of each field's first byte, place after its last), int64 [N] each."""
+        place = self.table.columns.index(column)
+        rows = slice(None) if rows is None else rows
+        starts = self._marks[rows, place - 1] + 1 if place else self._begins[rows]
+        ends = self._marks[rows, place]
+        if place == self.table.width - 1:  # ends at the line break, before which Windows has another character
+            ends = ends - ((ends > starts) & (self._bytes[ends - 1] == _RETURN))
+        return starts, ends
+
+    def is_any(self, column: str, values: Iterable[bytes], rows: np.ndarray | None = None) -> np.ndarray:
+        """bool [N]: which fields are one of `values`."""
+        starts, ends = self._bounds(column, rows)
+        lengths, found = ends - starts, np.zeros(len(starts), bool)
+        for value in values:
+            same = np.flatnonzero(lengths == len(value))
+            for place, byte in enumerate(value):
+                same = same[self._bytes[starts[same] + place] == byte]
+            found[same] = True
+        return found
+
+    def is_empty(self, column: str, rows: np.ndarray | None = None) -> np.ndarray:
+        """bool [N]: which fields hold nothing but blanks."""
+        starts, ends = self._bounds(column, rows)
+        empty = ends == starts
+        # Every field ends before a delimiter, so that its start is a place in the block. Few begin with a blank.
+        for row in np.flatnonzero(~empty & (self._bytes[starts] <= _BLANK)).tolist():
+            empty[row] = not self.data[starts[row] : ends[row]].strip()
+        return empty
+
+    def texts(self, column: str, rows: np.ndarray | None = None) -> list[str]:
+        """The fields as strings."""
+        data, (starts, ends) = self.data, self._bounds(column, rows)
+        pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+        return [data[start:end].decode() for start, end in pairs]
+
+    def numbers(
+        self, column: str, rows: np.ndarray | None = None, *, prefix: bytes = b"", digits: int = 0
+    ) -> np.ndarray:
+        """int64 [N]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as numbers.
+
+        Raises DataError or DataErrors: E-ONTO-070 for other fields.
+        """
+        starts, ends = self._bounds(column, rows)
+        lengths = ends - starts - len(prefix)
+        wrong = (lengths != digits) if digits else ((lengths < 1) | (lengths > MAX_DIGITS))
+        last, numbers = len(self._bytes) - 1, np.zeros(len(starts), np.int64)
+        for place, byte in enumerate(prefix):
+            wrong |= self._bytes[np.minimum(starts + place, last)] != byte
+        for place in range(digits or int(min(lengths.max(initial=1), MAX_DIGITS))):
+            digit = self._bytes[np.minimum(starts + len(prefix) + place, last)].astype(np.int64) - _ZERO
+            inside = place < lengths
+            wrong |= inside & ((digit < 0) | (digit > 9))
+            numbers = np.where(inside, numbers * 10 + digit, numbers)
+        form = f"'{prefix.decode()}' and {digits} digits" if digits else f"a number of 1 to {MAX_DIGITS} digits"
+        self.refuse(wrong, "E-ONTO-070", f"field '{column}' is not {form}", column, rows)
+        return numbers
+
+    def refuse(
+        self, wrong: np.ndarray, code: str, problem: str, column: str, rows: np.ndarray | None = None, fix: str = WHOLE
+    ) -> None:
+        """Raises DataError or DataErrors with `code` where any of `wrong` (bool [N], over `rows`) is true."""
+        found = np.flatnonzero(wrong)
+        if len(found):
+            problems = Problems()
+            for line in self.lines(found if rows is None else np.asarray(rows)[found])[:MAX_PROBLEMS].tolist():
+                problems.add(self.table.fault(code, problem, line, column, fix))
+            problems.total = len(found)
+            problems.raise_if_any()
+
+
+class Edges:
+    """Relations between concepts by index, gathered block by block."""
+
+    def __init__(self):
+        self._parts = []
+
+    def add(self, source: np.ndarray, target: np.ndarray, lines: np.ndarray, kind: np.ndarray | int = 0) -> None:
+        """source, target, lines: integers [E]; kind: one number, or [E], that tells relations apart."""
+        kind = np.broadcast_to(np.asarray(kind, np.int32), len(source))
+        self._parts.append(tuple(np.asarray(part, np.int32) for part in (kind, source, target, lines)))
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """(kind, source, target, line), int32 [E] each, of everything added."""
+        parts, self._parts = self._parts, []
+        return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
+
+    def by_name(self, names: Sequence[str], size: int) -> Relations:
+        """The relation of each kind that occurs among `size` concepts; `names` [K] belong to the kinds 0 to K - 1.
+
+        Kinds of the same name are one relation.
+        """
+        kind, source, target, _ = self.arrays
+        order = np.argsort(kind, kind="stable")
+        kinds, begins = np.unique(kind[order], return_index=True)
+        parts = {}
+        for code, own in zip(kinds.tolist(), np.split(order, begins)[1:], strict=True):
+            keys = parts.setdefault(names[code], [])
+            keys.append(source[own].astype(np.int64) * size + target[own])
+        edges = {}
+        for name in sorted(parts):
+            keys = np.unique(np.concatenate(parts.pop(name)))
+            edges[name] = np.stack([keys // size, keys % size]).astype(np.int32)
+        return Relations(edges, size)
+
+
+def is_a_graph(edges: Edges, ids: Sequence[str], table: Table, cycles: str) -> csr_array:
+    """The is-a graph [C, C] bool of edges from child to parent.
+
+    cycles: "refuse" raises DataError E-ONTO-003 with the line of the first edge on a cycle; "drop" leaves such edges
+    out and says how many they were.
+    """
+    _, child, parent, lines = edges.arrays
+    on_cycle = cyclic_edges(child, parent, len(ids))
+    if on_cycle.any():
+        count = relation_matrix(child[on_cycle], parent[on_cycle], len(ids)).nnz
+        if cycles != "drop":
+            first = np.flatnonzero(on_cycle)[np.argmin(lines[on_cycle])]
+            more = f", as do {count - 1} more" if count > 1 else ""
+            problem = f"the is-a edge from {ids[child[first]]} to {ids[parent[first]]} lies on a cycle{more}"
+            fix = 'remove one edge of the cycle, or load with cycles="drop", which leaves out all edges on cycles'
+            raise table.fault("E-ONTO-003", problem, int(lines[first]), fix=fix)
+        say(f"{table.path.name}: left out {count} is-a edges that lie on cycles")
+        child, parent = child[~on_cycle], parent[~on_cycle]
+    return relation_matrix(child, parent, len(ids))
+
+
+def _pieces(table, digest):
+    """Whole lines of the file, BLOCK_BYTES at a time; a last line without its break gets one."""
+    rest = b""
+    for chunk in chain(_chunks(table, digest), (None,)):
+        data = rest + (chunk if chunk is not None else b"\n" if rest else b"")
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if len(rest) > BLOCK_BYTES:
+            raise table.fault("E-ONTO-044", f"a line is longer than {BLOCK_BYTES} bytes")
+        if cut:
+            yield data[:cut]
+
+
+def _chunks(table, digest):
+    path = table.path
+    try:
+        size = path.stat().st_size
+        with open(path, "rb") as raw, Bar(f"reading {path.name}", size // 1_000_000 + 1, unit="MB") as bar:
+            stream = unzipped(raw) if path.suffix == ".gz" else raw
+            while chunk := stream.read(BLOCK_BYTES):
+                digest.update(chunk)
+                bar.advance(raw.tell() // 1_000_000 - bar.done)
+                yield chunk
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise table.fault("E-ONTO-011", "cannot be decompressed", fix="fetch it again") from error
+    except OSError as error:
+        raise table.fault("E-ONTO-010", f"the file cannot be read ({error.strerror})", fix="check the path") from error

@@ -1,0 +1,232 @@
+"""Reader of SNOMED CT in Release Format 2: the concepts, descriptions and relationships of one snapshot.
+
+The official names (sct2_Concept_Snapshot_INT_20240101.txt and so on) are looked for anywhere below a folder, plain or
+gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes with this package.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import DataError
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
+from mednli_jax.knowledge.readers.row_blocks import Block, Edges, Table, is_a_graph
+from mednli_jax.progress import say
+
+_COMPONENT = ("id", "effectiveTime", "active", "moduleId")
+COLUMNS = {
+    "Concept": (*_COMPONENT, "definitionStatusId"),
+    "Description": (*_COMPONENT, "conceptId", "languageCode", "typeId", "term", "caseSignificanceId"),
+    "Relationship": (
+        *(*_COMPONENT, "sourceId", "destinationId", "relationshipGroup"),
+        *("typeId", "characteristicTypeId", "modifierId"),
+    ),
+}
+IS_A = 116680003
+FULLY_SPECIFIED, SYNONYM = b"900000000000003001", b"900000000000013009"
+_FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
+_TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
+# Languages as the UMLS abbreviates them, for those that name them so for every terminology.
+_ISO = {"ENG": "en", "SPA": "es", "FRE": "fr", "DUT": "nl", "GER": "de", "SWE": "sv", "DAN": "da", "NOR": "no",
+        "POR": "pt", "EST": "et", "CHI": "zh"}  # fmt: skip
+
+# Semantic tags worth linking in clinical text: those of the UMLS semantic groups disorders and findings, procedures,
+# anatomy, chemicals and drugs. A tag counts by its beginning: "medicinal product form" is a "medicinal product".
+LINK_TYPES = (
+    *("disorder", "finding", "situation", "morphologic abnormality"),
+    *("procedure", "regime/therapy"),
+    *("body structure", "cell", "cell structure"),
+    *("substance", "product", "medicinal product", "clinical drug", "real clinical drug"),
+)
+
+
+@dataclass
+class _Concepts:
+    """Rows of the concept file, by id. ids: int64 [N], ascending. index: int32 [N], of the active ones, else -1."""
+
+    ids: np.ndarray
+    index: np.ndarray
+
+    @property
+    def active(self) -> np.ndarray:
+        """int64 [C], the ids of the active concepts."""
+        return self.ids[self.index >= 0]
+
+    def find(self, block: Block, column: str, rows: np.ndarray) -> np.ndarray:
+        """int32 [N], the index of each row's concept, -1 where it is inactive. Raises E-ONTO-041 for unknown ids."""
+        wanted = block.numbers(column, rows)
+        place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        problem = f"field '{column}' names a concept that the concept file does not have"
+        fix = "take all files from one edition; an extension alone lacks the concepts of the International Edition"
+        block.refuse(self.ids[place] != wanted, "E-ONTO-041", problem, column, rows=rows, fix=fix)
+        return self.index[place]
+
+
+def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
+    """Read the active concepts of a snapshot, their names in the chosen languages and their inferred relationships.
+
+    A concept's label is its fully specified name without the semantic tag, which becomes its type: "Heart failure
+    (disorder)" gives label "Heart failure", type "disorder". Without one the label is the first synonym, else the id.
+    Names are the labels and the synonyms. Languages are given as in the UMLS ("ENG") or as in the files ("en").
+    With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
+    relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` stay empty.
+
+    Raises:
+      DataError or DataErrors: E-ONTO-003 a cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 012
+        header, 013 number of columns, 014 an empty term, 015 a repeated concept, 019 not UTF-8, 020 NUL byte, 021 no
+        rows, or none active, 041 a concept that the concept file does not have, 044 line too long, 070 a malformed
+        field, 071 a concept without any description, 072 files of several editions.
+    """
+    tables, version = _tables(Path(folder), options.languages)
+    digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
+    concepts, lines = _read_concepts(tables["Concept"][0], digest)
+    labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
+    ids = tuple(map(str, concepts.active.tolist()))
+    table = tables["Relationship"][0]
+    is_a, others, kinds = _read_relationships(table, concepts, labels, options.relations, digest)
+    return Ontology(
+        name="snomed",
+        version=version,
+        ids=ids,
+        labels=labels,
+        names=names,
+        parents=is_a_graph(is_a, ids, table, options.cycles),
+        sha256=digest.hexdigest(),
+        types=types,
+        link_types=LINK_TYPES,
+        relations=others.by_name(kinds, len(ids)),
+    )
+
+
+def _languages(languages):
+    return tuple(_ISO.get(language, language.lower()) for language in languages)
+
+
+def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
+    """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
+
+    Raises: DataError E-ONTO-010 for the first kind without a file, E-ONTO-072 for files of several editions.
+    """
+    wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
+    for path in sorted(folder.rglob("*sct2_*_Snapshot*")):
+        match = _FILE.fullmatch(path.name)
+        if not match or not path.is_file():
+            continue
+        kind, language, edition = match.groups()
+        if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
+            editions.add(edition)
+            found[kind].setdefault(path.name.removesuffix(".gz"), path)  # the plain file where both are there
+    for kind, paths in found.items():
+        if not paths:
+            pattern = f"sct2_{kind}_Snapshot{f'-{wanted[0]}' if kind == 'Description' and wanted else ''}_*.txt"
+            fix = "name the folder of an unpacked RF2 release, whose Snapshot/Terminology/ has the file"
+            raise DataError("E-ONTO-010", f"no such file below {folder}", file=pattern, fix=fix)
+    if len(editions) > 1:
+        problem = f"the folder holds several editions: {', '.join(sorted(editions))}"
+        fix = "name the folder of one of them"
+        raise DataError("E-ONTO-072", problem, file=folder.name, fix=fix)
+    return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
+
+
+def _tables(folder, languages):
+    """({kind: tables of its files}, edition) of `snomed_files`."""
+    found, edition = snomed_files(folder, languages)
+    tables = {kind: [Table(path, COLUMNS[kind], b"\t", header=True) for path in paths] for kind, paths in found.items()}
+    return tables, edition
+
+
+def _active(block: Block) -> np.ndarray:
+    """bool [R]; refuses what is neither 0 nor 1, the sign of shifted columns."""
+    active = block.is_any("active", (b"1",))
+    block.refuse(~(active | block.is_any("active", (b"0",))), "E-ONTO-070", "field 'active' is not 0 or 1", "active")
+    return active
+
+
+def _read_concepts(table: Table, digest) -> tuple[_Concepts, np.ndarray]:
+    """The concepts by id, and int64 [N], the line of each."""
+    ids, active = [], []
+    for block in table.blocks(digest):
+        ids.append(block.numbers("id"))
+        active.append(_active(block))
+    ids, active = np.concatenate(ids), np.concatenate(active)
+    order = np.argsort(ids, kind="stable")
+    ids, active, lines = ids[order], active[order], order + 2
+    twice = np.flatnonzero(ids[1:] == ids[:-1]) + 1
+    if len(twice):
+        line = int(lines[twice].min())
+        fix = "take the Snapshot files, which state each concept once"
+        raise table.fault("E-ONTO-015", f"field 'id' repeats a concept, as {len(twice)} rows do", line, "id", fix)
+    if not active.any():
+        raise table.fault("E-ONTO-021", "holds no active concept")
+    return _Concepts(ids, np.where(active, np.cumsum(active) - 1, -1).astype(np.int32)), lines
+
+
+def _read_names(tables, concepts: _Concepts, lines, languages, digest):
+    """(labels [C], names, types [C]) by the description files."""
+    codes = [language.encode() for language in _languages(languages)]
+    owners, texts, full = [], [], {}
+    named = np.zeros(len(concepts.active), bool)
+    for block in chain.from_iterable(table.blocks(digest) for table in tables["Description"]):
+        everywhere = concepts.find(block, "conceptId", np.arange(len(block)))
+        named[everywhere[everywhere >= 0]] = True
+        keep = _active(block) & (everywhere >= 0)
+        if codes:
+            keep &= block.is_any("languageCode", codes)
+        rows = np.flatnonzero(keep)
+        block.refuse(block.is_empty("term", rows), "E-ONTO-014", "field 'term' is empty", "term", rows=rows)
+        whole, synonym = (block.is_any("typeId", (kind,), rows) for kind in (FULLY_SPECIFIED, SYNONYM))
+        for concept, term in zip(everywhere[rows[whole]].tolist(), block.texts("term", rows[whole]), strict=True):
+            full.setdefault(concept, term)
+        owners.append(everywhere[rows[synonym]])
+        texts += block.texts("term", rows[synonym])
+    if not named.all():
+        first = int(lines[concepts.index >= 0][~named].min())
+        problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
+        raise tables["Concept"][0].fault("E-ONTO-071", problem, first, "id", "take all files from one edition, whole")
+    return _labelled(concepts, full, texts, np.concatenate(owners).tolist())
+
+
+def _labelled(concepts, full, texts, owners):
+    synonyms = {}
+    for concept, text in zip(owners, texts, strict=True):
+        synonyms.setdefault(concept, text)
+    labels, types = [], []
+    for concept, number in enumerate(concepts.active.tolist()):
+        name = full.get(concept, "")
+        tag = _TAG.search(name)
+        labels.append((name[: tag.start()] if tag else name) or synonyms.get(concept, str(number)))
+        types.append(tag[1] if tag else "")
+    nameless = len(set(range(len(labels))) - full.keys() - synonyms.keys())
+    if nameless:
+        say(f"SNOMED CT: {nameless} concepts have no name in the chosen languages")
+    given = ((label, concept) for concept, label in enumerate(labels) if concept in full or concept in synonyms)
+    names = tuple(dict.fromkeys(chain(given, zip(texts, owners, strict=True))))
+    return tuple(labels), names, tuple(types)
+
+
+def _read_relationships(table: Table, concepts: _Concepts, labels, relations: str, digest):
+    """(is-a edges from child to parent, other edges, the names of their kinds)."""
+    is_a, others, outside = Edges(), Edges(), 0
+    for block in table.blocks(digest):
+        rows = np.flatnonzero(_active(block))
+        kinds = block.numbers("typeId", rows)
+        if relations == "is_a":
+            rows, kinds = rows[kinds == IS_A], kinds[kinds == IS_A]
+        source, target = (concepts.find(block, column, rows) for column in ("sourceId", "destinationId"))
+        kept = (source >= 0) & (target >= 0)
+        outside += int(np.count_nonzero(~kept))
+        lines, own = block.lines(rows), kept & (kinds == IS_A)
+        is_a.add(source[own], target[own], lines[own])
+        rest = kept & (kinds != IS_A) & (source != target)
+        if rest.any():
+            kind = concepts.find(block, "typeId", rows[rest])
+            outside += int(np.count_nonzero(kind < 0))
+            rest[rest] = kind >= 0
+            others.add(source[rest], target[rest], lines[rest], kind[kind >= 0])
+    if outside:
+        say(f"{table.path.name}: left out {outside} relationships of inactive concepts")
+    return is_a, others, [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]

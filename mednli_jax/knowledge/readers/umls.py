@@ -1,0 +1,319 @@
+"""Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of one folder.
+
+The files may be gzipped (MRREL.RRF.gz). Their columns are those that MRFILES.RRF states where the folder has it, else
+the official ones, and the number of rows that it states is checked: a file cut short at a line's end looks whole.
+The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this package.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import DataError
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
+from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, Table, is_a_graph
+from mednli_jax.progress import say
+
+COLUMNS = {
+    "MRCONSO.RRF": (
+        *("CUI", "LAT", "TS", "LUI", "STT", "SUI", "ISPREF", "AUI", "SAUI"),
+        *("SCUI", "SDUI", "SAB", "TTY", "CODE", "STR", "SRL", "SUPPRESS", "CVF"),
+    ),
+    "MRSTY.RRF": ("CUI", "TUI", "STN", "STY", "ATUI", "CVF"),
+    "MRREL.RRF": (
+        *("CUI1", "AUI1", "STYPE1", "REL", "CUI2", "AUI2", "STYPE2", "RELA"),
+        *("RUI", "SRUI", "SAB", "SL", "RG", "DIR", "SUPPRESS", "CVF"),
+    ),
+}
+MRFILES = ("FIL", "DES", "FMT", "CLS", "RWS", "BTS")
+_CUIS = 10_000_000  # a CUI is C and seven digits: small enough for an array over all there can be
+_SAMPLE = 97  # every which row's source is looked at, to name some where a filter leaves nothing
+
+# The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
+# anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and findings (DISO), procedures
+# (PROC). Left out are activities, concepts and ideas, devices, genes, places, living beings, objects, occupations,
+# organisations, phenomena and physiology.
+LINK_TYPES = tuple(
+    f"T{number:03}"
+    for number in (
+        *(17, 18, 21, 22, 23, 24, 25, 26, 29, 30, 31),
+        *(103, 104, 109, 110, 111, 114, 115, 116, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 129, 130, 131),
+        *(192, 195, 196, 197, 200),
+        *(19, 20, 33, 37, 46, 47, 48, 49, 50, 184, 190, 191),
+        *(58, 59, 60, 61, 62, 63, 65),
+    )
+)
+# REL of rows that state no relation: not related, deleted.
+_NO_RELATION = (b"XR", b"DEL")
+
+
+@dataclass
+class _Names:
+    """Concepts as MRCONSO.RRF gives them after the filters.
+
+    known: bool [_CUIS], every CUI of the file. index: int32 [_CUIS], of the concepts kept, else -1.
+    """
+
+    known: np.ndarray
+    index: np.ndarray
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    names: tuple[tuple[str, int], ...]
+    cross_references: tuple[tuple[str, int], ...]
+
+
+def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
+    """Read the concepts that `options` lets pass, their names, semantic types and relations.
+
+    Names are the rows of MRCONSO.RRF in the chosen languages (LAT) and sources (SAB) that are not suppressed
+    (SUPPRESS N); a concept is there when it has such a name. Its label is the first of them that is marked as preferred
+    throughout (TS P, STT PF, ISPREF Y), else the first. `cross_references` are the codes of these rows, "SAB:CODE".
+    `types` are semantic types by identifier ("T047|T191"); see LINK_TYPES for those that are linked.
+
+    A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen sources, not suppressed,
+    with REL PAR (CUI2 is the parent) or CHD, the source's own hierarchy, or with RELA inverse_isa or isa (CUI2 is-a
+    CUI1). With relations="all" every other row is kept by its RELA, else its REL: relations["part_of"][a, b] says that
+    a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, say nothing and are left out.
+
+    Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
+
+    Raises:
+      DataError or DataErrors: E-ONTO-003 a cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 012 a
+        column is missing by MRFILES.RRF, 013 number of columns, 014 an empty name, 019 not UTF-8, 020 NUL byte, 021 no
+        rows, or none that the filters let pass, 041 a concept that MRCONSO.RRF does not have, 044 line too long, 070 a
+        malformed field, 073 not as many rows as MRFILES.RRF states.
+    """
+    folder = Path(folder)
+    digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
+    tables, rows = _tables(folder)
+    names = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
+    types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), names, digest)
+    is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), names, options, digest)
+    return Ontology(
+        name="umls",
+        version=_version(folder),
+        ids=names.ids,
+        labels=names.labels,
+        names=names.names,
+        parents=is_a_graph(is_a, names.ids, tables["MRREL.RRF"], options.cycles),
+        sha256=digest.hexdigest(),
+        types=types,
+        link_types=LINK_TYPES,
+        relations=others.by_name(kinds, len(names.ids)),
+        cross_references=names.cross_references,
+    )
+
+
+def umls_files(folder: Path) -> dict[str, Path]:
+    """The three files by name; tells all that are missing at once (DataError E-ONTO-010)."""
+    paths = {name: _either(folder / name) for name in COLUMNS}
+    missing = [name for name, path in paths.items() if path is None]
+    if missing:
+        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
+        fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
+        raise DataError("E-ONTO-010", problem, file=missing[0], fix=fix)
+    return paths
+
+
+def _tables(folder):
+    """({file name: table}, {file name: rows it should have}) of `umls_files`."""
+    paths = umls_files(folder)
+    stated, rows = _stated(folder)
+    tables = {}
+    for name, columns in COLUMNS.items():
+        tables[name] = Table(paths[name], stated.get(name, columns), b"|", closed=True)
+        lost = [column for column in columns[:-1] if column not in tables[name].columns]  # older ones have no CVF
+        if lost:
+            problem = f"column {lost[0]} is missing, by MRFILES.RRF"
+            raise tables[name].fault("E-ONTO-012", problem, fix="install a release from 2004 or later")
+    return tables, rows
+
+
+def _stated(folder):
+    """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
+    path = _either(folder / "MRFILES.RRF")
+    columns, rows = {}, {}
+    for block in Table(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
+        ours = np.flatnonzero(block.is_any("FIL", [name.encode() for name in COLUMNS]))
+        files = block.texts("FIL", ours)
+        columns |= {name: tuple(given.split(",")) for name, given in zip(files, block.texts("FMT", ours), strict=True)}
+        rows |= dict(zip(files, block.numbers("RWS", ours).tolist(), strict=True))
+    return columns, rows
+
+
+def _either(path):
+    candidates = (path, path.with_name(path.name + ".gz"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _version(folder):
+    """The release ("2024AA") by release.dat, else by the name of a folder above, else "unknown"."""
+    for path in (folder / "release.dat", folder.parent / "release.dat"):
+        stated = path.read_text(errors="replace") if path.is_file() else ""
+        if found := re.search(r"^umls\.release\.name=([\w.-]+)", stated, re.MULTILINE):
+            return found[1]
+    parts = (re.fullmatch(r"(?:umls-?)?(\d{4}A[A-C])(?:-.*)?", part) for part in reversed(folder.resolve().parts))
+    return next((part[1] for part in parts if part), "unknown")
+
+
+def _check_rows(table, count, due):
+    if due not in (None, count):
+        fix = f"{WHOLE}; where rows were left out on purpose, remove MRFILES.RRF"
+        raise table.fault("E-ONTO-073", f"holds {count} rows where MRFILES.RRF states {due}", fix=fix)
+
+
+def _unsuppressed(block: Block) -> np.ndarray:
+    """bool [R]; refuses what is none of the official values, the sign of shifted columns."""
+    own = block.is_any("SUPPRESS", (b"N",))
+    problem = "field 'SUPPRESS' is none of N, O, E, Y"
+    block.refuse(~(own | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), "E-ONTO-070", problem, "SUPPRESS")
+    return own
+
+
+class _Filter:
+    """The rows whose `column` is one of `wanted`, all where that is empty; remembers what it has seen."""
+
+    def __init__(self, column: str, wanted: tuple[str, ...]):
+        self.column, self.wanted, self.missing, self.others = column, wanted, set(wanted), set()
+
+    def passes(self, block: Block) -> np.ndarray:
+        """bool [R]."""
+        if not self.wanted:
+            return np.ones(len(block), bool)
+        self.missing -= {value for value in self.missing if block.is_any(self.column, (value.encode(),)).any()}
+        self.others.update(block.texts(self.column, np.arange(0, len(block), _SAMPLE)))
+        return block.is_any(self.column, [value.encode() for value in self.wanted])
+
+    def check(self, table: Table) -> None:
+        """Raises DataError E-ONTO-021 where the file has nothing of one that is wanted, most likely a typing error."""
+        if self.missing:
+            found = sorted(self.others)
+            some = f"{', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
+            problem = f"has no row whose {self.column} is {' or '.join(sorted(self.missing))}"
+            raise table.fault("E-ONTO-021", problem, field=self.column, fix=f"leave it out; the file has {some}")
+
+
+def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> _Names:
+    known, count, filters = (
+        np.zeros(_CUIS, bool),
+        0,
+        [_Filter("SAB", options.sources), _Filter("LAT", options.languages)],
+    )
+    concepts, preferred, texts, references = [], [], [], {}
+    for block in table.blocks(digest):
+        count += len(block)
+        cuis = block.numbers("CUI", prefix=b"C", digits=7)
+        known[cuis] = True
+        rows = np.flatnonzero(np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)]))
+        if not len(rows):
+            continue
+        block.refuse(block.is_empty("STR", rows), "E-ONTO-014", "field 'STR' is empty", "STR", rows=rows)
+        concepts.append(cuis[rows].astype(np.int32))
+        marks = (("TS", b"P"), ("STT", b"PF"), ("ISPREF", b"Y"))
+        preferred.append(np.logical_and.reduce([block.is_any(column, (mark,), rows) for column, mark in marks]))
+        texts += block.texts("STR", rows)
+        references |= _codes(block, rows, cuis)
+    _check_rows(table, count, due)
+    for kind in filters:
+        kind.check(table)
+    if not concepts:
+        problem = "holds no name in the chosen sources and languages that is not suppressed"
+        raise table.fault("E-ONTO-021", problem, fix="choose others")
+    cuis = np.concatenate(concepts)
+    kept, owner = np.unique(cuis, return_inverse=True)
+    order = np.lexsort((~np.concatenate(preferred), owner))  # stable: of equals the first in the file
+    first = order[np.searchsorted(owner[order], np.arange(len(kept)))]
+    labels = tuple(texts[row] for row in first.tolist())
+    index = np.full(_CUIS, -1, np.int32)
+    index[kept] = np.arange(len(kept))
+    given = chain(zip(labels, range(len(kept)), strict=True), zip(texts, owner.tolist(), strict=True))
+    return _Names(
+        known,
+        index,
+        ids=tuple(f"C{cui:07}" for cui in kept.tolist()),
+        labels=labels,
+        names=tuple(dict.fromkeys(given)),
+        cross_references=tuple((code, int(index[cui])) for code, cui in references),
+    )
+
+
+def _codes(block, rows, cuis):
+    """{("SAB:CODE", CUI as a number): None} of the rows that have a code."""
+    rows = rows[~block.is_any("CODE", (b"NOCODE", b""), rows)]
+    both = zip(block.texts("SAB", rows), block.texts("CODE", rows), strict=True)
+    return dict.fromkeys(zip((f"{source}:{code}" for source, code in both), cuis[rows].tolist(), strict=True))
+
+
+def _refuse_unknown(block, column, cuis, names, rows=None):
+    """An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short."""
+    problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
+    fix = "take all files from one release, whole"
+    block.refuse(~names.known[cuis], "E-ONTO-041", problem, column, rows=rows, fix=fix)
+
+
+def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[str, ...]:
+    """[C], the identifiers of each concept's semantic types joined by "|", in their own order."""
+    pairs, count = [], 0
+    for block in table.blocks(digest):
+        count += len(block)
+        cuis = block.numbers("CUI", prefix=b"C", digits=7)
+        _refuse_unknown(block, "CUI", cuis, names)
+        pairs.append(names.index[cuis] * np.int64(1000) + block.numbers("TUI", prefix=b"T", digits=3))
+    _check_rows(table, count, due)
+    pairs = np.unique(np.concatenate(pairs))
+    types = [""] * len(names.ids)
+    for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):
+        if concept >= 0:
+            types[concept] += f"|T{kind:03}" if types[concept] else f"T{kind:03}"
+    if untyped := types.count(""):
+        say(f"{table.path.name}: {untyped} concepts have no semantic type, and are not linked in text")
+    return tuple(types)
+
+
+def _read_relations(table: Table, due: int | None, names: _Names, options: OntologyOptions, digest):
+    """(is-a edges from child to parent, other edges, the names of their kinds)."""
+    is_a, others, kinds, count, outside = Edges(), Edges(), {}, 0, 0
+    sources = _Filter("SAB", options.sources)  # not all have relations
+    for block in table.blocks(digest):
+        count += len(block)
+        rows = np.flatnonzero(_unsuppressed(block) & sources.passes(block))
+        up, down = _hierarchy(block, rows)
+        if options.relations == "is_a":
+            rows, up, down = rows[up | down], up[up | down], down[up | down]
+        ends = []
+        for column in ("CUI1", "CUI2"):
+            cuis = block.numbers(column, rows, prefix=b"C", digits=7)
+            _refuse_unknown(block, column, cuis, names, rows)
+            ends.append(names.index[cuis])
+        one, two = ends
+        kept = (one >= 0) & (two >= 0)
+        outside += int(np.count_nonzero(~kept))
+        kept &= one != two
+        lines = block.lines(rows)
+        for own, child, parent in ((kept & up, one, two), (kept & down, two, one)):
+            is_a.add(child[own], parent[own], lines[own])
+        rest = kept & ~up & ~down
+        if rest.any():
+            rest &= ~block.is_any("REL", _NO_RELATION, rows)
+            others.add(two[rest], one[rest], lines[rest], _kinds(block, rows[rest], kinds))
+    _check_rows(table, count, due)
+    if outside:
+        say(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
+    return is_a, others, list(kinds)
+
+
+def _hierarchy(block, rows):
+    """(CUI2 is above CUI1, CUI2 is below CUI1), bool [N] each; where REL and RELA disagree, REL counts."""
+    parent, child = (block.is_any("REL", (rel,), rows) for rel in (b"PAR", b"CHD"))
+    up, down = (block.is_any("RELA", (rela,), rows) for rela in (b"inverse_isa", b"isa"))
+    return parent | (up & ~child), child | (down & ~parent)
+
+
+def _kinds(block, rows, kinds: dict[str, int]) -> np.ndarray:
+    """int [N], the place of each row's RELA, else REL, in `kinds`, which grows."""
+    both = zip(block.texts("RELA", rows), block.texts("REL", rows), strict=True)
+    return np.array([kinds.setdefault(kind or broad, len(kinds)) for kind, broad in both], np.int32)

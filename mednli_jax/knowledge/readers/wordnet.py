@@ -1,0 +1,275 @@
+"""Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other pointers.
+
+Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as Princeton's archive has
+them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout.
+WordNet 3.0 Copyright 2006 by Princeton University; nothing of it comes with this package.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix
+from mednli_jax.knowledge.readers.lines import terminology_lines
+from mednli_jax.progress import say
+
+PARTS = {"noun": "n", "verb": "v"}
+FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
+FOLDER = Path("/usr/share/wordnet")  # where Debian's package puts the files
+HYPERNYMS = ("@", "@i")
+# Pointers by name; those that only turn another one round (hyponyms, meronyms, domain members) are left out.
+RELATIONS = {
+    "!": "antonym",
+    "#m": "member_of",
+    "#s": "substance_of",
+    "#p": "part_of",
+    "*": "entails",
+    ">": "causes",
+    "^": "also_see",
+    "$": "verb_group",
+    "+": "derivation",
+    ";c": "topic",
+    ";r": "region",
+    ";u": "usage",
+}
+# lexnames(5WN): the lexicographers' files by number.
+LEXICOGRAPHER_FILES = (
+    *("adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact", "noun.attribute"),
+    *("noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling", "noun.food", "noun.group"),
+    *("noun.location", "noun.motive", "noun.object", "noun.person", "noun.phenomenon", "noun.plant"),
+    *("noun.possession", "noun.process", "noun.quantity", "noun.relation", "noun.shape", "noun.state"),
+    *("noun.substance", "noun.time", "verb.body", "verb.change", "verb.cognition", "verb.communication"),
+    *("verb.competition", "verb.consumption", "verb.contact", "verb.creation", "verb.emotion", "verb.motion"),
+    *("verb.perception", "verb.possession", "verb.social", "verb.stative", "verb.weather", "adj.ppl"),
+)
+# Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the first edge no more.
+_KNOWN_LOOP = ("inhibit", "restrain")
+_VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
+_FETCH = "fetch the file again"
+
+
+@dataclass
+class _Synsets:
+    """Synsets in the order of the files: concept c is ids[c]."""
+
+    ids: list[str] = field(default_factory=list)
+    words: list[list[str]] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    pointers: list[tuple[int, str, str, int, str]] = field(default_factory=list)  # from, symbol, target, line, file
+    version: str = ""
+
+
+def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
+    """Read the synsets of nouns and verbs.
+
+    Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"), so that the prefixes
+    "n" and "v" name the parts of speech. Is-a are hypernyms, those of instances (Paris is-a city) included.
+
+    Names stand in the order of the index files, nouns before verbs, a word's most frequent sense first: a name that
+    several synsets have means the first of them. To keep it so, a synset's label is the first of its words that means
+    this synset; one that no word means is labelled by its first word with the number of its sense: "cold (noun 3)".
+
+    With relations="all" the other pointers between nouns and verbs are kept, see RELATIONS. Antonyms, derivations and
+    some others hold between words in WordNet; here they hold between the synsets of these words.
+
+    An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
+
+    Raises:
+      DataError or DataErrors: E-ONTO-003 another cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 015
+        a repeated synset, 019 not UTF-8, 020 NUL byte, 021 no synsets, 041 a pointer to or an index entry of a synset
+        that is not there, 044 line too long, 046 a line that is not of this layout.
+    """
+    paths = wordnet_files(Path(folder))
+    digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
+    synsets = _Synsets()
+    for part, letter in PARTS.items():
+        _read_data(paths[f"data.{part}"], letter, synsets, digest)
+    index = {concept: place for place, concept in enumerate(synsets.ids)}
+    names, senses = {}, {}
+    for part, letter in PARTS.items():
+        _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names, senses)
+    for place, words in enumerate(synsets.words):  # a word that the index lacks comes last
+        names |= dict.fromkeys((word, place) for word in words if (word, place) not in names)
+    is_a, others = _edges(synsets, index, options)
+    return Ontology(
+        name="wordnet",
+        version=synsets.version or "unknown",
+        ids=tuple(synsets.ids),
+        labels=tuple(_labels(synsets, names, senses)),
+        names=tuple(names),
+        parents=is_a,
+        sha256=digest.hexdigest(),
+        types=tuple(synsets.types),
+        relations=others,
+    )
+
+
+def wordnet_files(folder: Path) -> dict[str, Path]:
+    """The four files by name; tells all that are missing at once (DataError E-ONTO-010)."""
+    found = {}
+    for name in FILES:
+        candidates = (folder / name, folder / f"{name}.gz", folder / "dict" / name, folder / "dict" / f"{name}.gz")
+        found[name] = next((path for path in candidates if path.is_file()), None)
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
+        fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
+        raise DataError("E-ONTO-010", problem, file=missing[0], fix=f"{fix} into $MEDNLI_JAX_DATA/wordnet")
+    return found
+
+
+def _read_data(path, letter, synsets, digest):
+    problems, before, seen = Problems(), len(synsets.ids), set()
+    for number, line in terminology_lines(path, digest):
+        if line.startswith("  "):  # the licence
+            if not synsets.version and (match := _VERSION.search(line)):
+                synsets.version = match[1]
+            continue
+        try:
+            concept, kind, words, pointers = _synset(line, letter)
+        except (ValueError, IndexError):
+            problem = "the line is not a synset in the layout of wndb(5WN)"
+            problems.add(DataError("E-ONTO-046", problem, file=path.name, line=number, fix=_FETCH))
+            continue
+        if concept in seen:
+            problem = f"the synset {concept} is repeated"
+            problems.add(DataError("E-ONTO-015", problem, file=path.name, line=number, fix=_FETCH))
+            continue
+        seen.add(concept)
+        place = len(synsets.ids)
+        synsets.ids.append(concept)
+        synsets.words.append(words)
+        synsets.types.append(kind)
+        synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
+    problems.raise_if_any()
+    if len(synsets.ids) == before:
+        raise DataError("E-ONTO-021", "holds no synsets", file=path.name, fix=_FETCH)
+
+
+def _synset(line, letter):
+    """(id, type, words, [(symbol, id of the target)]) of a line; ValueError or IndexError where it is none.
+
+    offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames] | gloss
+    """
+    given, bar, _ = line.partition(" | ")
+    fields = given.split()
+    if not bar or fields[2] != letter:
+        raise ValueError
+    kind = LEXICOGRAPHER_FILES[int(fields[1])]
+    if not kind.startswith(letter):
+        raise ValueError
+    end = 4 + 2 * int(fields[3], 16)
+    words = [word.replace("_", " ") for word in fields[4:end:2]]
+    stop = end + 1 + 4 * int(fields[end])
+    rest = fields[stop:]
+    # Frames of verbs are a number and that many times "+ f_num w_num".
+    if not words or stop > len(fields) or (rest and (letter == "n" or len(rest) != 1 + 3 * int(rest[0]))):
+        raise ValueError
+    pointers = [
+        (symbol, _id(part, offset))
+        for symbol, offset, part in zip(
+            fields[end + 1 : stop : 4], fields[end + 2 : stop : 4], fields[end + 3 : stop : 4], strict=True
+        )
+    ]
+    return _id(letter, fields[0]), kind, words, pointers
+
+
+def _id(part, offset):
+    if part not in ("n", "v", "a", "s", "r") or not re.fullmatch(r"[0-9]{8}", offset):
+        raise ValueError
+    return part + offset
+
+
+def _read_index(path, letter, synsets, index, digest, names, senses):
+    """Adds to `names` each (word as its synset spells it, synset), and the number of the sense to `senses`.
+
+    lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
+    """
+    problems = Problems()
+    for number, line in terminology_lines(path, digest):
+        if line.startswith("  "):
+            continue
+        fields = line.split()
+        try:
+            count, symbols = int(fields[2]), int(fields[3])
+            concepts = [_id(letter, offset) for offset in fields[6 + symbols :]]
+            if fields[1] != letter or not count or len(concepts) != count:
+                raise ValueError
+        except (ValueError, IndexError):
+            problem = "the line is not an entry in the layout of wndb(5WN)"
+            problems.add(DataError("E-ONTO-046", problem, file=path.name, line=number, fix=_FETCH))
+            continue
+        lemma = fields[0].replace("_", " ")
+        for sense, concept in enumerate(concepts, start=1):
+            place = index.get(concept)
+            spelled = [] if place is None else [word for word in synsets.words[place] if word.lower() == lemma]
+            if not spelled:
+                problem = f"the entry names {concept}, " + ("which is not there" if place is None else "which lacks it")
+                fix = "take index and data files from one edition"
+                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=number, fix=fix))
+            senses[lemma, place] = sense
+            names.update(dict.fromkeys((word, place) for word in spelled))
+    problems.raise_if_any()
+
+
+def _labels(synsets, names, senses):
+    """See `read_wordnet`; case does not count, as linking does not look at it."""
+    meant = {}
+    for word, place in names:
+        meant.setdefault(word.lower(), place)
+    for place, words in enumerate(synsets.words):
+        own = next((word for word in words if meant[word.lower()] == place), None)
+        part = synsets.types[place].partition(".")[0]
+        yield own or f"{words[0]} ({part} {senses.get((words[0].lower(), place), 0)})"
+
+
+def _edges(synsets, index, options):
+    """(is-a matrix, {relation: matrix}); a pointer to an adjective or an adverb leads out of what is read."""
+    problems, is_a, others = Problems(), [], {}
+    for place, symbol, target, line, file in synsets.pointers:
+        hypernym = symbol in HYPERNYMS
+        if not hypernym and (options.relations != "all" or symbol not in RELATIONS or target[0] not in "nv"):
+            continue
+        to = index.get(target)
+        if to is None:
+            problem = f"a pointer '{symbol}' leads to {target}, which is not there"
+            problems.add(DataError("E-ONTO-041", problem, file=file, line=line, fix="fetch the data files again"))
+        elif hypernym:
+            is_a.append((place, to, line, file))
+        else:
+            others.setdefault(RELATIONS[symbol], []).append((place, to))
+    problems.raise_if_any()
+    size = len(synsets.ids)
+    matrices = {name: relation_matrix(*np.array(pairs, np.int32).T, size) for name, pairs in sorted(others.items())}
+    return _acyclic(synsets, _opened(synsets, is_a), options.cycles), matrices
+
+
+def _opened(synsets, is_a):
+    """The edges without the wrong one of the known loop, where both are there."""
+    both = {(synsets.words[child][0], synsets.words[parent][0]) for child, parent, *_ in is_a}
+    if not both.issuperset((_KNOWN_LOOP, _KNOWN_LOOP[::-1])):
+        return is_a
+    say(f"WordNet: left out that {_KNOWN_LOOP[0]} is-a {_KNOWN_LOOP[1]}, a known loop of version 3.0")
+    kept = []
+    for edge in is_a:
+        ends = tuple(synsets.words[end][0] for end in edge[:2])
+        if ends != _KNOWN_LOOP or synsets.types[edge[0]][0] != "v":
+            kept.append(edge)
+    return kept
+
+
+def _acyclic(synsets, is_a, cycles):
+    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
+    inside = cyclic_edges(child, parent, len(synsets.ids))
+    if inside.any() and cycles == "refuse":
+        one, other, line, file = is_a[int(np.flatnonzero(inside)[0])]
+        problem = f"{synsets.ids[one]} is-a {synsets.ids[other]} lies in a cycle of hypernyms"
+        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
+        raise DataError("E-ONTO-003", problem, file=file, line=line, fix=fix)
+    if inside.any():
+        say(f"WordNet: left out {int(inside.sum())} hypernyms that lie in cycles")
+    return relation_matrix(child[~inside], parent[~inside], len(synsets.ids))
