@@ -3,6 +3,7 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
   python -m mednli_jax.train --config=configs/ga_anonym.py           # demo
   python -m mednli_jax.train --config=configs/ga_anonym.py:clicr
+  python -m mednli_jax.train --config=configs/ga_anonym.py:biomrc
 
 Expected test exact match: demo not measured; CliCR 24.5 in the paper (F1 33.2), not measured here.
 """

@@ -80,7 +80,7 @@ def measure(given) -> None:
         vocab, vectors = entity.known_vectors(given.vectors, [*splits["dev"].examples, *examples], more)
         near, facts["sim-entity"] = similar(splits, examples, vocab, vectors)
         said |= near
-    scores = {name: answers.score(examples, own, vocab=vocab, vectors=vectors) for name, own in said.items()}
+    scores = {name: answers.score(examples, texts, vocab=vocab, vectors=vectors) for name, texts in said.items()}
     rows = [("rand-entity, mean of all draws", entity.random_expectation(examples)), *scores.items()]
     if outside := entity.out_of_passage(examples, said["upper bound"]):
         bound = answers.query_scores(outside, said["upper bound"], vocab, vectors)
@@ -96,9 +96,9 @@ def measure(given) -> None:
 
 def write(given, said, result) -> None:
     private = private_folder(private_folder(given.out) / "private")
-    for name, own in said.items():
+    for name, texts in said.items():
         file = name.replace(", ", "-").replace(" ", "_")
-        cloze_tables.write_answers(private / f"{file}.{given.split}.jsonl", own)
+        cloze_tables.write_answers(private / f"{file}.{given.split}.jsonl", texts)
     write_json(given.out / f"baselines.{given.split}.json", result)
     say(f"written: {given.out / f'baselines.{given.split}.json'}, answers in {private}")
 
@@ -114,8 +114,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder for scores and answers; older ones are replaced")
     paper = argparse.BooleanOptionalAction
     parser.add_argument("--paper", action=paper, default=True, help="the paper's other systems below the table")
-    wish = parser.parse_args()
-    return cli.script(lambda: measure(wish))
+    options = parser.parse_args()
+    return cli.script(lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ import numpy as np
 
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import clicr
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, prepare_cloze
+from mednli_jax.corpora.cloze.corpus import ClozeCorpus
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS, with_titles
 
 WORDS = 113_000
@@ -92,8 +93,8 @@ def prepare(folder: Path, setup: str) -> dict:
         read.append(time.perf_counter() - begun)
         return splits
 
-    sources = list(clicr.source_files(folder).values())
-    prepared, _ = prepare_cloze("clicr", load, sources, ClozeEncoding(setup), Cache(folder / "cache"))
+    cache, corpus = Cache(folder / "cache"), ClozeCorpus("clicr", ClozeEncoding(setup), folder)
+    prepared, _ = cache.get(corpus.name, corpus.key(cache), lambda: encode_cloze(load(), corpus.encoding))
     seconds = time.perf_counter() - begun
     splits, usage = prepared.manifest["splits"].values(), resource.getrusage(resource.RUSAGE_SELF)
     return {

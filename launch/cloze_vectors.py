@@ -124,10 +124,16 @@ def table(rows) -> Iterator[str]:
     yield "| F1 | EM | Emb | window at prediction | model | window | negatives | dimension | min_count | seconds |"
     yield "| --- " * 10 + "|"
     for row in rows:
-        own = row["settings"]
+        settings = row["settings"]
         cells = [f"{100 * row['f1']:.1f}", f"{100 * row['exact_match']:.1f}", f"{row['embedding']:.2f}"]
-        cells += [row["prediction_window"], own["architecture"], own["window"], own["negatives"], own["dim"]]
-        yield "| " + " | ".join(map(str, [*cells, own["min_count"], row["seconds"]])) + " |"
+        cells += [
+            row["prediction_window"],
+            settings["architecture"],
+            settings["window"],
+            settings["negatives"],
+            settings["dim"],
+        ]
+        yield "| " + " | ".join(map(str, [*cells, settings["min_count"], row["seconds"]])) + " |"
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -146,8 +152,8 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=5, help="passes over the text (default 5)")
     parser.add_argument("--threads", type=int, default=1, help="more than 1 is faster and not repeatable")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    wish = parser.parse_args()
-    return cli.script(lambda: search(wish))
+    options = parser.parse_args()
+    return cli.script(lambda: search(options))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from mednli_jax import cli
+from mednli_jax import cli, finished_run
 from mednli_jax.analysis.cloze import table4 as cloze_table4
 from mednli_jax.analysis.cloze.sections import comparison_section
 from mednli_jax.analysis.sections import lines
@@ -24,11 +24,11 @@ def main() -> int:
     parser.add_argument("--run", default="ga_anonym", help="the run (default ga_anonym)")
     parser.add_argument("--split", default="test", help="queries (default test)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    wish = parser.parse_args()
+    options = parser.parse_args()
 
     def compare() -> None:
-        found = cloze_table4.against_baselines(wish.runs, wish.split, wish.run)
-        print(json.dumps(found, indent=2) if wish.json else "\n".join(lines(comparison_section(found))))
+        found = cloze_table4.against_baselines(options.runs, options.split, finished_run.prepared_of, options.run)
+        print(json.dumps(found, indent=2) if options.json else "\n".join(lines(comparison_section(found))))
 
     return cli.script(compare)
 

@@ -6,7 +6,7 @@
 Together: one `train` of all folds. Apart: a `train` for each of some folds (--processes, spread over the groups), whose
 mean by group is taken times the number of folds: that is extrapolated, as said in the output. Each process compiles for
 itself; --shared-cache lets the later ones find the programs of the first. Both are of the same epochs, batches and
-results. Wall time is right on a machine with nothing else to do; processor time is told beside it.
+results. Wall time is right on a machine with nothing else to do; processor time stands beside it.
 """
 
 import argparse
@@ -20,9 +20,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from mednli_jax import cli, defaults
+from mednli_jax import cli, defaults, experiment
 from mednli_jax.corpora.diskne.benchmark import GROUPS
-from mednli_jax.corpora.diskne.prepared import folds_of, prepare
+from mednli_jax.corpora.diskne.corpus import folds_of
 from mednli_jax.progress import say
 
 CONFIG = Path(__file__).parent.parent / "configs" / "diskne_esim.py"
@@ -50,7 +50,7 @@ def fresh_cache(place: Path, prepared: Path) -> Path:
 
 def measure(processes: int, flags: list[str], shared: bool) -> dict:
     """The seconds of both ways, by kind of time."""
-    prepared, _ = prepare(defaults.diskne("esim"))
+    prepared, _ = experiment.of(defaults.diskne("esim")).prepare()
     by_group = defaultdict(list)
     for fold in folds_of(prepared):
         by_group[fold.group].append(fold.disease)
@@ -63,9 +63,9 @@ def measure(processes: int, flags: list[str], shared: bool) -> dict:
             for disease in by_group[group][: max(1, processes // len(by_group))]:
                 name = "shared" if shared else f"{group}-{disease}"
                 cache = place / f"cache-{name}"
-                own = [*flags, f"--config.diskne.diseases={disease}", f"--config.diskne.categories={_of(group)}"]
+                for_fold = [*flags, f"--config.diskne.diseases={disease}", f"--config.diskne.categories={_of(group)}"]
                 cache = cache if cache.exists() else fresh_cache(cache, prepared.folder)
-                apart[group].append(timed(own, place / f"{group}-{disease}", cache))
+                apart[group].append(timed(for_fold, place / f"{group}-{disease}", cache))
                 say(f"{group}, a process for one fold: {apart[group][-1]}")
     result = {"together": together, "folds": {group: len(folds) for group, folds in by_group.items()}, "apart": apart}
     for kind in together:

@@ -2,7 +2,7 @@
 
 Makes an ontology of 350,000 concepts and 1,500,000 edges (600,000 is-a, the rest other relations) and a corpus of
 14,049 premise-hypothesis pairs that mention 6,000 distinct concepts, all from a seed. Then, for each direction in a
-process of its own, finds the distances of the corpus's distinct concept pairs, compares 200 of them, and 200 that have
+separate process, finds the distances of the corpus's distinct concept pairs, compares 200 of them, and 200 that have
 a path, with networkx, and prints: seconds, peak memory, and how many times longer one networkx call per pair would have
 taken (extrapolated from the 200). Takes less than a minute; networkx is needed (`pip install mednli_jax[test]`).
 """
@@ -36,7 +36,7 @@ CHECKED = 200
 
 
 def tree(size: int, rng: np.random.Generator) -> np.ndarray:
-    """int [size]: the first parent of each concept, of lower index; the root is its own."""
+    """int [size]: the first parent of each concept, of lower index; the root is its parent itself."""
     earlier = (rng.random(size) * np.arange(size)).astype(np.int64)
     earlier = np.maximum(earlier, 1)
     copied = rng.random(size) < COPIED
@@ -112,7 +112,7 @@ def one_above(ontology: Ontology, concepts: np.ndarray, rng: np.random.Generator
 
 
 def vocabulary(ontology: Ontology, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(concepts [DISTINCT] that the corpus mentions, place [DISTINCT] of an ancestor of each among them, or its own).
+    """(concepts [DISTINCT] that the corpus mentions, place [DISTINCT] among them of an ancestor of each, or itself).
 
     Two in three are ancestors of others, one to six steps above: people say the special and the general.
     """
@@ -190,12 +190,12 @@ def measure(direction: str) -> dict:
 
 
 def measured(direction: str) -> dict:
-    """`measure` in a process of its own, whose memory is its own."""
+    """`measure` in a separate process, so that its peak memory can be read."""
     command = [sys.executable, __file__, f"--child={direction}"]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
-def opponent(ontology: Ontology, direction: str) -> networkx.Graph:
+def networkx_graph(ontology: Ontology, direction: str) -> networkx.Graph:
     """The same graph for networkx; directed from child to parent where only steps up count."""
     graph = networkx.DiGraph() if direction == "either" else networkx.Graph()
     for edges in walked_edges(ontology, direction):
@@ -204,7 +204,7 @@ def opponent(ontology: Ontology, direction: str) -> networkx.Graph:
 
 
 def one_call(graph: networkx.Graph, one: int, other: int) -> int:
-    """networkx's own length between two concepts, for a directed graph of whichever way there is."""
+    """The length between two concepts by networkx, for a directed graph of whichever way there is."""
     for ends in ((one, other), (other, one))[: 1 + graph.is_directed()]:
         with contextlib.suppress(networkx.NetworkXNoPath):
             return networkx.shortest_path_length(graph, *ends)
@@ -213,7 +213,7 @@ def one_call(graph: networkx.Graph, one: int, other: int) -> int:
 
 def compare(row: dict, ontology: Ontology) -> dict:
     """`row` with what networkx says: pairs on which it differs, seconds for all pairs by the CHECKED random ones."""
-    graph, checked = opponent(ontology, row["direction"]), row.pop("checked")
+    graph, checked = networkx_graph(ontology, row["direction"]), row.pop("checked")
     start = time.process_time()  # of one thread: what others do on the machine does not count for us
     lengths = [one_call(graph, *pair) for *pair, _ in checked[:CHECKED]]
     seconds = (time.process_time() - start) / CHECKED * row["pairs"]
@@ -223,7 +223,7 @@ def compare(row: dict, ontology: Ontology) -> dict:
     return row | {"times_faster": seconds / row["seconds"]}
 
 
-def told(row: dict) -> str:
+def line_of(row: dict) -> str:
     """One line of the table."""
     memory = f"{row['peak_mb']:.0f} MB ({row['before_mb']:.0f} before)"
     speed = f"networkx {row['networkx_seconds']:.1f} s, {row['times_faster']:.0f} times"
@@ -249,7 +249,7 @@ def main() -> int:
         f"{first['concepts']} concepts, {first['edges']} edges; {first['mentioned']} mentioned, {first['pairs']} pairs"
     )
     for row in rows:
-        print(told(compare(row, ontology)), flush=True)
+        print(line_of(compare(row, ontology)), flush=True)
     if given.json:
         write_json(given.json, rows)
     return int(any(row["different"] for row in rows))

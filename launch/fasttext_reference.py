@@ -16,9 +16,10 @@ from pathlib import Path
 
 from mednli_jax import cli, defaults
 from mednli_jax.baselines.majority import majority
-from mednli_jax.corpora.nli.encoding import SIDES, tokens_of
-from mednli_jax.corpora.nli.prepared import Source
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli.encoding import tokens_of
 from mednli_jax.examples import Split
+from mednli_jax.experiment import nli_corpus
 from mednli_jax.knowledge.pretrain import library_version
 
 
@@ -28,7 +29,7 @@ def corpus(variant: str, folder: str | None, sides: str) -> tuple[dict[str, Spli
     config.data.hypothesis_only = sides == "hypothesis"
     if folder:
         config.data.dir = folder
-    source = Source(config)
+    source = nli_corpus(config)
 
     def line(example):
         tokens = (token for side in SIDES for token in tokens_of(example, side, source.encoding))
@@ -54,11 +55,11 @@ def accuracies(lines: dict[str, list[str]], *, buckets: int, seed: int) -> tuple
         return {name: model.test(str(path))[1] for name, path in files.items()}, seconds
 
 
-def measure(wish: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace) -> None:
     """Trains the library and prints its accuracies."""
     library_version()  # before the corpus is read
-    splits, lines = corpus(wish.corpus, wish.dir, wish.input)
-    found, seconds = accuracies(lines, buckets=wish.buckets, seed=wish.seed)
+    splits, lines = corpus(options.corpus, options.dir, options.input)
+    found, seconds = accuracies(lines, buckets=options.buckets, seed=options.seed)
     label = {name: [example.label for example in split.examples] for name, split in splits.items()}
     print(f"{len(lines['train'])} texts, trained in {seconds:.1f} s")
     print(f"{'':<10}{'pairs':>8}{'majority':>10}{'fastText':>10}")
@@ -73,8 +74,8 @@ def main() -> int:
     parser.add_argument("--input", choices=("hypothesis", "pair"), default="hypothesis")
     parser.add_argument("--buckets", type=int, default=2_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    wish = parser.parse_args()
-    return cli.script(lambda: measure(wish))
+    options = parser.parse_args()
+    return cli.script(lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 
 from mednli_jax import defaults
 from mednli_jax.baselines import boosting
-from mednli_jax.corpora.nli.prepared import prepare
+from mednli_jax.experiment import nli_corpus
 from mednli_jax.files import write_json
 
 ALLOWED_SECONDS = 60
@@ -30,24 +30,24 @@ def main() -> int:
     parser.add_argument("--seeds", default="0", help="seeds of the boosting, or none")
     parser.add_argument("--trees", type=int, default=300)
     parser.add_argument("--json", type=Path, help="write the figures there")
-    wishes = parser.parse_args()
-    seeds = () if wishes.seeds == "none" else tuple(map(int, wishes.seeds.split(",")))
+    options = parser.parse_args()
+    seeds = () if options.seeds == "none" else tuple(map(int, options.seeds.split(",")))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MEDNLI_JAX_CACHE"] = folder
-        figures = measure(wishes.variant, seeds, wishes.trees)
-    if wishes.json:
-        write_json(wishes.json, figures)
+        figures = measure(options.variant, seeds, options.trees)
+    if options.json:
+        write_json(options.json, figures)
     return 0 if figures["features_seconds"] <= ALLOWED_SECONDS else 1
 
 
 def measure(variant: str, seeds: tuple[int, ...], trees: int) -> dict:
-    config = defaults.nli("features", variant, knowledge="paths")
-    config.knowledge.direction = "undirected"
-    seconds, prepared = timed(lambda: prepare(config)[0])
+    config = defaults.nli("features", variant, knowledge="replace")
+    corpus = nli_corpus(config)
+    seconds, prepared = timed(lambda: corpus.prepare()[0])
     rows = sum(map(len, prepared.splits.values()))
     print(f"{variant}: {rows:,} pairs, prepared in {seconds:.1f} s", flush=True)
-    took, (table, _) = timed(lambda: boosting.load(config, prepared))
-    again, (same, hit) = timed(lambda: boosting.load(config, prepared))
+    took, (table, _) = timed(lambda: boosting.load(corpus, prepared))
+    again, (same, hit) = timed(lambda: boosting.load(corpus, prepared))
     if not hit or not np.array_equal(table, same):
         raise SystemExit("the features kept on disk are not those that were computed")
     print(f"features: {took:.1f} s ({ALLOWED_SECONDS} s allowed); found on disk: {again:.3f} s", flush=True)

@@ -3,9 +3,9 @@
   python launch/ga_reference.py --config=configs/ga_ent.py
   python launch/ga_reference.py --config=configs/ga_anonym.py:file --config.data.dir=FOLDER --config.seeds=0,1
 
-The model is the benchmark's opponent (benchmarking/torch_readers.py): nn.GRU on batches of like length, since packed
-passages take several times as long to train on a CPU; the same batch size, rate, halving, clipping, dropout and rule to
-stop, with weights and shuffles of its own. The epoch with the best exact match on dev counts. Prints exact match and F1
+The model is that of benchmarking/torch_readers.py: nn.GRU on batches of like length, since packed passages take
+several times as long to train on a CPU; the same batch size, rate, halving, clipping, dropout and rule to
+stop, with other weights and shuffles. The epoch with the best exact match on dev counts. Prints exact match and F1
 of dev and test, a JSON line for each seed. Needs PyTorch: `pip install 'mednli_jax[torch]'`.
 """
 
@@ -15,9 +15,9 @@ import time
 
 import numpy as np
 
-from mednli_jax import cli
+from mednli_jax import cli, experiment
 from mednli_jax.benchmarking.workload import Workload
-from mednli_jax.corpora.nli.encoding import SIDES
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.errors import UserError
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.progress import say
@@ -25,10 +25,10 @@ from mednli_jax.tasks.cloze import ClozeTask
 
 
 def workload_of(config) -> tuple[Workload, dict]:
-    """The config's prepared corpus as the opponents take it, and its splits."""
-    task = ClozeTask()
-    prepared, _ = task.load(config)
-    arrays = task.resident(config, prepared)
+    """The config's prepared corpus as the PyTorch side takes it, and its splits."""
+    asked = experiment.of(config)
+    task, (prepared, _) = asked.task, asked.prepare()
+    arrays = task.resident(prepared)
     arrays |= {f"{side}_length": np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES}
     arrays["label"] = np.maximum(np.asarray(prepared.arrays["gold"]), 0)
     spans = {name: (rows.first, len(rows)) for name, rows in prepared.splits.items()}
@@ -38,33 +38,33 @@ def workload_of(config) -> tuple[Workload, dict]:
     return work, prepared.splits
 
 
-def scores(opponent, work, rows) -> dict:
-    """ClozeTask.score of a split by the opponent's weights of now."""
+def scores(torch_side, work, rows) -> dict:
+    """ClozeTask.score of a split by the present weights of the PyTorch side."""
     most = int(np.diff(work.arrays["candidate_type_start"]).max())
     logits = np.full((1, len(rows), most), MASKED_ENERGY, np.float32)
-    batches = opponent._epoch(rows.name, 0, 0, "predict")
-    for part, of_batch in zip(opponent.predict(batches)[1], batches, strict=True):
+    batches = torch_side._epoch(rows.name, 0, 0, "predict")
+    for part, of_batch in zip(torch_side.predict(batches)[1], batches, strict=True):
         logits[0, of_batch - rows.first, : part.shape[1]] = part.numpy()
     return ClozeTask().score(rows, logits)
 
 
-def train(opponent, work, splits, config, seed: int) -> dict:
+def train(torch_side, work, splits, config, seed: int) -> dict:
     """Trains one seed; exact match and F1 of dev and test at its best epoch."""
-    opponent._start(seed)
+    torch_side._start(seed)
     best, train = {"dev": {"exact_match": -1.0}}, config.train
-    rate = opponent.optimizer.param_groups[0]["lr"] = train.learning_rate
+    rate = torch_side.optimizer.param_groups[0]["lr"] = train.learning_rate
     stale, started = 0, time.monotonic()
     for epoch in range(1, train.epochs + 1):
         if train.schedule == "halving" and epoch >= train.halve_from:
             rate *= train.decay
-            opponent.optimizer.param_groups[0]["lr"] = rate
-        opponent.run("train", opponent._epoch("train", seed, epoch))
-        dev = scores(opponent, work, splits["dev"])
+            torch_side.optimizer.param_groups[0]["lr"] = rate
+        torch_side.run("train", torch_side._epoch("train", seed, epoch))
+        dev = scores(torch_side, work, splits["dev"])
         reached = dev["accuracy"]["mean"]
         say(f"seed {seed}, epoch {epoch}: dev exact match {reached:.4f}, {time.monotonic() - started:.0f} s")
         stale += 1
         if reached > best["dev"]["exact_match"]:
-            test = scores(opponent, work, splits["test"])
+            test = scores(torch_side, work, splits["test"])
             best = {"epoch": epoch} | {
                 name: {"exact_match": of["accuracy"]["mean"], "f1": of["f1"]["mean"]}
                 for name, of in (("dev", dev), ("test", test))
@@ -86,9 +86,9 @@ def main(values) -> None:
     work, splits = workload_of(config)
     names = {"model": config.model.name, "hidden": config.model.hidden_size, "batch": config.train.batch_size}
     torch_readers.DROPOUT[config.model.name] = config.model.dropout
-    opponent = torch_readers.Opponent({**names, "grouping": "off", "style": "bucketed", "compiled": False}, work)
+    torch_side = torch_readers.TorchReader({**names, "grouping": "off", "style": "bucketed", "compiled": False}, work)
     for seed in config.seeds:
-        print(json.dumps(train(opponent, work, splits, config, seed)), flush=True)
+        print(json.dumps(train(torch_side, work, splits, config, seed)), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Names are made up, of 1 to 9 words in the proportions of a clinical terminology, from a vocabulary whose frequencies
 fall like those of a language; sentences of 20 words draw on the same words, and a third of each is a name. Each linker
-is made in a process of its own: one for all names, one for the words of the sentences.
+is made in a separate process: one for all names, one for the words of the sentences.
 """
 
 import argparse

@@ -58,7 +58,7 @@ EXACT = (".npy", ".txt", ".tsv", PLANS, "vocabulary.json", "rows.json")  # byte 
 # How a run was made, and what the cases start from.
 LEFT_OUT = {"config.json", "env.json", "log.txt", "checkpoints", "tensorboard", "texts"}
 
-PLAN_MODULES = ("mednli_jax.corpora.batching", "mednli_jax.corpora.batching", "mednli_jax.batching")
+PLAN_MODULES = ("mednli_jax.data.batching", "mednli_jax.corpora.batching", "mednli_jax.batching")
 PLAN_HOOK = """
 import hashlib, importlib, json, runpy, sys
 file, modules, name = sys.argv[1], sys.argv[2].split(","), sys.argv[3]

@@ -23,7 +23,6 @@ import jax
 
 from mednli_jax import cli, experiment
 from mednli_jax.benchmarking import ours, workload
-from mednli_jax.tasks import table as tasks
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
 from mednli_jax.training.step import train_step
@@ -53,16 +52,11 @@ class Setting:
 
     def __init__(self, model, hidden, count, pairs):
         spec = {"model": model, "hidden": hidden, "batch": BATCH, "seeds": 1, "grouping": "off"}
-        config, prepared = ours.config_of(spec), ours.prepared_of(workload.made_up(pairs, dim=hidden))
-        task, devices = tasks.of(config), Devices(jax.local_devices()[:count])
-        frozen = devices.replicate(task.frozen(config, (), prepared.vectors))
-        self.program = experiment.bare_program(config, frozen, task.model_facts(prepared.manifest), devices)
-        self.program.data = devices.replicate(task.resident(config, prepared))
-        how = {"shares": count, "model": self.program.model}
-        batches = {name: task.batches(config, prepared, name, **how) for name in prepared.splits}
-        settings = experiment.settings(config)
-        self.trainer = Trainer(self.program, settings, prepared.splits, batches, tuple(config.seeds))
-        self.plan = batches["train"].epoch(1, config.seeds)
+        config, prepared = ours.config_of(spec), ours.prepared_of(workload.made_up_pairs(pairs, dim=hidden))
+        asked, devices = experiment.of(config), Devices(jax.local_devices()[:count])
+        self.program, batches = asked.program_over(prepared, devices=devices)
+        self.trainer = Trainer(self.program, asked.settings, prepared.splits, batches, asked.seeds)
+        self.plan = batches["train"].epoch(1, asked.seeds)
 
     def compiled_text(self) -> str:
         program, (layout, index) = self.program, self.plan[0]

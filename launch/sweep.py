@@ -34,7 +34,7 @@ USAGE = """Train the trials of a sweep: the product of some choices, or a random
   --grace=SECONDS          after which a silent worker counts as dead (default 60)
   --command=COMMAND        what trains a trial (default: python -m mednli_jax.train), e.g. with srun or nice before it
 
-The same command on further machines joins in; after Ctrl-C or a crash it goes on. Each trial is a run of its own,
+The same command on further machines joins in; after Ctrl-C or a crash it goes on. Each trial is a separate run,
 runs/NAME/trial-K, with what it printed in trial-K.log; at the end runs/NAME holds table.md, trials.json, study.png.
 Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'."""
 

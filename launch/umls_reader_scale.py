@@ -22,7 +22,7 @@ from mednli_jax.knowledge.readers.umls import COLUMNS, LINK_TYPES, read_umls
 
 CHUNK = 200_000
 KINDS = 60  # other relations, by name
-IS_A, OWN = 0.2, 0.5  # shares of the rows
+IS_A, SNOMED = 0.2, 0.5  # shares of the rows
 
 
 def cuis(concepts: np.ndarray) -> list[str]:
@@ -53,14 +53,14 @@ def write_relations(folder: Path, concepts: int, rows: int) -> None:
             plan = random.random((count, 3))
             lines = []
             ends = zip(cuis(child), cuis(parent), strict=True)
-            for row, ((one, two), (is_a, own, kind)) in enumerate(zip(ends, plan.tolist(), strict=True), start):
+            for row, ((one, two), (is_a, chance, kind)) in enumerate(zip(ends, plan.tolist(), strict=True), start):
                 if is_a >= IS_A:
                     rel, rela = "RO", f"made_up_relation_of_kind_{int(kind * KINDS)}"
                 elif kind < 0.5:
                     rel, rela = "PAR", "inverse_isa"
                 else:
                     rel, rela, one, two = "CHD", "isa", two, one
-                source = "SNOMEDCT_US" if own < OWN else "MADEUP"
+                source = "SNOMEDCT_US" if chance < SNOMED else "MADEUP"
                 lines.append(
                     f"{one}|A0{one[1:]}|SCUI|{rel}|{two}|A0{two[1:]}|SCUI|{rela}|R{row:09}|{row}|{source}|{source}||Y|N||\n"
                 )
@@ -100,9 +100,11 @@ def main() -> None:
         for relations in ("is_a", "all"):
             command = [sys.executable, __file__, "--read", name, relations]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            told = json.loads(done.stdout)
-            counts = ", ".join(f"{key} {told[key]}" for key in ("concepts", "names", "is_a", "relations"))
-            print(f"{relations}: {told['seconds']:.1f} s, peak {told['peak'] / 1e9:.2f} GB ({counts})", flush=True)
+            figures = json.loads(done.stdout)
+            counts = ", ".join(f"{key} {figures[key]}" for key in ("concepts", "names", "is_a", "relations"))
+            print(
+                f"{relations}: {figures['seconds']:.1f} s, peak {figures['peak'] / 1e9:.2f} GB ({counts})", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """`python -m mednli_jax.analyze`: what a corpus looks like, and what its annotators left in it."""
 
 import json
-import math
 import sys
-from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
-from pathlib import Path
 
 from absl import flags
 
 from mednli_jax import cli, defaults
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
+
+CLOZE = "cloze-stats"  # whose corpus is of cloze queries
 
 USAGE = f"""Analyse a corpus.
 
@@ -72,233 +72,78 @@ def get_config(variant="demo"):
     return config
 
 
-# -- analyses: a Subject and the flags -> a Finding --------------------------------------------------------------------
-
-
-def stats(subject, values):
-    from mednli_jax.analysis import corpus_stats as corpus
-    from mednli_jax.analysis.artifacts.findings import findings as artifacts
-    from mednli_jax.analysis.subject import Finding
-
-    figures = corpus.statistics(subject.splits)
-    section = artifacts.corpus_section(subject.name, figures)
-    return Finding(figures, [section], lines=corpus.table(subject.name, figures))
-
-
-def paths(subject, values):
-    subject.needs_knowledge("paths")
-    from mednli_jax.analysis import figures as pictures
-    from mednli_jax.analysis import html
-    from mednli_jax.analysis import paths as analysis
-    from mednli_jax.analysis.subject import Finding
-
-    source, knowledge = subject.source, subject.config.knowledge
-    ontology = source.ontology
-
-    def distances(pairs):
-        return source.paths(ontology, pairs, direction=knowledge.direction, max_length=knowledge.max_path)
-
-    sides = subject.mentions("premise"), subject.mentions("hypothesis")
-    found = analysis.path_statistics(subject.examples, *sides, ontology, distances)
-    about = {"ontology": ontology.name, "version": ontology.version}
-    lengths = [key for key in analysis.ordered_keys(found) if key.isdigit()]
-    counts = [found["occurrences"].get(key, 0) for key in lengths]
-    drawn = pictures.bars(
-        {"concept pairs": counts}, lengths, title=f"{subject.name}, {subject.knowledge}",
-        x="edges on the shortest path", y="pairs of concepts in premise and hypothesis",
-    )  # fmt: skip
-    about |= {"direction": knowledge.direction, "max_path": knowledge.max_path}
-    figures = {**about, **found}
-    section = html.path_lengths_section(subject.name, figures)
-    return Finding(
-        figures, [section], {"paths.png": drawn}, lines=analysis.table(subject.name, subject.knowledge, found)
-    )
-
-
-def lexical(subject, values):
-    from mednli_jax.analysis.artifacts.findings import findings as artifacts
-
-    if not math.isfinite(values.smoothing):
-        raise UserError("E-USE-021 --smoothing is no finite number. Fix: give 0 or more.")
-    return artifacts.tokens(subject, k=values.top, smoothing=values.smoothing, min_count=values.min_count)
-
-
-def lengths(subject, values):
-    from mednli_jax.analysis.artifacts.findings import findings as artifacts
-
-    return artifacts.lengths(subject)
-
-
-def heuristics(subject, values):
-    from mednli_jax.analysis.artifacts.findings import findings as artifacts
-
-    return artifacts.heuristic(subject)
-
-
-def aflite(subject, values):
-    from mednli_jax.analysis.artifacts import difficulty, filtering
-
-    pairs, folder = len(subject.examples), Path(values.out).expanduser() if values.out else None
-    wish = filtering.settings(pairs, m=values.m, n=values.n, k=values.k, tau=values.tau, seed=values.seed)
-    if values.features and (values.input != "hypothesis" or values.entities != "parts"):
-        raise UserError(
-            "E-USE-022 --features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
-        )
-    if values.resume:
-        filtering.state_file(folder)
-    from mednli_jax import experiment, trained
-    from mednli_jax.training import logistic
-
-    if values.features:
-        outputs = trained.load_run(values.features).outputs()
-        features = difficulty.run_features(subject, values.features, outputs)
-    else:
-        features = difficulty.mean_features(subject, values.input, values.entities)
-    experiment.use_compile_cache()
-    models = partial(logistic.fit_predict, room=pairs, classes=len(LABELS))  # one program for all rounds
-    how = {"inputs": "run" if values.features else values.input, "folder": folder, "resume": values.resume}
-    return difficulty.difficulty(subject, features, wish, models, **how)
-
-
-CLOZE = "cloze-stats"
-ANALYSES = {
-    "stats": stats,
-    "paths": paths,
-    "lexical": lexical,
-    "lengths": lengths,
-    "heuristics": heuristics,
-    "aflite": aflite,
-}
-
-
-# -- the door ----------------------------------------------------------------------------------------------------------
-
-
 def main(values: cli.Flags, analysis: str = "") -> int:
-    """Of `all`, what one analysis cannot do is told and the others are done; the exit code tells that one failed."""
+    """Of `all`, an analysis that cannot be done is a message and a note, and the others are done."""
     if analysis == CLOZE:
-        cloze(values)
-        return cli.OK
-    if analysis not in (*ANALYSES, "all"):
-        known = ", ".join((*ANALYSES, "all", CLOZE))
-        raise UserError(f"E-USE-007 unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
+        return _cloze(values)
+    from mednli_jax.analysis import analyses, output
     from mednli_jax.analysis.subject import Finding
 
-    subject, whole = read(values), analysis == "all"
-    findings, results, status = {}, {}, cli.OK
-    subject.splits  # noqa: B018 - a corpus that cannot be read is told once, not by every analysis
-    for name in ANALYSES if whole else [analysis]:
-        try:
-            finding = findings[name] = ANALYSES[name](subject, values)
-        except UserError as error:
+    if analysis not in (*analyses.ANALYSES, "all"):
+        known = ", ".join((*analyses.ANALYSES, "all", CLOZE))
+        raise UserError(f"E-USE-007 unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
+    subject, folder, whole = _subject(values), cli.path(values.out), analysis == "all"
+    findings, results, status = [], {}, cli.OK
+    for name, found in analyses.each_of([*analyses.ANALYSES] if whole else [analysis], subject, _options(values)):
+        if isinstance(found, UserError):
             if not whole:
-                raise
-            print(error, file=sys.stderr)
-            findings[name], status = Finding({}, notes=[f"{name} is missing: {error}"]), cli.USAGE
+                raise found
+            print(found, file=sys.stderr)
+            findings.append(Finding({}, notes=[f"{name} is missing: {found}"]))
+            status = cli.USAGE
             continue
-        results[name] = {"corpus": subject.name, "notes": [*subject.notes, *finding.notes], **finding.figures}
+        findings.append(found)
+        results[name] = found.result(subject.name, subject.notes)
         if not values.json:
-            show(finding, end="\n\n" if whole else "\n")
-        if values.out:
-            write(Path(values.out).expanduser(), name, finding, results[name])
+            print(output.text(found), end="\n\n" if whole else "\n", flush=True)
+        if folder:
+            output.write_finding(folder, name, found, results[name])
     if values.json:
         print(json.dumps(results if whole else results[analysis], indent=2))
     elif subject.notes:
         print("\n".join(subject.notes))
-    if values.out:
-        write_page(Path(values.out).expanduser(), subject, list(findings.values()))
+    if folder:
+        output.write_page(folder, subject, findings)
     return status
 
 
-def cloze(values: cli.Flags) -> None:
-    """cloze-stats: what a corpus of cloze queries looks like, and the skills that they need."""
-    from mednli_jax.analysis.cloze import skills as cloze_skills
-    from mednli_jax.analysis.cloze import stats as cloze_stats
-    from mednli_jax.analysis.cloze import tables as cloze_tables
-    from mednli_jax.analysis.subject import Finding
-
-    name = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
+def _cloze(values) -> int:
+    corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
         raise UserError(f"E-CLZ-113 analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
-    skills = cloze_skills.read_skills(Path(values.skills).expanduser()) if values.skills else {}
-    scores = {Path(file).stem: cloze_skills.read_scores(Path(file).expanduser()) for file in values.scores}
-    splits = cloze_tables.corpus(name)
-    figures = cloze_stats.statistics(splits)
-    lines, drawn = cloze_stats.table(name, figures), cloze_stats.drawn(name, figures)
-    if values.skills:
-        examples = [example for split in splits.values() for example in split.examples]
-        figures["skills"] = cloze_skills.statistics(skills, examples, scores)
-        lines += cloze_skills.table(figures["skills"])
-        drawn |= cloze_skills.drawn(name, figures["skills"])
-    notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    result = {"corpus": name, "notes": notes, **figures}
-    print(json.dumps(result, indent=2) if values.json else "\n".join([*lines, *notes]))
+    from mednli_jax.analysis import analyses, output
+
+    found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
+    result = found.result(corpus)
+    print(json.dumps(result, indent=2) if values.json else output.text(found))
     if values.out:
-        write(Path(values.out).expanduser(), CLOZE, Finding(figures, drawn=drawn), result)
+        output.write_finding(cli.path(values.out), CLOZE, found, result)
+    return cli.OK
 
 
-def read(values: cli.Flags):
-    """What the flags say is to be analysed, as a Subject."""
-    from mednli_jax.analysis.artifacts.heuristics import CAUSE_TYPES
-    from mednli_jax.analysis.subject import Subject
-    from mednli_jax.corpora.nli.prepared import Source
-    from mednli_jax.corpora.nli.readers import read_nli_file
-    from mednli_jax.knowledge.load import TABLES
-    from mednli_jax.knowledge.readers.mesh import LINK_TYPES
+def _subject(values):
+    """What the flags say is to be analysed."""
+    from mednli_jax import experiment, validation
+    from mednli_jax.analysis import subject
 
-    config, splits = cli.config(values), None
-    if values.corpus:
-        knowledge, path = config.knowledge, Path(values.corpus).expanduser()
-        of_mesh = knowledge.ontology == "mesh" or knowledge.ontology.endswith(TABLES)
-        if of_mesh and not knowledge.types and not knowledge.mentions:
-            knowledge.types = (*LINK_TYPES, *CAUSE_TYPES)
-        if config.data.name == "file" and path.is_file():
-            splits = {"train": read_nli_file(path, split="train", limit=config.data.limit)}
-    return Subject(Source(config), cli.corpus_name(config), public=values.public, splits=splits)
+    config = cli.config(values)
+    validation.check(config)
+    return subject.subject_of(experiment.nli_corpus(config), cli.path(values.corpus), public=values.public)
 
 
-def show(finding, end: str) -> None:
-    from mednli_jax.analysis.sections import lines
+def _options(values):
+    from mednli_jax import experiment, finished_run
+    from mednli_jax.analysis.analyses import Options
+    from mednli_jax.training import logistic
 
-    told = finding.lines or [line for section in finding.sections for line in lines(section)]
-    print("\n".join([*told, *finding.notes]), end=end, flush=True)
+    def fit_predict(pairs):
+        experiment.use_compile_cache()
+        return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-
-def write(folder: Path, analysis: str, finding, result: dict) -> None:
-    """What an analysis found, in a folder. Files there of the same name are replaced."""
-    from mednli_jax.analysis.sections import lines
-    from mednli_jax.files import private_folder, write_atomic, write_json
-    from mednli_jax.progress import say
-
-    files = {f"{analysis}.json": result, **finding.drawn}
-    if finding.private:
-        inside = finding.private
-        files[f"private/{analysis}.json"] = {**result, **inside.figures}
-        files |= {f"private/{name}": picture for name, picture in inside.drawn.items()}
-        if inside.sections:
-            told = [line for section in inside.sections for line in lines(section)]
-            files[f"private/{analysis}.txt"] = "\n".join(told) + "\n"
-    private_folder(folder)
-    if finding.private:
-        private_folder(folder / "private")
-    for name, content in files.items():
-        (write_json if isinstance(content, dict) else write_atomic)(folder / name, content)
-    say(f"written: {', '.join(str(folder / name) for name in files)}")
-
-
-def write_page(folder: Path, subject, findings: Sequence) -> None:
-    """report.html: what these analyses found, as one page."""
-    from mednli_jax.analysis import html
-    from mednli_jax.files import write_atomic
-    from mednli_jax.progress import say
-
-    sections = [section for finding in findings for section in finding.sections]
-    notes = " ".join([*subject.notes, *(note for finding in findings for note in finding.notes)])
-    write_atomic(
-        folder / "report.html", html.corpus_page(subject.name, subject.splits, sections, subject.knowledge, notes)
-    )
-    say(f"written: {folder / 'report.html'}")
+    chosen = {field.name: values[field.name].value for field in fields(Options) if field.name in values}
+    chosen |= {"folder": cli.path(values.out), "fit_predict": fit_predict}
+    return Options(**chosen, outputs=lambda run: finished_run.load_run(run).outputs())
 
 
 if __name__ == "__main__":

@@ -58,19 +58,6 @@ def _f1(prediction, answer):
     return 2 * (Counter(said) & Counter(expected)).total() / (len(said) + len(expected))
 
 
-def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]], order: int = ORDERS) -> float:
-    """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
-
-    answers: the accepted ones of each prediction, all of them references; the length that counts is that of the
-    nearest, the shorter of two as near. Not smoothed: an order without any match makes it 0. Chen et al. 2015, whose
-    package the paper used, put 1e-6 for an order of which neither side has an n-gram: a perfect system whose answers
-    are all shorter than four words has BLEU-4 0 here and .032 there.
-    Raises: ValueError for an order that is not 1 to 4.
-    """
-    counts = [_bleu_counts(*pair) for pair in zip(predictions, answers, strict=True)]
-    return _bleu(np.array(counts, np.int64).reshape(-1, 2 * ORDERS + 2), order)
-
-
 def _ngrams(words, n):
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
@@ -91,9 +78,13 @@ def _bleu_counts(prediction, answers):
 
 
 def _bleu(counts, order):
-    """BLEU of the sum of rows that `_bleu_counts` made."""
-    if not 1 <= order <= ORDERS:
-        raise ValueError(f"BLEU of order {order}, expected 1 to {ORDERS}")
+    """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
+
+    counts: int64 [N, 2 * ORDERS + 2], rows of `_bleu_counts`. The accepted answers of a prediction are its references;
+    the length that counts is that of the nearest, the shorter of two as near. Not smoothed: an order without any match
+    makes it 0. Chen et al. 2015, whose package the paper used, put 1e-6 for an order of which neither side has an
+    n-gram: a perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
+    """
     sums = counts.sum(axis=0)
     matches, totals, (said, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
     if not matches.all():
@@ -248,10 +239,9 @@ def score(
     *,
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
-    skills: Mapping[str, Iterable[str]] | None = None,
 ) -> dict:
     """`figures` of predictions {uid: text}, see `query_scores`."""
-    return figures(examples, query_scores(examples, predictions, vocab, vectors), skills)
+    return figures(examples, query_scores(examples, predictions, vocab, vectors))
 
 
 def difference(first: QueryScores, second: QueryScores, *, level=0.95, samples=5000, seed=0) -> dict:

@@ -1,8 +1,8 @@
-"""What the doors share: flags, one-line errors, exit codes. Importing it imports neither jax nor a door.
+"""What the commands share: flags, one-line errors, exit codes. Importing it imports neither jax nor a command.
 
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
-Whatever a door or a script writes is for its user alone, files 0600 and folders 0700; what it says of its own faults
-quotes no data, see faults.
+Whatever a command or a script writes is for its user alone, files 0600 and folders 0700; what it says of its own faults
+quotes no data, see errors.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_dict, config_flags
 
-from mednli_jax import defaults, faults
+from mednli_jax import defaults, errors
 from mednli_jax.errors import UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
@@ -47,10 +47,10 @@ def define_corpus(values: Flags) -> None:
 
 
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
-    """Parses the flags of sys.argv, runs a door with them and returns its exit code.
+    """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
-    usage: what `--help` prints. define: declares the door's flags; they are the door's own, so that doors can be
-    imported side by side. A door with --corpus returns the config file whose variants that flag names.
+    usage: what `--help` prints. define: declares the command's flags; they belong to it alone, so that commands can be
+    imported side by side. A command with --corpus returns the config file whose variants that flag names.
     words: how many bare words (a command) main takes after the flags at most.
     """
     argv = list(sys.argv)
@@ -70,7 +70,7 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
 
 
 def script(
-    work: Callable[[], int | None], tell: Callable[[BaseException], None] = faults.tell, *, piped: bool = True
+    work: Callable[[], int | None], tell: Callable[[BaseException], None] = errors.report_bug, *, piped: bool = True
 ) -> int:
     """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
 
@@ -78,7 +78,7 @@ def script(
     reader of its output has gone, as that of `predict ... | head`; a process that others wait for does not.
     """
     os.umask(0o077)
-    faults.install()
+    errors.hide_messages()
     try:
         return work() or OK
     except UserError as error:
@@ -276,12 +276,9 @@ def config(values: Flags):
     return values.config
 
 
-def corpus_name(config) -> str:
-    """`mednli`, `multinli/slate`, `mednli+snli`: a config's corpus, with its genre and what is mixed in."""
-    data = config.data
-    if config.task == "cloze":
-        return data.name
-    return data.name + (f"/{data.genre}" if data.genre else "") + (f"+{data.mix}" if data.mix else "")
+def path(name: str | None) -> Path | None:
+    """The file or folder that a flag names; None where it names none."""
+    return Path(name).expanduser() if name else None
 
 
 def required(values: Flags, name: str, example: str) -> str:
@@ -292,9 +289,9 @@ def required(values: Flags, name: str, example: str) -> str:
     return value
 
 
-def config_name(argv: list[str] | None = None) -> str:
+def config_name() -> str:
     """`esim_kd-demo` from `--config=configs/esim_kd.py`: names run directories."""
-    for argument in sys.argv if argv is None else argv:
+    for argument in sys.argv:
         name, _, value = argument.partition("=")
         if name.lstrip("-") == "config":
             path, _, variant = value.partition(":")

@@ -28,7 +28,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     from mednli_jax import runs
     from mednli_jax.corpora import inventory
-    from mednli_jax.corpora.nli.prepared import cache_folder
+    from mednli_jax.corpora.base import cache_folder
 
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None
@@ -38,20 +38,20 @@ def main(values: cli.Flags) -> int:
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
     print(f"devices: {_devices()}; {here['cpus']} CPUs, load {here['load']:.1f}")
-    findings = _tell("cache", [inventory.cache(cache_folder())])
+    findings = _show("cache", [inventory.cache(cache_folder())])
     if folder is None:
         print("data: $MEDNLI_JAX_DATA is not set; the demo corpus needs none")
     else:
         print(f"data: {folder}")
-        findings += _tell("privacy", inventory.privacy(folder))
-    findings += _tell("corpora", inventory.corpora(folder))
-    findings += _tell("ontologies", inventory.ontologies(folder))
-    findings += _tell("vectors", inventory.vectors(folder))
-    findings += _tell("weights", inventory.weights(folder))
+        findings += _show("privacy", inventory.privacy(folder))
+    findings += _show("corpora", inventory.corpora(folder))
+    findings += _show("ontologies", inventory.ontologies(folder))
+    findings += _show("vectors", inventory.vectors(folder))
+    findings += _show("weights", inventory.weights(folder))
     return cli.USAGE if any(finding.state == "check" for finding in findings) else cli.OK
 
 
-def _tell(title, findings):
+def _show(title, findings):
     print(f"{title}:")
     for finding in findings:
         print(f"  {MARKS[finding.state]} {finding.what}: {finding.note}")

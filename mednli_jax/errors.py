@@ -1,19 +1,45 @@
-"""What a user did wrong, or what is wrong with a file, told in one line and never in the corpus's own words."""
+"""Errors that a user can mend, each in one line, and reports of bugs. Neither quotes the text of a corpus.
+
+UserError, DataError and DataErrors are for bad usage and bad files. A bug, a warning or an exception that a library
+logs may quote the data at hand: a word, a sentence, a file's content. Only its type and place are reported, never its
+message. $MEDNLI_JAX_TRACEBACK=1 shows all of it, where text may be shown.
+"""
+
+import logging
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
 
 MAX_PROBLEMS = 20
+PACKAGE = Path(__file__).parent
+SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
+FIRST_FRAMES, LAST_FRAMES = 8, 24  # that are reported of a deep stack
+MOST_CAUSES = 4  # earlier exceptions of a chain that are reported
+# How a warning begins whose cause a user can remove -> what is printed instead of its type and place.
+KNOWN_WARNINGS = {
+    "Error reading persistent compilation cache entry": "a compiled program in the cache cannot be read and is "
+    "compiled again. Fix: if this warning comes each time, delete the folder `compiled` in $MEDNLI_JAX_CACHE, by "
+    "default ~/.cache/mednli_jax, or what $JAX_COMPILATION_CACHE_DIR names.",
+}
 
 
 class UserError(Exception):
-    """Bad input or usage: the doors print `str(error)` and leave with exit code 2, without a traceback."""
+    """Bad input or usage: a command prints `str(error)` and exits with code 2, without a traceback."""
 
 
 class DataError(UserError):
-    """One fault of one file: `E-DATA-017 mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
+    """One error in one file: `E-DATA-017 mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
     Args:
-      code: stable code of the fault, e.g. "E-DATA-017".
-      problem: what is wrong, naming fields and counts but never quoting the text.
-      file, line, field: where; line counts from 1. `field` is for programs, name it in `problem` too.
+      code: stable code of the error, e.g. "E-DATA-017".
+      problem: what is wrong, in terms of fields and counts; it never quotes the text.
+      file: name of the file.
+      line: its line, counted from 1.
+      field: name of the field, for programs; `problem` names it too.
       fix: what the user can do.
     """
 
@@ -24,7 +50,7 @@ class DataError(UserError):
 
 
 class DataErrors(UserError):
-    """Several faults found in one pass over a file: the first 20, then how many more."""
+    """Several errors of one pass over a file: the first 20, then how many more there are."""
 
     def __init__(self, errors, total=None):
         self.errors = list(errors)[:MAX_PROBLEMS]
@@ -36,7 +62,7 @@ class DataErrors(UserError):
 
 
 class Problems:
-    """Collects the faults of one file so that the user sees the first 20 together, not one a run.
+    """Collects the errors of one file, so that the user sees the first 20 at once.
 
     Usage: `problems.add(DataError(...))` while reading, `problems.raise_if_any()` at the end.
     """
@@ -54,3 +80,114 @@ class Problems:
             raise self.first[0]
         if self.total:
             raise DataErrors(self.first, self.total)
+
+
+# ---- bugs ----
+
+
+def hide_messages() -> None:
+    """From here on, Python and logging report exceptions and warnings without their messages, in all threads."""
+    if _shows_all():
+        return
+    sys.excepthook = lambda kind, error, trace: report_bug(error)
+    sys.unraisablehook = _unraisable
+    threading.excepthook = lambda thread: report_bug(thread.exc_value or Exception())
+    warnings.formatwarning = _warning
+    if not isinstance(logging.getLogRecordFactory(), _Records):
+        logging.setLogRecordFactory(_Records(logging.getLogRecordFactory()))
+
+
+def report_bug(error: BaseException) -> None:
+    """Prints the type and place of an unexpected exception on stderr."""
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return
+    if _shows_all():
+        traceback.print_exception(error)
+    print("\n".join(bug_lines(error)), file=sys.stderr, flush=True)
+
+
+def bug_lines(error: BaseException) -> list[str]:
+    """`E-BUG-001 KeyError in mednli_jax/text.py:120 (pad). Fix: ...`, then the frames, outermost first.
+
+    The lines hold no message, no source code and no value. The exceptions that led to this one follow in the same form.
+    """
+    fix = f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
+    result = [f"E-BUG-001 {summary(error)}. Fix: {fix}."]
+    result += [f"  {frame}" for frame in _shortened([_place(frame) for frame in _frames(error)])]
+    return result + [f"  after {summary(cause)}" for cause in _causes(error)]
+
+
+def summary(error: BaseException) -> str:
+    """`KeyError in mednli_jax/text.py:120 (pad)`: the innermost frame of this package, or of all."""
+    frames = _frames(error)
+    in_package = [frame for frame in frames if Path(frame[0]).is_relative_to(PACKAGE)]
+    innermost = (in_package or frames)[-1:]
+    return f"{type(error).__name__}{''.join(f' in {_place(frame)}' for frame in innermost)}"
+
+
+def _shows_all():
+    return os.environ.get(SHOW_ALL, "") not in ("", "0")
+
+
+def _frames(error):
+    """(file, line, function) of each frame. Not traceback.extract_tb, which reads the source lines."""
+    return [
+        (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+
+
+def _place(frame):
+    """`mednli_jax/text.py:120 (pad)`."""
+    path, line, function = frame
+    return f"{_from_root(path)}:{line} ({function})"
+
+
+def _from_root(path):
+    """The path of a source file, from its package on."""
+    roots = sorted((root for root in map(os.path.abspath, filter(None, sys.path))), key=len, reverse=True)
+    root = next((root for root in (str(PACKAGE.parent), *roots) if path.startswith(root + os.sep)), "")
+    return path.removeprefix(root + os.sep) if root else os.path.basename(path)
+
+
+def _shortened(frames):
+    dropped = len(frames) - FIRST_FRAMES - LAST_FRAMES
+    return [*frames[:FIRST_FRAMES], f"... {dropped} frames", *frames[-LAST_FRAMES:]] if dropped > 0 else frames
+
+
+def _causes(error) -> Iterator[BaseException]:
+    """The exceptions that led to this one, the last first."""
+    for _ in range(MOST_CAUSES):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if error is None:
+            return
+        if error.__traceback__ is not None:
+            yield error
+
+
+def _unraisable(report):
+    if report.exc_value is not None:  # neither report.object nor report.err_msg: a repr may hold anything
+        report_bug(report.exc_value)
+
+
+def _warning(message, category, filename, lineno, line=None):
+    """Replaces warnings.formatwarning, because some warnings quote values."""
+    for beginning, text in KNOWN_WARNINGS.items():
+        if str(message).startswith(beginning):
+            return f"warning: {text}\n"
+    return f"warning: {category.__name__} in {_from_root(filename)}:{lineno}\n"
+
+
+class _Records:
+    """Makes the records of all loggers, without the messages of the exceptions that they report."""
+
+    def __init__(self, factory):
+        self.factory = factory
+
+    def __call__(self, name, level, path, line, message, arguments, error, *more, **named):
+        if isinstance(arguments, tuple):
+            arguments = tuple(summary(value) if isinstance(value, BaseException) else value for value in arguments)
+        if isinstance(message, BaseException):
+            message, arguments = summary(message), ()
+        if error and isinstance(error, tuple) and error[1] is not None:
+            message, arguments = f"{name}: {summary(error[1])}", ()  # the logger's own words may quote it, too
+        return self.factory(name, level, path, line, message, arguments, None, *more, **named)

@@ -1,317 +1,371 @@
-"""From a config to something that trains or predicts; shared by the doors."""
+"""From a config to an Experiment: typed parts that train, score and predict.
+
+Nothing below this module reads a config.
+"""
 
 import os
-import resource
 import stat
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jax
-import numpy as np
 
+from mednli_jax import validation
+from mednli_jax.baselines import boosting as features
 from mednli_jax.corpora import batching
-from mednli_jax.corpora.cloze.views import check_setup
-from mednli_jax.corpora.nli.prepared import cache_folder, config_path
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.base import Corpus, cache_folder, data_folder, file_path
+from mednli_jax.corpora.cloze.corpus import NAMES as CLOZE_NAMES
+from mednli_jax.corpora.cloze.corpus import ClozeCorpus
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding
+from mednli_jax.corpora.cloze.texts import types_of_train
+from mednli_jax.corpora.diskne.corpus import NAMES as DISKNE_NAMES
+from mednli_jax.corpora.diskne.corpus import DisKnECorpus
+from mednli_jax.corpora.nli.concepts import Linking, Terminology, prefixes
+from mednli_jax.corpora.nli.corpus import NAMES as NLI_NAMES
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.encoding import Encoding
+from mednli_jax.corpora.nli.pieces import PieceEncoding
 from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import UserError
-from mednli_jax.files import private_folder, writing
-from mednli_jax.models import bert_import, table
-from mednli_jax.models.sparse_rows import trains_rows
-from mednli_jax.tasks import table as tasks
-from mednli_jax.tasks.cloze import marks_of
+from mednli_jax.files import private_folder, write_atomic, writing
+from mednli_jax.fitting import boosting, gradient
+from mednli_jax.fitting import folds as fold_training
+from mednli_jax.fitting.folds import FoldChoice
+from mednli_jax.fitting.session import Fitted, Session
+from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.wordlists import BUNDLED
+from mednli_jax.models import table
+from mednli_jax.runs import RunDirectory, write_types
+from mednli_jax.tasks.cloze import ClozeTask
+from mednli_jax.tasks.diskne import DisKnETask
+from mednli_jax.tasks.nli import NLITask
+from mednli_jax.tasks.task import Task
 from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
-READERS = ("sa_reader", "ga_reader")  # the models of the task "cloze"
+FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
 
-def check(config) -> None:
-    """Refuses values that could only fail later. Raises UserError naming the field."""
-    seeds = tuple(config.seeds)
-    whole = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in seeds)
-    if not seeds or not whole or len(set(seeds)) != len(seeds):
-        raise UserError("E-CONF-002 config.seeds: expected distinct numbers from 0 up. Fix: --config.seeds=0,1,2.")
-    train = config.train
-    for name in ("epochs", "batch_size", "patience", "checkpoint_epochs"):
-        if train[name] < 1:
-            raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give at least 1.")
-    for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes"):
-        if not 0 <= train[name] < float("inf"):
-            raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give a number from 0 up.")
-    if not 1 <= train.max_buckets <= batching.MAX_BUCKETS:
-        most = batching.MAX_BUCKETS
-        raise UserError(f"E-CONF-003 config.train.max_buckets is {train.max_buckets}. Fix: give 1 to {most}.")
-    if train.select not in ("loss", "accuracy", "last"):
-        raise UserError(f"E-CONF-004 config.train.select is '{train.select}'. Fix: give loss, accuracy or last.")
-    if train.precision not in PRECISIONS:
-        known = ", ".join(PRECISIONS)
-        raise UserError(f"E-CONF-004 config.train.precision is '{train.precision}'. Fix: give one of {known}.")
-    if train.group < 1:
-        raise UserError(f"E-CONF-003 config.train.group is {train.group}. Fix: give at least 1.")
-    _check_protocol(train)
-    task = tasks.of(config)
-    if (config.model.name in READERS) != (task.name == "cloze"):
-        known = ", ".join(name for name in table.MODELS if (name in READERS) == (task.name == "cloze"))
-        problem = f"config.model.name: '{config.model.name}' is no model of the task '{task.name}'"
-        raise UserError(f"E-CONF-005 {problem}. Fix: give one of {known}.")
-    if task.name == "cloze":
-        check_setup(config.data.setup)
-        if config.model.name == "ga_reader":
-            marks_of(config)
-    else:
-        _check_transfer(config)
-    if config.model.name == "features":
-        if config.data.features:
-            raise UserError("E-CONF-005 config.data.features: model 'features' has them already. Fix: leave it out.")
-        if config.model.trees < 1:
-            raise UserError(f"E-CONF-003 config.model.trees is {config.model.trees}. Fix: give at least 1.")
-        return
-    for name in ("hidden_size", "dim", "buckets"):
-        if name in config.model and config.model[name] < 1:
-            raise UserError(f"E-CONF-003 config.model.{name} is {config.model[name]}. Fix: give at least 1.")
-    sizes = {"vocab_size": 1} if config.model.name == "bert" else {}  # which the corpus or the weights decide
-    model = table.build(config.model.name, config.model.to_dict(), **sizes)
-    if "dropout" in config.model and not 0 <= config.model.dropout < 1:
-        raise UserError(f"E-CONF-003 config.model.dropout is {config.model.dropout}. Fix: give 0 or more, under 1.")
-    if trains_rows(model):
-        _check_rows(config)
+@dataclass(frozen=True)
+class Model:
+    """name: of models.table.MODELS. fields: of its module. weights: pretrained ones, None where they are drawn."""
+
+    name: str
+    fields: dict
+    weights: Path | None = None
 
 
-def _check_rows(config) -> None:
-    """Refuses what needs every row of a table where training touches those of a batch alone, and other inputs."""
-    train, model = config.train, config.model
-    needed = {
-        "train.optimizer": (train.optimizer == "sgd", "sgd"),
-        "train.momentum": (train.momentum == 0, "0"),
-        "train.weight_decay": (train.weight_decay == 0, "0"),
-        "train.clip": (train.clip == 0, "0"),
-        "model.train_vectors": (model.train_vectors, "True"),
-        "vectors.path": (not config.vectors.path, "''"),
-        "vectors.retrofit": (not config.vectors.retrofit, "''"),
-        "data.features": (not config.data.features, "False"),
-    }
-    for name, (good, value) in needed.items():
-        if not good:
-            problem = f"config.{name}: model '{model.name}' trains rows of its own by plain SGD, and nothing else"
-            raise UserError(f"E-CONF-005 {problem}. Fix: give {value}.")
+@dataclass(frozen=True)
+class Transfer:
+    """init_from: the run whose weights are the start, "" = none. private: a domain's own layers are drawn anew.
+    skip, freeze: patterns of weights that are drawn anew, or not trained."""
+
+    init_from: str = ""
+    private: bool = False
+    skip: str = ""
+    freeze: str = ""
 
 
-def _check_protocol(train) -> None:
-    """Optimiser, schedule and averaging. Raises UserError naming the field."""
-    for name, known in (("optimizer", optim.OPTIMIZERS), ("schedule", optim.SCHEDULES)):
-        if train[name] not in known:
-            problem = f"config.train.{name} is '{train[name]}'"
-            raise UserError(f"E-CONF-004 {problem}. Fix: give one of {', '.join(known)}.")
-    ranges = {
-        "momentum": (0 <= train.momentum < 1, "0 or more, under 1"),
-        "decay": (0 < train.decay <= 1, "a number over 0, at most 1"),
-        "halve_from": (train.halve_from >= 1, "at least 1"),
-        "floor": (0 <= train.floor <= 1, "0 to 1"),
-        "cycle": (train.cycle == 0 or train.cycle >= 2, "at least 2, or 0 for an epoch"),
-        "average_from": (0 <= train.average_from <= train.epochs, f"1 to {train.epochs}, an epoch, or 0 for none"),
-        "warmup": (0 <= train.warmup < 1, "0 or more, under 1"),
-        "accumulate": (train.accumulate >= 1, "at least 1"),
-        "average_every": (train.average_every >= 0, "a number of steps, or 0 for the end of each epoch"),
-    }
-    for name, (good, fix) in ranges.items():
-        if not good:
-            raise UserError(f"E-CONF-003 config.train.{name} is {train[name]}. Fix: give {fix}.")
-    if train.momentum and train.optimizer != "sgd":
-        problem = f"config.train.momentum: optimizer '{train.optimizer}' has no such setting"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out, or give optimizer sgd.")
-    if train.average_every and not train.average_from:
-        problem = "config.train.average_every: nothing is averaged"
-        raise UserError(f"E-CONF-005 {problem}. Fix: give config.train.average_from as well, or leave it out.")
-    if train.average_from and train.schedule == "plateau":  # which would put the average in the place of its samples
-        problem = "config.train.average_from does not go with schedule 'plateau'"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
-    if train.select == "last" and train.schedule == "plateau":  # every epoch is the best then
-        problem = "config.train.select 'last' does not go with schedule 'plateau'"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
+@dataclass(frozen=True)
+class Experiment:
+    """What a config asks for.
 
+    seeds: of the run. features: whether the 35 features of the feature-based system stand beside the sentences.
+    optimizer: arguments of optim.build_optimizer. settings: of the training loop. batches: of the training rows.
+    folds: which folds of DisKnE are trained. fitter: what trains the model, a key of FITTERS. precision: of matrix
+    products.
+    """
 
-def _check_transfer(config) -> None:
-    wish, name = config.transfer, config.model.name
-    for field in ("skip", "freeze"):
-        transfer.pattern(wish[field], f"config.transfer.{field}")
-    if not wish.init_from and (wish.private or wish.skip):
-        raise UserError("E-CONF-005 config.transfer: there is no source run. Fix: give config.transfer.init_from, too.")
-    if name == "features":
-        if wish.init_from or wish.freeze or config.data.mix:
-            raise UserError("E-CONF-005 config.transfer: features have no weights to transfer. Fix: leave it out.")
-    elif "heads" not in config.model:
-        if wish.private:
-            problem = f"config.transfer.private: model '{name}' has no layers of its own for each domain"
-            raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
-    elif config.model.heads < 1:
-        raise UserError(f"E-CONF-003 config.model.heads is {config.model.heads}. Fix: give at least 1.")
-    elif config.model.heads > 1 and not config.data.mix:
-        raise UserError(
-            "E-CONF-005 config.model.heads: a corpus alone has one domain. Fix: give config.data.mix, or leave it out."
+    seeds: tuple[int, ...]
+    corpus: Corpus
+    task: Task
+    model: Model
+    optimizer: dict
+    settings: loop.Settings
+    batches: batching.TrainingBatches
+    transfer: Transfer = Transfer()
+    features: bool = False
+    folds: FoldChoice = field(default_factory=FoldChoice)
+    fitter: str = "gradient"
+    precision: str | None = None
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """The corpus as arrays with the rows that the task scores; and whether it was on disk already.
+
+        Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
+        """
+        prepared, hit = self.corpus.prepare()
+        prepared = self.task.with_rows(prepared)
+        return (features.with_features(self.corpus, prepared) if self.features else prepared), hit
+
+    def fit(self, prepared: Prepared, session: Session) -> Fitted:
+        """Trains the model on the prepared corpus."""
+        return FITTERS[self.fitter](self, prepared, session)
+
+    def program(
+        self, prepared: Prepared, splits=None, *, model_facts: dict | None = None
+    ) -> tuple[Program, dict[str, batching.Batches]]:
+        """The compiled bodies over a prepared corpus, and the batches of these splits (None: of all).
+
+        model_facts: those of the corpus the model was trained on, where it is not this one.
+        """
+        words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
+        return self.program_over(prepared, words, splits, model_facts=model_facts)
+
+    def program_over(
+        self, prepared: Prepared, words=(), splits=None, *, model_facts: dict | None = None, devices=None
+    ) -> tuple[Program, dict[str, batching.Batches]]:
+        """`program` of arrays in memory. words: of the vocabulary, for models that look at their characters. devices:
+        None = all."""
+        devices = devices or Devices()
+        frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
+        facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
+        program = self.bare_program(frozen, facts, devices)
+        program.data = devices.replicate(self.task.resident(prepared))
+        how = {"shares": devices.count, "model": program.model}
+        return program, {
+            name: self.task.batches(prepared, name, self.batches, **how) for name in splits or prepared.splits
+        }
+
+    def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
+        """The bodies without rows to work on. `frozen` stands on the devices; model_facts: see tasks.task.Task."""
+        model = table.build(self.model.name, self.model.fields, axis_name=devices.axis_name, **model_facts)
+        optimizer = optim.build_optimizer(**self.optimizer)
+        if self.transfer.freeze:
+            optimizer = optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
+        return Program(
+            model=model,
+            task=self.task,
+            optimizer=optimizer,
+            devices=devices,
+            frozen=frozen,
+            data={},
+            precision=self.precision,
         )
 
+    def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
+        """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
+        for name in ("vocabulary.json", "vectors.npy"):
+            write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+        if self.scores_types:
+            write_types(directory, types_of_train(prepared))
 
-def resolve(config) -> None:
-    """Fills in what pretrained weights decide: a BERT's sizes. Raises: UserError, DataError where there are none."""
-    if config.model.name == "bert" and config.model.weights:
-        weights = find_weights(config_path(config, config.model.weights))
-        config.model.update(bert_import.read_architecture(weights))
-        WordPieces.load(weights).check_size(config.model.vocab_size)
+    @property
+    def scores_types(self) -> bool:
+        """Whether the model knows the phrases of training by number."""
+        return table.MODELS[self.model.name].has_field("num_types")
+
+    @property
+    def trains_words(self) -> bool:
+        """Whether the models have word vectors, or pieces, of their own."""
+        return self.model.fields.get("train_vectors", bool(getattr(self.task, "pieces", False)))
 
 
-def settings(config) -> loop.Settings:
-    train = config.train
-    return loop.Settings(
-        epochs=train.epochs,
-        patience=train.patience,
-        select=train.select,
-        checkpoint_minutes=train.checkpoint_minutes,
-        checkpoint_epochs=train.checkpoint_epochs,
-        schedule=train.schedule,
-        decay=train.decay,
-        halve_from=train.halve_from,
-        cycle=train.cycle,
-        average_from=train.average_from,
-        average_every=train.average_every,
+# -- from a config -----------------------------------------------------------------------------------------------------
+
+
+def of(config) -> Experiment:
+    """The experiment of a config. Raises: UserError naming the field that may not say what it says; UserError,
+    DataError where pretrained weights cannot be read."""
+    validation.check(config)
+    folder = data_folder(config.data.dir)
+    return {"nli": _nli, "cloze": _cloze, "diskne": _diskne}[config.task](config, folder)
+
+
+def _nli(config, folder) -> Experiment:
+    task = NLITask(pieces=config.data.tokens == "pieces", fixed_width=config.model.masking == "paper")
+    return _experiment(config, folder, nli_corpus(config), task)
+
+
+def _diskne(config, folder) -> Experiment:
+    task = DisKnETask(pieces=config.data.tokens == "pieces", fixed_width=config.model.masking == "paper")
+    choice = config.diskne
+    corpus = _nli_corpus(
+        config,
+        folder,
+        kind=DisKnECorpus,
+        names=DISKNE_NAMES,
+        wording=choice.wording,
+        negatives=choice.negatives,
+        negatives_seed=choice.negatives_seed,
+        annotations=tuple(file_path(path, folder) for path in validation.several(choice.annotations)),
+        names_from="" if choice.ontology == "none" else choice.ontology,
+        least=choice.least,
+        dev=choice.dev,
+        pool=choice.pool,
+    )
+    several = {name: tuple(validation.several(choice[name])) for name in ("diseases", "categories")}
+    found = _experiment(config, folder, corpus, task)
+    return replace(found, fitter="folds", folds=FoldChoice(at_once=choice.at_once, **several))
+
+
+def _cloze(config, folder) -> Experiment:
+    data, vectors, model = config.data, config.vectors, config.model
+    _check_name(data.name, CLOZE_NAMES)
+    corpus = ClozeCorpus(
+        data.name,
+        ClozeEncoding(
+            setup=data.setup,
+            max_passage=data.max_passage,
+            max_query=data.max_query,
+            max_words=data.max_words,
+            vectors_path=file_path(vectors.path, folder),
+            vectors_dim=vectors.dim,
+            vectors_seed=vectors.seed,
+        ),
+        folder=_corpus_folder(data, folder),
+        limit=data.limit,
+        stray_marks=data.stray_marks,
+    )
+    task = ClozeTask(
+        # Of unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
+        loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
+        spelled="characters" in model and bool(model.characters),
+        answer_vectors=file_path(data.answer_vectors, folder),
+    )
+    return _experiment(config, folder, corpus, task)
+
+
+def nli_corpus(config) -> NLICorpus:
+    """The corpus of a config of sentence pairs, for those who need no model. Raises: UserError."""
+    return _nli_corpus(config, data_folder(config.data.dir), kind=NLICorpus, names=NLI_NAMES)
+
+
+def _nli_corpus(config, folder, *, kind, names, **own):
+    _check_name(config.data.name, names)
+    data, vectors, knowledge = config.data, config.vectors, config.knowledge
+    links = config.model.knowledge != "none"
+    by_ontology = vectors.retrofit == "ontology"
+    terminology = Terminology(
+        os.path.expanduser(knowledge.ontology),
+        folder,
+        OntologyOptions(
+            sources=tuple(knowledge.sources),
+            languages=tuple(knowledge.languages),
+            relations=knowledge.relations,
+            cycles=knowledge.cycles,
+        ),
+        knowledge.permute_seed,
+    )
+    return kind(
+        name=data.name,
+        encoding=Encoding(
+            lowercase=data.lowercase,
+            max_length=data.max_length,
+            hypothesis_only=data.hypothesis_only,
+            vectors_path=file_path(vectors.path, folder),
+            vectors_dim=vectors.dim,
+            vectors_seed=vectors.seed,
+            direction=knowledge.direction,
+            max_path=knowledge.max_path,
+            max_links=knowledge.max_links,
+            retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
+            retrofit_rounds=vectors.retrofit_rounds,
+        ),
+        folder=_corpus_folder(data, folder),
+        genre=data.genre,
+        limit=data.limit,
+        sample=data.sample,
+        builder=data.builder,
+        mix=_mixed(config) if data.mix else None,
+        pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
+        terminology=terminology if links or by_ontology else None,
+        linking=_linking(knowledge, folder) if links else None,
+        retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
+        **own,
     )
 
 
-def program(
-    config, prepared, splits=None, *, model_facts: dict | None = None
-) -> tuple[Program, dict[str, batching.Batches]]:
-    """The compiled bodies of a config over a prepared corpus, and the batches of these splits (None: of all).
+def _mixed(config) -> NLICorpus:
+    """The corpus whose training pairs are mixed in. Raises UserError for one that is unknown, or is this one."""
+    name, _, genre = config.data.mix.partition("/")
+    _check_name(name, NLI_NAMES, "mix")
+    if (name, genre) == (config.data.name, config.data.genre):
+        raise UserError("E-CONF-005 config.data.mix is the corpus itself. Fix: give another, or leave it out.")
+    other = config.copy_and_resolve_references()
+    folder = None if config.data.name == "file" else config.data.dir  # which has one's own files alone
+    with other.unlocked():
+        other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
+    return nli_corpus(other)
 
-    model_facts: those of the corpus the model was trained on, where it is not this one.
-    """
-    devices, task = Devices(), tasks.of(config)
-    words = task.vocabulary(config, prepared.folder / "vocabulary.json").words
-    frozen = devices.replicate(task.frozen(config, words, prepared.vectors))
-    made = bare_program(
-        config, frozen, task.model_facts(prepared.manifest) if model_facts is None else model_facts, devices
+
+def _pieces(config, folder) -> PieceEncoding:
+    weights = config.model.weights
+    file = find_weights(file_path(weights, folder)) if weights else None
+    return PieceEncoding(file=file, size=config.data.pieces, room=config.data.max_length)
+
+
+def _linking(knowledge, folder) -> Linking:
+    abbreviations = knowledge.abbreviations
+    return Linking(
+        mentions=file_path(knowledge.mentions, folder),
+        types=prefixes(knowledge.types),
+        min_length=knowledge.min_length,
+        abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
+        stop=file_path(knowledge.stop, folder),
     )
-    made.data = devices.replicate(task.resident(config, prepared))
-    how = {"shares": devices.count, "model": made.model}
-    return made, {name: task.batches(config, prepared, name, **how) for name in splits or prepared.splits}
 
 
-def bare_program(config, frozen, model_facts, devices):
-    """The bodies without rows to work on. `frozen` stands on the devices; model_facts: see task.Task."""
-    fields = config.model.to_dict()
-    model = table.build(config.model.name, fields, axis_name=devices.axis_name, **model_facts)
-    train = config.train
-    optimizer = optim.build_optimizer(
-        learning_rate=train.learning_rate,
-        weight_decay=train.weight_decay,
-        clip=train.clip,
-        optimizer=train.optimizer,
-        momentum=train.momentum,
-        schedule=train.schedule,
-        floor=train.floor,
-        cycle=train.cycle,
-        warmup=train.warmup,
-        accumulate=train.accumulate,
-    )
-    if "transfer" in config and config.transfer.freeze:
-        optimizer = optim.all_but(optimizer, transfer.pattern(config.transfer.freeze, "config.transfer.freeze"))
-    return Program(
-        model=model,
-        task=tasks.of(config),
-        optimizer=optimizer,
-        devices=devices,
-        frozen=frozen,
-        data={},
+def _corpus_folder(data, folder) -> Path | None:
+    """The data folder, of files of one's own only where the config names it; None for a corpus without files."""
+    bundled = data.name == "demo_cloze"
+    return None if bundled or (data.name == "file" and not data.dir) else folder
+
+
+def _check_name(name, known, field="name"):
+    if name not in known:
+        problem = f"config.data.{field}: unknown corpus '{name}'"
+        raise UserError(f"E-CONF-004 {problem}. Fix: give one of {', '.join(known)}.")
+
+
+def _experiment(config, folder, corpus, task) -> Experiment:
+    train, seeds = config.train, tuple(config.seeds)
+    return Experiment(
+        seeds=seeds,
+        corpus=corpus,
+        task=task,
+        model=_model(config, folder),
+        optimizer={
+            name: train[name]
+            for name in (
+                *("learning_rate", "weight_decay", "clip", "optimizer", "momentum"),
+                *("schedule", "floor", "cycle", "warmup", "accumulate"),
+            )
+        },
+        settings=loop.Settings(
+            **{
+                name: train[name]
+                for name in (
+                    *("epochs", "patience", "select", "checkpoint_minutes", "checkpoint_epochs"),
+                    *("schedule", "decay", "halve_from", "cycle", "average_from", "average_every"),
+                )
+            }
+        ),
+        batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
+        transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
+        features="features" in config.data and config.data.features,
+        fitter=table.MODELS[config.model.name].fitter,
         precision=PRECISIONS[train.precision],
     )
 
 
-def describe(config, prepared) -> Iterator[str]:
-    """Lines on what training would take: shapes, parameters, memory, and seconds per epoch from timed steps."""
-    bodies, batches = program(config, prepared)
-    seeds = tuple(config.seeds)
-    trainer = loop.Trainer(bodies, settings(config), prepared.splits, batches, seeds)
-    yield f"{'parameter':50} {'shape (of one seed)':>22}"
-    for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
-        yield f"{jax.tree_util.keystr(path, simple=True, separator='/'):50} {leaf.shape[1:]!s:>22}"
-    size = sum(leaf[0].size for leaf in jax.tree.leaves(trainer.learner.params))
-    batch_size, count = config.train.batch_size, bodies.devices.count
-    yield f"{size:,} parameters a seed, {len(seeds)} seeds, batch {batch_size}, {count} devices"
-    plans = {"train": batches["train"].epoch(1, np.asarray(trainer.learner.seed)), "dev": batches["dev"].once()}
-
-    def train_step(layout, index):  # the learner moves on, as in training
-        trainer.learner, _ = bodies.train(layout, trainer.learner, index)
-        return trainer.learner
-
-    def dev_step(layout, index):
-        return bodies.predict(layout, trainer.learner.variables, index)
-
-    seconds = {}
-    for title, step in (("train", train_step), ("dev", dev_step)):
-        seconds[title] = 0.0
-        for layout in dict.fromkeys(layout for layout, _ in plans[title]):
-            indices = [index for other, index in plans[title] if other == layout]
-            each = _seconds_per_step(step, layout, indices[0])
-            seconds[title] += each * len(indices)
-            slots = sum(steps * rows for steps, rows in layout.sentences)
-            yield (
-                f"{title}: {len(indices)} batches an epoch of {layout.rows * count} rows, up to "
-                f"{layout.width[0]}+{layout.width[1]} tokens, {slots * count} slots, {1e3 * each:.0f} ms each"
-            )
-    yield from _memory(trainer)
-    epochs, epoch = config.train.epochs, sum(seconds.values())
-    yield (
-        f"an epoch takes about {epoch:.0f} s ({seconds['train']:.0f} s training, {seconds['dev']:.0f} s dev), {epochs} "
-        f"epochs at most {epochs * epoch / 60:.1f} min; not counted: compiling ({bodies.compile_seconds:.0f} s now), "
-        "checkpoints, the test at the end"
-    )
-
-
-def _seconds_per_step(step, layout, index):
-    """Median of steps after one that compiles: at least three, and as many as fit into a second."""
-    times = []
-    jax.block_until_ready(step(layout, index))
-    while len(times) < 3 or (sum(times) < 1 and len(times) < 50):
-        started = time.monotonic()
-        jax.block_until_ready(step(layout, index))
-        times.append(time.monotonic() - started)
-    return float(np.median(times))
-
-
-def _memory(trainer):
-    """Lines on memory: the arrays that stay, what the largest step takes besides, and what this process has taken."""
-    bodies, best, learner = trainer.program, trainer.best, trainer.learner
-    held = {
-        "weights and optimiser state": learner,
-        "best weights": best,
-        "vectors": bodies.frozen,
-        "corpus": bodies.data,
-        **({} if trainer.average is None else {"averaged weights": trainer.average}),
-    }
-    size = {name: sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6 for name, tree in held.items()}
-    work = _workspace(bodies) / 1e6
-    yield f"memory of each device: {sum(size.values()) + work:.0f} MB = " + " + ".join(
-        f"{name} {megabytes:.1f}" for name, megabytes in {**size, "work space of the largest step": work}.items()
-    )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-    saved = sum(leaf.nbytes for leaf in jax.tree.leaves((learner, best, trainer.average))) / 1e6
-    yield (
-        f"memory of this process: at most {peak:.0f} MB so far, measured: these steps, libraries, compiler, on a CPU "
-        f"the device's arrays; not counted: a checkpoint ({saved:.0f} MB) while it is saved"
-    )
-
-
-def _workspace(bodies):
-    """Bytes that the largest compiled body takes besides its arguments: activations, gradients, results."""
-    sizes = [compiled.memory_analysis() for compiled in bodies.compiled]
-    return max(
-        (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in sizes if s is not None),
-        default=0,
-    )
+def _model(config, folder) -> Model:
+    """The model with the sizes that pretrained weights decide. Raises: UserError, DataError where there are none."""
+    name, fields = config.model.name, config.model.to_dict()
+    entry, weights = table.MODELS[name], None
+    if fields.get("weights"):
+        weights = find_weights(file_path(fields["weights"], folder))
+        fields |= entry.pretrained.read_architecture(weights)
+        WordPieces.load(weights).check_size(fields["vocab_size"])
+    if entry.module is not None:
+        table.build(name, {**fields, **({"vocab_size": 1} if "vocab_size" in fields else {})})  # refuses bad fields
+    return Model(name, fields, weights)
 
 
 def use_compile_cache() -> Path:

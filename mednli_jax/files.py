@@ -17,12 +17,12 @@ from typing import BinaryIO
 
 from mednli_jax.errors import UserError
 
-STALE = 24 * 3600  # seconds after which nobody can still be writing in a temporary folder
+STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
 _FIX = "free space or check the folder's permissions"
 
 
 class Refused(UserError):
-    """E-RUN-005: the system refuses to write. reason: what it says; NumPy's own error of a full disk has no words."""
+    """E-RUN-005: the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):
         self.reason = reason or "the disk took a part of it only"
@@ -31,7 +31,7 @@ class Refused(UserError):
 
 @contextlib.contextmanager
 def writing(path: Path, fix: str = _FIX):
-    """Tells what the system refuses in one line that names the file, or the folder that was to hold it.
+    """Turns what the system refuses into one line that names the file, or the folder that was to hold it.
 
     The cause has no traceback: from Python 3.12 its frames would refer to contextlib's, which refer to the cause, and
     this cycle would keep alive what the caller holds, such as the lock of a run.
@@ -69,7 +69,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(OSError):  # the first fault is the one to tell
+            with contextlib.suppress(OSError):  # the first error is the one to report
                 temporary.unlink(missing_ok=True)
             raise
 
@@ -124,7 +124,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
 
 def put_in_place(made: Path, path: Path) -> None:
-    """Gives a file that somebody else's code wrote, on the same disk, its name, once all of it is there; 0600.
+    """Renames a file that another library wrote on the same disk, once all of it is on disk; 0600.
 
     Raises: UserError E-RUN-005.
     """
@@ -141,7 +141,7 @@ def append_line(path: Path, line: str) -> None:
     Raises: UserError E-RUN-005.
     """
     data = f"{line}\n".encode()
-    with writing(path), open(path, "ab", buffering=0, opener=_own) as file:
+    with writing(path), open(path, "ab", buffering=0, opener=_private) as file:
         end = file.tell() if file.seekable() else None
         try:
             while data:
@@ -153,7 +153,7 @@ def append_line(path: Path, line: str) -> None:
             raise
 
 
-def _own(path, how):
+def _private(path, how):
     return os.open(path, how, 0o600)
 
 
@@ -166,7 +166,7 @@ def _json(value):
 
 
 def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
-    """Writes a manifest as JSON, with its own sha256 under the name `seal`."""
+    """Writes a manifest as JSON, with the sha256 of its content under the name `seal`."""
     values = json.loads(json.dumps(values))  # as it will be read: the digest is of that
     write_json(path, {**values, seal: _digest(values)})
 

@@ -212,12 +212,6 @@ def expected_calibration_error(probabilities, labels, bins=15) -> float:
     return sum(row["count"] / total * abs(row["confidence"] - row["accuracy"]) for row in rows)
 
 
-def negative_log_likelihood(probabilities, labels, floor=1e-12) -> float:
-    """Mean of -ln p(gold), in nats. Less than `floor` counts as `floor`: one zero must not make it infinite."""
-    probabilities, labels = _distributions(probabilities, labels)
-    return float(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], floor)).mean())
-
-
 def mean_sd(values) -> dict:
     """Scores of several seeds: mean, sd (of the sample, n - 1; 0.0 for one seed) and per_seed, the scores given."""
     values = [float(value) for value in values]

@@ -8,7 +8,6 @@ from absl import flags
 
 from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.examples import LABELS
 from mednli_jax.progress import say
 from mednli_jax.text import MAX_LINE_BYTES
 
@@ -39,87 +38,26 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
-    from mednli_jax.analysis.cloze.outcomes import is_cloze
+    from mednli_jax.analysis import kinds
 
-    # The lines are read before the run is opened, which takes a while; a folder that is no run is told then.
-    task = "cloze" if (folder / "config.json").is_file() and is_cloze(folder) else "nli"
+    # The lines are read before the run is opened, which takes a while; a folder that is no run is refused then.
+    kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]
     if sys.stdin.isatty():
-        first, second = (names[0] for names in inputs.FIELDS[task])
+        first, second = (names[0] for names in inputs.FIELDS[kind.inputs])
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
-    pairs = read_pairs(sys.stdin.buffer, task)
-    from mednli_jax import experiment, trained
+    pairs = read_pairs(sys.stdin.buffer, kind.inputs)
+    from mednli_jax import experiment, finished_run
 
     experiment.use_compile_cache()
-    run = trained.load_run(folder)
-    rows = run.predict(pairs)
-    print("\n".join(_answers(rows) if task == "cloze" else _labels(rows)))
+    run = finished_run.load_run(folder)
+    print("\n".join(kind.prediction_lines(run.predict(pairs))))
     unknown = run.unknown_words
     if values.attention and pairs:
-        say(f"attention maps: {(write_views if task == 'cloze' else write_attention)(run, pairs)}")
+        say(f"attention maps: {kind.write_attention(run, pairs)}")
     places = ", ".join(f"{count} in {PLURAL[side]}" for side, count in unknown.items())
     say(f"{len(pairs)} {run.task.units}; words without a vector: {places}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
-
-
-def _labels(rows):
-    yield "\t".join(("label", *LABELS))
-    for row in rows:
-        yield "\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS)))
-
-
-def _answers(rows):
-    yield "\t".join(("answer", "probability", "candidates", "best"))
-    for row in rows:
-        probability = row["best"][0]["probability"] if row["answer"] else 0.0
-        best = json.dumps(row["best"], ensure_ascii=False)
-        yield "\t".join((row["answer"], f"{probability:.6f}", str(row["candidates"]), best))
-
-
-def _new_folder(run):
-    """For attention maps, under the run's private/: they quote what was given."""
-    from mednli_jax.files import next_free, private_folder
-
-    return private_folder(next_free(run.directory.private / "attention"))
-
-
-def write_attention(run, pairs):
-    """The attention maps of all pairs in a new private folder, which is returned.
-
-    Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on.
-    """
-    from mednli_jax.analysis import figures
-    from mednli_jax.files import write_atomic
-
-    found = run.attention(pairs)
-    folder = _new_folder(run)
-    for number, pair in enumerate(found, start=1):
-        maps = {name: {side: both[side].round(6).tolist() for side in both} for name, both in pair["maps"].items()}
-        write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
-        shown = {}
-        for name, both in pair["maps"].items():
-            shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
-            shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
-        write_atomic(folder / f"pair-{number}.png", figures.heat_maps(shown, pair["premise"], pair["hypothesis"]))
-    return folder
-
-
-def write_views(run, pairs):
-    """Where a reader looked in each passage, in a new private folder, which is returned.
-
-    Holds passage-1.json (tokens, candidates and weights of every seed) and passage-1.html (means over the seeds) etc.
-    """
-    from mednli_jax.analysis.cloze.sections import attention_page
-    from mednli_jax.files import write_atomic
-
-    found, said = run.attention(pairs), run.predict(pairs)
-    folder = _new_folder(run)
-    for number, (seen, answered) in enumerate(zip(found, said, strict=True), start=1):
-        page = attention_page(seen, answered["answer"])
-        values = {**seen, "weights": seen["weights"].astype(float).round(6).tolist(), "answer": answered["answer"]}
-        write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
-        write_atomic(folder / f"passage-{number}.html", page)
-    return folder
 
 
 def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:

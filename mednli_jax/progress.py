@@ -2,11 +2,14 @@
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 PLAIN_SECONDS = 15.0
+SLOW_SECONDS = 2.0  # work that takes no longer shows no bar
+_STRIDE = 256  # examples between two looks at the clock
 
 
 def say(line: str) -> None:
@@ -21,7 +24,7 @@ class Bar:
 
     def __init__(self, title: str, total: int, *, unit: str = "examples", first: int = 0):
         self.title, self.total, self.unit, self.first = title, total, unit, first
-        self.done, self.started, self.told = first, time.monotonic(), time.monotonic()
+        self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
         self._bar = None
         if sys.stderr.isatty():
             columns = (
@@ -49,8 +52,41 @@ class Bar:
         self.done = min(self.done + count, self.total)
         if self._bar:
             self._bar.update(self._task, advance=count, note=note)
-        elif time.monotonic() - self.told > PLAIN_SECONDS:
-            self.told = time.monotonic()
-            rate = (self.done - self.first) / (self.told - self.started)
+        elif time.monotonic() - self.printed > PLAIN_SECONDS:
+            self.printed = time.monotonic()
+            rate = (self.done - self.first) / (self.printed - self.started)
             eta = (self.total - self.done) / max(rate, 1e-9)
             say(f"{self.title}: {self.done}/{self.total} {self.unit}, {rate:.0f}/s, ETA {eta:.0f} s  {note}".rstrip())
+
+
+class Watch:
+    """Counts the examples of each pass over a corpus; a bar appears once SLOW_SECONDS have gone by since `begun`.
+
+    total: examples of all passes together. begun: time.monotonic() when the work began, default: now.
+    """
+
+    def __init__(self, total: int, begun: float | None = None):
+        self._bar, self._begun = Bar("preparing", total, unit="steps"), time.monotonic() if begun is None else begun
+        self._shown = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._shown:
+            self._bar.__exit__(*error)
+
+    def __call__(self, examples: Sequence, note: str) -> Iterator:
+        """The examples one by one; note: what the pass does."""
+        for first in range(0, len(examples), _STRIDE):
+            part = examples[first : first + _STRIDE]
+            yield from part
+            if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
+                self._bar.__enter__()
+                self._shown = True
+            self._bar.advance(len(part), note)
+
+
+def unwatched(examples: Sequence, note: str) -> Sequence:
+    """Replaces a Watch where no progress is shown."""
+    return examples

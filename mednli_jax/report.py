@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 from absl import flags
 
@@ -48,28 +47,21 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags, *folders: str) -> None:
-    folders = [Path(folder).expanduser() for folder in folders]
+    folders = [cli.path(folder) for folder in folders]
+    from mednli_jax.analysis import kinds, public
+
     if values.public:
-        _check_public(values, folders)
+        public.check(values, folders, values.table or "")
     if values.table is not None:
         if folders:
             raise UserError("E-REP-012 --table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
         return _table(values)
     if not folders:
         raise UserError("E-REP-013 no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
+    kinds.check_flags("report", kinds.task_of(folders[0]), values)
     if len(folders) == 1 and not values.compare:
         return (_public_page if values.public else _page)(values, folders[0])
-    if len(folders) == 1:
-        raise UserError("E-REP-014 --compare takes two runs at least. Fix: name another run directory.")
     return _comparison(values, folders)
-
-
-def _check_public(values, folders):
-    """Raises UserError for what is told of a few pairs, or of a run's own names."""
-    asked = [name for name in ("compare", "categories", "categories_file", "paths", "skills") if values[name].value]
-    if asked or len(folders) > 1 or (values.table or "").startswith("diskne"):
-        what = f"--{asked[0]}" if asked else "several runs" if len(folders) > 1 else "tables of single diseases"
-        raise UserError(f"E-REP-018 --public shows no {what}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def _public_page(values, folder):
@@ -82,172 +74,72 @@ def _public_page(values, folder):
 
 
 def _table(values):
-    from mednli_jax.analysis import html, public, sections, tables
-    from mednli_jax.analysis.cloze import table4 as cloze_table4
+    from mednli_jax.analysis import html, paper_tables
 
-    runs = Path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")).expanduser()
-    if values.table == cloze_table4.NAME:
-        return _cloze_table(values, runs)
-    if values.table.startswith("diskne"):
-        return _diskne_table(values, runs)
-    if not values.table.isdecimal():
-        raise UserError(f"E-REP-010 --table={values.table}: no such table. Fix: see --help.")
-    table = tables.table_of(int(values.table))
-    found = tables.filled(table, runs)
-    found = public.table(found, [cell.run for cell in table.cells]) if values.public else found
-    section = sections.table_section(found)
-    _print(values, [section], found)
+    runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
+    options = paper_tables.Options(values.split, values.public, cli.path(values.skills), _prepared_of)
+    found = paper_tables.filled(values.table, runs, options)
+    _print(values, found.sections, found.figures)
     if values.out:
-        names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
-        there = [runs / name for name in sorted(names) if (runs / name / "config.json").is_file()]
-        _write(values.out, html.table_page([section], [] if values.public else there))
-
-
-def _cloze_table(values, runs):
-    """Table 4 of the paper on CliCR; Figure 5 beside it where skills are given."""
-    from mednli_jax.analysis import html, public
-    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
-    from mednli_jax.analysis.cloze import sections as cloze_sections
-    from mednli_jax.analysis.cloze import skills as cloze_skills
-    from mednli_jax.analysis.cloze import table4 as cloze_table4
-
-    found = cloze_table4.filled(runs, values.split)
-    found = public.table(found) if values.public else found
-    shown = [cloze_sections.table4_section(found)]
-    if values.skills:
-        skills = cloze_skills.read_skills(Path(values.skills).expanduser())
-        systems = cloze_table4.systems(runs, values.split)
-        queries = next(iter(systems.values())).queries
-        found["skills"] = cloze_skills.statistics(skills, queries, cloze_outcomes.f1_of_queries(systems))
-        shown.append(cloze_sections.skills_section(found["skills"]))
-    _print(values, shown, found)
-    if values.out:
-        there = [runs / name for name in cloze_table4.RUNS.values() if (runs / name / "config.json").is_file()]
-        _write(values.out, html.table_page(shown, [] if values.public else there, "Šuster & Daelemans 2018"))
-
-
-def _diskne_table(values, runs):
-    """A table of the paper on DisKnE, with all finished runs of the folder as columns."""
-    from dataclasses import asdict
-
-    from mednli_jax.analysis import html
-    from mednli_jax.analysis.diskne import runs as diskne_runs
-
-    found = diskne_runs.systems(runs)
-    section = diskne_runs.table_section(values.table.removeprefix(diskne_runs.TABLE), found)
-    _print(values, [section], asdict(section.grids[0]))
-    if values.out:
-        _write(values.out, html.table_page([section], [runs / one.name for one in found], "Alghanmi et al. 2021"))
+        _write(values.out, html.table_page(found.sections, found.folders, found.paper))
 
 
 def _page(values, folder):
     from mednli_jax.analysis import html
-    from mednli_jax.analysis.cloze.outcomes import is_cloze
-    from mednli_jax.analysis.diskne import runs as diskne_runs
 
-    if is_cloze(folder):
-        _no_categories(values)
-    more = diskne_runs.run_sections(folder) if diskne_runs.is_diskne(folder) else []
-    if values.categories or values.categories_file:
-        from mednli_jax.analysis.outcomes import finished
-
-        section, found = _categories(values, [finished(folder, values.split)])
-        more.append(section)
-        _print(values, [section], found)
-    if values.paths:
-        more.append(html.paths_section(values.paths))
-    _write(values.out or folder / "report.html", html.run_page(folder, more))
+    sections, found = _error_kinds(values, [folder])
+    if sections:
+        _print(values, sections, found)
+    page = html.run_page(folder, [*sections, *html.paths_sections(values.paths)])
+    _write(values.out or folder / "report.html", page)
 
 
 def _comparison(values, folders):
-    from mednli_jax.analysis import html, outcomes, sections
-    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+    from mednli_jax.analysis import html, kinds
 
-    if cloze_outcomes.is_cloze(folders[0]):
-        return _cloze_comparison(values, folders)
-    runs = [outcomes.finished(folder, values.split) for folder in folders]
-    compared = outcomes.comparisons(runs)
-    shown, result = sections.comparison_sections(runs, compared), {"comparisons": compared}
-    if values.categories or values.categories_file:
-        section, found = _categories(values, runs)
-        shown, result = [*shown, section], {**result, "categories": found}
+    if len(folders) == 1:
+        raise UserError("E-REP-014 --compare takes two runs at least. Fix: name another run directory.")
+    compared = kinds.compare(folders, values.split, _prepared_of)
+    sections, found = _error_kinds(values, folders)
     if values.compare:
-        _print(values, shown, result)
-    if values.paths:
-        shown.append(html.paths_section(values.paths))
+        result = {"comparisons": compared.rows, **({"categories": found} if sections else {})}
+        _print(values, [*compared.sections, *sections], result)
+    more = [*sections, *html.paths_sections(values.paths)]
     if values.out or not values.compare:
-        _write(values.out or "report.html", html.comparison_page(runs, shown))
+        _write(values.out or "report.html", html.comparison_page(compared, more, folders))
 
 
-def _cloze_comparison(values, folders):
-    from mednli_jax.analysis import html
-    from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
-    from mednli_jax.analysis.cloze import sections as cloze_sections
+def _error_kinds(values, folders):
+    """([section], figures) of the runs' kinds of error; ([], {}) where they are not asked for."""
+    from mednli_jax.analysis.nli.error_kinds import error_kinds
 
-    _no_categories(values)
-    compared = cloze_outcomes.compared(folders, values.split)
-    shown = [cloze_sections.comparison_section(compared)]
-    if values.compare:
-        _print(values, shown, {"comparisons": compared})
-    if values.out or not values.compare:
-        names = " and ".join(folder.resolve().name for folder in folders)
-        _write(values.out or "report.html", html.cloze_comparison_page(f"{names}: {values.split}", shown, folders))
+    if not (values.categories or values.categories_file):
+        return [], {}
+    return error_kinds(folders, values.split, cli.path(values.categories_file), _linked_corpus)
 
 
-def _no_categories(values):
-    for name in ("categories", "categories_file", "paths"):
-        if values[name].value:
-            raise UserError(f"E-REP-017 --{name} is of sentence pairs. Fix: leave it out for runs on cloze queries.")
+def _prepared_of(folder):
+    from mednli_jax import finished_run  # imports jax, which most reports do without
+
+    return finished_run.prepared_of(folder)
 
 
-def _categories(values, runs):
-    """(section, figures) of the runs' kinds of error."""
-    from mednli_jax.analysis import categories, sections
+def _linked_corpus(folder):
+    from mednli_jax import finished_run
 
-    if values.categories_file:
-        of_uid, source = categories.read_annotations(Path(values.categories_file).expanduser()), "as annotated"
-    else:
-        of_uid, source = _by_rules(runs[0]), sections.BY_RULES
-    found = {run.name: categories.category_scores(run.outcomes, of_uid) for run in runs}
-    return sections.category_section(found, source), found
-
-
-def _by_rules(run):
-    """uid -> kinds of the split's pairs. The run's corpus is read again; its ontology says what is a concept."""
-    from mednli_jax import defaults
-    from mednli_jax.analysis.categories import categories
-    from mednli_jax.corpora.nli import encoding as encode
-    from mednli_jax.corpora.nli.prepared import Source
-    from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
-    from mednli_jax.runs import RunDirectory
-
-    saved, config = RunDirectory.existing(run.folder).config, defaults.nli("esim", knowledge="replace")
-    for section in ("data", "knowledge"):
-        for name, value in saved.get(section, {}).items():
-            if name in config[section] and name not in ("mix", "sample") and value is not None:  # of training alone
-                config[section][name] = tuple(value) if isinstance(value, list) else value
-    source = Source(config)
-    splits = source.splits()
-    linker, examples = source.recogniser(splits), splits[run.split].examples
-    mentions = [
-        encode.find_mentions(examples, side, linker, source.encoding, {}, encode.unwatched) for side in encode.SIDES
-    ]
-    return categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))
+    return finished_run.linked_corpus(folder)
 
 
 def _print(values, shown, result):
-    from mednli_jax.analysis.sections import lines
+    from mednli_jax.analysis.sections import text
 
-    if values.json:
-        print(json.dumps(result, indent=2))
-    else:
-        print("\n\n".join("\n".join(lines(section)) for section in shown))
+    print(json.dumps(result, indent=2) if values.json else text(shown))
 
 
 def _write(path, page):
     from mednli_jax.files import private_folder, write_over
 
-    path = Path(path).expanduser()
+    path = cli.path(path)
     private_folder(path.parent)
     write_over(path, page, "<!DOCTYPE html>")
     print(f"written: {path}", file=sys.stderr)

@@ -9,12 +9,14 @@ Only `private/` may hold text of a corpus. Files are 0600, folders 0700. `result
 import contextlib
 import difflib
 import fcntl
+import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +24,7 @@ import mednli_jax
 from mednli_jax.errors import UserError
 from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
 
+TYPES = "types.json"
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
@@ -47,7 +50,7 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
 
 
 def environment() -> dict:
-    """Versions and machine of this process; the doors add the devices."""
+    """Versions and machine of this process; the commands add the devices."""
     versions = {}
     for name in _PACKAGES:
         try:
@@ -337,7 +340,7 @@ class RunDirectory:
         return EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
 
     def close_scalars(self) -> None:
-        """Every epoch is on disk already; what a full disk kept out is told where it was written."""
+        """Every epoch is on disk already; what a full disk kept out was reported where it was written."""
         if self._scalars is not None:
             with contextlib.suppress(OSError):
                 self._scalars.close()
@@ -350,6 +353,25 @@ class RunDirectory:
 
     def log(self, line: str) -> None:
         append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
+
+
+def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
+    """private/types.json: the phrases of training, in the order of their numbers."""
+    types = list(types)
+    write_json(directory.private / TYPES, {"types": types, "sha256": _digest(types)})
+
+
+def read_types(directory: RunDirectory) -> tuple[str, ...]:
+    """What `write_types` wrote. Raises UserError where it is damaged."""
+    path = directory.private / TYPES
+    values = read_json(path, "types", "sha256", fix="restore the run directory")
+    if _digest(values["types"]) != values["sha256"]:
+        raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
+    return tuple(values["types"])
+
+
+def _digest(types):
+    return hashlib.sha256(json.dumps(types).encode()).hexdigest()
 
 
 def _flat(tree, prefix=""):

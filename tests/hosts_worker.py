@@ -14,8 +14,8 @@ import made_up
 import numpy as np
 import optax
 
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.batching import Batches
-from mednli_jax.corpora.nli.encoding import SIDES
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import hosts, optim, state

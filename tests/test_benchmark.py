@@ -1,4 +1,4 @@
-"""The benchmark: the opponents compute our models, figures and statistics are right, the door tells what is wrong."""
+"""The benchmark: corpora and figures are right, and the command says what is wrong."""
 
 import json
 import math
@@ -14,21 +14,20 @@ import numpy as np
 import pytest
 from compiler import FAST
 
-from mednli_jax.benchmarking import cloze_workload as workload_cloze
-from mednli_jax.benchmarking import families, flops, measure, rows, worker, workload
+from mednli_jax.benchmarking import cases, compare, families, flops, measure, results, worker, workload
 from mednli_jax.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 # Not the suite's eight devices; the compiler's expensive passes are left out all the same.
 XLA = {"XLA_FLAGS": FAST}
-ROW = rows.Row("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
+CASE = cases.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
 
 
 # -- the workload ------------------------------------------------------------------------------------------------------
 
 
 def test_made_up_pairs_have_mednlis_shape():
-    work = workload.made_up(11_232, dim=4)
+    work = workload.made_up_pairs(11_232, dim=4)
     train = work.rows("train")
     premise, hypothesis = work.lengths(train)
     assert premise.mean() == pytest.approx(20, abs=0.8)
@@ -36,9 +35,9 @@ def test_made_up_pairs_have_mednlis_shape():
     assert (premise.max(), hypothesis.max()) == (50, 20)
     assert min(premise.min(), hypothesis.min()) >= 1
     assert np.bincount(work.arrays["label"][train]).tolist() == [3744] * 3
-    _, sizes = np.unique(work.group[train], return_counts=True)
+    _, sizes = np.unique(work.premise_of[train], return_counts=True)
     assert set(sizes) == {3}
-    assert not set(work.group[train]) & set(work.group[work.rows("dev")])
+    assert not set(work.premise_of[train]) & set(work.premise_of[work.rows("dev")])
     for side, length in (("premise", premise), ("hypothesis", hypothesis)):
         tokens = work.arrays[side][train]
         assert ((tokens > 0).sum(axis=1) == length).all()
@@ -50,7 +49,7 @@ def test_made_up_pairs_have_mednlis_shape():
 
 
 def test_the_label_can_be_learned_from_the_hypothesis_alone():
-    work = workload.made_up(3_000, dim=4, dev_pairs=600)
+    work = workload.made_up_pairs(3_000, dim=4, dev_pairs=600)
     cue, label = work.arrays["hypothesis"][:, 0], work.arrays["label"]
     train, dev = work.rows("train"), work.rows("dev")
     votes = np.zeros((cue.max() + 1, 3))
@@ -60,7 +59,7 @@ def test_the_label_can_be_learned_from_the_hypothesis_alone():
 
 
 def test_a_prepared_corpus(tmp_path):
-    made = workload.made_up(12, dim=4, dev_pairs=6)
+    made = workload.made_up_pairs(12, dim=4, dev_pairs=6)
     for name, array in {**made.arrays, "vectors": made.vectors}.items():
         np.save(tmp_path / f"{name}.npy", array, allow_pickle=False)
     splits = {name: {"first": first, "rows": size} for name, (first, size) in made.spans.items()}
@@ -68,8 +67,8 @@ def test_a_prepared_corpus(tmp_path):
     work = families.workload_of({"model": "esim", "prepared": str(tmp_path)})
     assert work.spans == made.spans
     assert work.facts == {"corpus": "mednli", "pairs": 12, "dev_pairs": 6}
-    same = made.group[:, None] == made.group
-    assert ((work.group[:, None] == work.group) == same).all()
+    same = made.premise_of[:, None] == made.premise_of
+    assert ((work.premise_of[:, None] == work.premise_of) == same).all()
     (tmp_path / "label.npy").unlink()
     with pytest.raises(UserError, match="E-BENCH-003"):
         workload.from_prepared(tmp_path)
@@ -81,26 +80,26 @@ def pieces_of(arrays, name, start, passage):
 
 
 def test_made_up_passages_have_clicrs_shape():
-    work = workload_cloze.made_up_cloze(4_096, tokens=300, dim=4)
+    work = workload.made_up_passages(4_096, tokens=300, dim=4)
     train, arrays = work.rows("train"), work.arrays
     passage, query = work.lengths(train)
     assert passage.mean() == pytest.approx(300, rel=0.05)
     assert passage.max() > 900
     assert (passage.min() >= 20, passage.max() <= 1200) == (True, True)
     assert query.mean() == pytest.approx(25, abs=0.5)
-    assert np.bincount(work.group[train]).tolist() == [4] * 1024
-    assert not set(work.group[train]) & set(work.group[work.rows("dev")])
+    assert np.bincount(work.premise_of[train]).tolist() == [4] * 1024
+    assert not set(work.premise_of[train]) & set(work.premise_of[work.rows("dev")])
     sizes = {name: np.diff(arrays[f"{name}_start"]) for name in ("passage", "candidate_type", "position")}
     assert sizes["candidate_type"].mean() == pytest.approx(30, abs=1)
     assert sizes["position"].mean() == pytest.approx(60, abs=2)
-    assert (sizes["passage"][work.group] == arrays["premise_length"]).all()
-    assert ((arrays["gold"] >= 0) & (arrays["gold"] < sizes["candidate_type"][work.group])).all()
-    assert (arrays["query"][np.arange(len(work.group)), arrays["blank"]] == workload_cloze.BLANK).all()
+    assert (sizes["passage"][work.premise_of] == arrays["premise_length"]).all()
+    assert ((arrays["gold"] >= 0) & (arrays["gold"] < sizes["candidate_type"][work.premise_of])).all()
+    assert (arrays["query"][np.arange(len(work.premise_of)), arrays["blank"]] == workload.BLANK).all()
     assert ((arrays["query"] > 0).sum(axis=1) == arrays["query_length"]).all()
 
 
 def test_each_candidate_of_a_made_up_passage_is_marked_where_its_word_stands():
-    arrays = workload_cloze.made_up_cloze(40, tokens=100, dim=4).arrays
+    arrays = workload.made_up_passages(40, tokens=100, dim=4).arrays
     for passage in range(10):
         tokens = pieces_of(arrays, "passage", "passage", passage)
         types = pieces_of(arrays, "candidate_type", "candidate_type", passage)
@@ -115,10 +114,10 @@ def test_each_candidate_of_a_made_up_passage_is_marked_where_its_word_stands():
 
 
 def test_made_up_word_pieces():
-    fixed = workload.word_pieces(30, length=64)
+    fixed = workload.made_up_pieces(30, length=64)
     p, h = fixed.lengths(fixed.rows("train"))
     assert set(p + h + 3) == {64}
-    ragged = workload.word_pieces(3_000, length=0)
+    ragged = workload.made_up_pieces(3_000, length=0)
     assert ragged.lengths(ragged.rows("train"))[0].mean() == pytest.approx(27, abs=2)
     for work in (fixed, ragged):
         for side in ("premise", "hypothesis"):
@@ -154,11 +153,13 @@ def test_flops_by_hand():
 
 def test_flops_of_groups():
     """Three pairs of a premise of 9 tokens, encoded once: 3 tokens a pair."""
-    lengths, group = (np.array([9, 9, 9]), np.array([4, 4, 4])), np.zeros(3, int)
+    lengths, premise_of = (np.array([9, 9, 9]), np.array([4, 4, 4])), np.zeros(3, int)
     args = {"hidden": 2, "dim": 3, "train": True}
-    grouped = flops.per_pair("infersent", lengths, group, grouped=True, **args)
+    grouped = flops.per_pair("infersent", lengths, premise_of, grouped=True, **args)
     assert grouped == flops.infersent(3, 4, 2, 3, train=True)
-    assert flops.per_pair("infersent", lengths, group, grouped=False, **args) == flops.infersent(9, 4, 2, 3, train=True)
+    assert flops.per_pair("infersent", lengths, premise_of, grouped=False, **args) == flops.infersent(
+        9, 4, 2, 3, train=True
+    )
 
 
 def test_flops_of_readers_by_hand():
@@ -183,10 +184,10 @@ def test_flops_of_bert_by_hand():
 
 def test_mednli_costs_what_is_known_of_it():
     """About 225 MFLOP a pair in InferSent's training at MedNLI's lengths."""
-    work = workload.made_up(11_232, dim=4)
+    work = workload.made_up_pairs(11_232, dim=4)
     train = work.rows("train")
     cost = flops.per_pair(
-        "infersent", work.lengths(train), work.group[train], hidden=300, dim=300, train=True, grouped=False
+        "infersent", work.lengths(train), work.premise_of[train], hidden=300, dim=300, train=True, grouped=False
     )
     assert 180e6 < cost < 240e6
 
@@ -254,21 +255,21 @@ class Quiet:
 
 def test_a_calibration_serves_the_rows_of_its_corpus_only():
     """The style found is remembered, also for several seeds; another number of pairs is another corpus."""
-    calibration, tried = rows.Calibration(contender=Fake, say=lambda line: tried.append(line)), []
-    small, again = calibration.fastest(ROW)[0], calibration.fastest(replace(ROW, seeds=6))[0]
+    calibration, tried = compare.Calibration(contender=Fake, say=lambda line: tried.append(line)), []
+    small, again = calibration.fastest(CASE)[0], calibration.fastest(replace(CASE, seeds=6))[0]
     assert again is small
     count = len(tried)
-    large = calibration.fastest(replace(ROW, pairs=10 * ROW.pairs))[0]
-    assert (small.spec["pairs"], large.spec["pairs"]) == (ROW.pairs, 10 * ROW.pairs)
+    large = calibration.fastest(replace(CASE, pairs=10 * CASE.pairs))[0]
+    assert (small.spec["pairs"], large.spec["pairs"]) == (CASE.pairs, 10 * CASE.pairs)
     assert len(tried) == 2 * count
 
 
 def test_a_row_of_fakes():
     Fake.log.clear()
-    found = rows.measure_row(ROW, rows.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)
+    found = compare.measure_case(CASE, compare.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)
     assert len(found) == 1
     row = found[0]
-    assert tuple(row) == rows.KEYS
+    assert tuple(row) == compare.KEYS
     assert row["opponent"] == "chunked, tuned malloc, huge pages"
     assert any("torch.compile" in note and "no compiler" in note for note in row["notes"])
     # Rounds of 1.6 and 1.76 seconds against 1.
@@ -300,24 +301,24 @@ def test_bert_is_compiled_in_each_style():
         def _seconds(self, number):
             return {"eager": 3.0, "sdpa": 2.0}[self.spec["style"]] - 2 * self.compiled * (self.spec["style"] == "eager")
 
-    row = replace(ROW, model="bert", hidden=384)
-    opponent, notes = rows.Calibration(contender=Compiles).fastest(row)
-    assert opponent.name == "eager, torch.compile, tuned malloc"
-    assert (opponent.spec["style"], opponent.spec["compiled"]) == ("eager", True)
+    row = replace(CASE, model="bert", hidden=384)
+    setting, notes = compare.Calibration(contender=Compiles).fastest(row)
+    assert setting.name == "eager, torch.compile, tuned malloc"
+    assert (setting.spec["style"], setting.spec["compiled"]) == ("eager", True)
     assert sum("torch.compile" in note for note in notes) == 2
 
 
 def test_seeds_cost_is_measured_against_single_runs():
-    row = replace(ROW, seeds=6, against="none")
-    found = rows.measure_row(row, rows.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)[0]
+    row = replace(CASE, seeds=6, against="none")
+    found = compare.measure_case(row, compare.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)[0]
     assert found["seeds_cost"] == 0.8
     assert found["ratio"] is None
     assert found["opponent"] is None
 
 
 def test_epochs_stand_against_the_plain_script_with_either_allocator():
-    row = replace(ROW, mode="epoch")
-    found = rows.measure_row(row, rows.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)
+    row = replace(CASE, mode="epoch")
+    found = compare.measure_case(row, compare.Calibration(contender=Fake), measure.Guard(Quiet(0.0)), contender=Fake)
     assert [r["opponent"] for r in found] == ["idiomatic, default malloc", "idiomatic, tuned malloc"]
 
 
@@ -345,7 +346,7 @@ def test_disturbed_rounds_are_repeated_and_marked():
     def run(machine):
         Fake.log.clear()
         _, loaded = measure.interleave(
-            {"ours": Fake("ours", ROW.spec())}, rounds=2, count=2, guard=measure.Guard(machine)
+            {"ours": Fake("ours", CASE.spec())}, rounds=2, count=2, guard=measure.Guard(machine)
         )
         return loaded, len(Fake.log)
 
@@ -354,7 +355,7 @@ def test_disturbed_rounds_are_repeated_and_marked():
     assert run(Quiet(0.5, 0.5, 0.5, 0.0)) == (True, 4)
 
 
-def test_own_work_is_not_others():
+def test_work_of_a_contender_is_not_others():
     """A contender that burns 2 of 4 busy seconds leaves 2 of 10 to others."""
 
     class Working(Fake):
@@ -391,14 +392,14 @@ def test_a_goal_not_reached_has_no_ratio():
 @pytest.mark.parametrize("model", ["esim", "ga_reader", "sa_reader", "bert"])
 def test_our_side_of_every_family_trains_and_predicts(model):
     small = {"hidden": 64, "vectors": 1, "length": 12} if model == "bert" else {"tokens": 40}
-    own = worker.build_contender("ours", replace(ROW, model=model, pairs=48, **small).spec())
+    ours = worker.build_contender("ours", replace(CASE, model=model, pairs=48, **small).spec())
     for mode in ("train", "predict"):
-        assert own.run(mode, own.plan(mode)[:1]) > 0
+        assert ours.run(mode, ours.plan(mode)[:1]) > 0
 
 
-def test_our_side_in_a_process_of_its_own():
+def test_our_side_in_a_child_process():
     """build, warm, run, peak over pipes; a bad command is answered, and the process lives on."""
-    with measure.Contender("ours", replace(ROW, model="bow").spec(), XLA) as child:
+    with measure.Contender("ours", replace(CASE, model="bow").spec(), XLA) as child:
         assert child.start(timeout=200) > 0
         assert child.ask(do="peak")["compile_seconds"] > 0
         answer = child.ask(do="run", positions=[0.1, 0.6], number=0)
@@ -414,7 +415,7 @@ def test_our_side_in_a_process_of_its_own():
         child.ask(do="peak")
 
 
-def door(*arguments):
+def command(*arguments):
     command = [sys.executable, "-m", "mednli_jax.benchmark", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=250, env={**os.environ, **XLA})
 
@@ -438,8 +439,8 @@ def door(*arguments):
         (("--json=/nonexistent/rows.jsonl", "--allow_load", "--against=none"), "E-BENCH-007"),
     ],
 )
-def test_the_door_refuses(flags, code):
-    done = door(*flags)
+def test_the_command_refuses(flags, code):
+    done = command(*flags)
     assert done.returncode == 2
     assert code in done.stderr
     assert "Fix: " in done.stderr
@@ -447,13 +448,13 @@ def test_the_door_refuses(flags, code):
 
 
 @pytest.mark.slow
-def test_the_door_prints_a_row():
+def test_the_command_prints_a_row():
     small = ("--models=bow", "--batch=8", "--hidden=8", "--vectors=8", "--pairs=60", "--rounds=1", "--mode=train")
-    done = door(*small, "--against=none", "--allow_load", "--json")
+    done = command(*small, "--against=none", "--allow_load", "--json")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     row = json.loads(line)
-    assert set(rows.KEYS) | {"jax_version", "torch_version", "cpu", "cpus"} <= set(row)
+    assert set(compare.KEYS) | {"jax_version", "torch_version", "cpu", "cpus"} <= set(row)
     assert (row["model"], row["batch"], row["seeds"], row["mode"], row["grouping"]) == ("bow", 8, 1, "train", "off")
     assert row["examples_per_second"] > 0
     assert 0 < row["gemm_share"] < 1
@@ -467,20 +468,20 @@ def test_rows_have_the_sizes_of_their_models():
     values = flags.FlagValues()
     benchmark.define(values)
     values(["benchmark", "--models=bow,ga_reader,bert", "--mode=train"])
-    sizes = [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in benchmark.rows_of(values)]
+    sizes = [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in cases.from_flags(values)]
     assert sizes == [
         ("bow", 64, 11_232, 300, 300), ("bow", 512, 11_232, 300, 300), ("ga_reader", 32, 4_096, 64, 200),
         ("bert", 16, 11_232, 384, 1), ("bert", 32, 11_232, 384, 1),
     ]  # fmt: skip
     values(["benchmark", "--models=ga_reader", "--batch=8", "--hidden=5", "--pairs=12", "--vectors=7"])
-    row = benchmark.rows_of(values)[0]
+    row = cases.from_flags(values)[0]
     assert (row.batch, row.hidden, row.pairs, row.vectors, row.mode) == (8, 5, 12, 7, "train")
 
 
-def test_without_torch_the_door_says_what_to_install(monkeypatch, capsys):
+def test_without_torch_the_command_says_what_to_install(monkeypatch, capsys):
     from mednli_jax import benchmark, cli
 
-    monkeypatch.setattr(benchmark, "_version", lambda package: None)
+    monkeypatch.setattr(results, "version_of", lambda package: None)
     monkeypatch.setattr(sys, "argv", ["benchmark", "--allow_load"])
     assert cli.run(benchmark.main, benchmark.USAGE, benchmark.define) == 2
     assert "E-BENCH-002" in capsys.readouterr().err
@@ -488,7 +489,7 @@ def test_without_torch_the_door_says_what_to_install(monkeypatch, capsys):
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for children in /proc")
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 3), (signal.SIGKILL, -9)])
-def test_no_worker_outlives_the_door(sign, code):
+def test_no_worker_outlives_the_command(sign, code):
     """Ctrl-C ends with 3; a parent that is killed takes its worker along."""
     # A suite run in the background hands down an ignored SIGINT.
     heeding = (

@@ -7,7 +7,7 @@ import pytest
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.readers import row_blocks as blocks
-from mednli_jax.knowledge.readers.row_blocks import Edges, Table
+from mednli_jax.knowledge.readers.row_blocks import Edges, RowFile
 from mednli_jax.knowledge.string_arrays import Relations
 
 COLUMNS = ("one", "two", "three")
@@ -27,7 +27,7 @@ def written(folder, rows, closed=True, header=False, end="\n", *, last=True):
     lines = [mark.join(row) + (mark if closed else "") for row in ([COLUMNS] if header else []) + rows]
     path = folder / "table.txt"
     path.write_bytes((end.join(lines) + (end if last else "")).encode())
-    return Table(path, COLUMNS, mark.encode(), closed=closed, header=header)
+    return RowFile(path, COLUMNS, mark.encode(), closed=closed, header=header)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 24])

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.nli import readers as nli
 from mednli_jax.corpora.nli import tfds as builders
-from mednli_jax.corpora.nli.prepared import prepare
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import LABELS, Entity
 
@@ -152,6 +151,10 @@ def config_of(data, route):
     return config
 
 
+def prepare(config):
+    return experiment.of(config).prepare()
+
+
 def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     (direct, _), (built, hit) = (prepare(config_of(data, route)) for route in ("direct", "tfds"))
@@ -259,8 +262,8 @@ def test_wrong_routes_are_user_errors(data, tmp_path):
 def test_neither_jax_nor_tensorflow_nor_stdout_is_used(data, tmp_path):
     """In a process of its own: what this one has imported proves nothing."""
     code = (
-        "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds as builders; "
-        "builders.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "
+        "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds; "
+        "tfds.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "
         "print(sorted({'jax', 'tensorflow'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "tfds"), str(data)]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from test_encode import ENCODING, LINKER, SPLITS, words_of
 
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.nli.encoding import SIDES, encode_corpus
+from mednli_jax.corpora.nli.encoding import encode_corpus
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_json

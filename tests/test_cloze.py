@@ -9,7 +9,6 @@ from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.views import (
     SETUPS,
     all_views,
-    answerable,
     candidates,
     gold_candidate,
     how_answerable,
@@ -200,19 +199,6 @@ def test_loose_positions_are_all_tokens_of_a_candidate():
             assert all(end == start + 1 for start, end in spans)
         for true, loose in zip(view.positions, found, strict=True):
             assert {(p, p + 1) for start, end in true for p in range(start, end)} <= set(loose)
-
-
-def test_training_keeps_what_has_its_answer_or_a_synonym_among_the_candidates():
-    cases = [
-        example("@placeholder", "pain", uid="exact"),
-        example("@placeholder", "x", "MRI", uid="synonym"),
-        example("@placeholder", "heart", uid="a part of a candidate"),
-        example("@placeholder", "gout", uid="in the title"),
-    ]
-    split = answerable(Split("train", tuple(cases), {"file": "f"}))
-    assert [case.uid for case in split.examples] == ["exact", "synonym"]
-    assert split.facts == {"file": "f", "answerable": {"exact": 1, "synonym": 1, "none": 2}}
-    assert answerable(with_titles(Split("train", tuple(cases)))).examples[-1].uid == "in the title"
 
 
 def test_seen_answers_are_those_of_training_whatever_their_case():

@@ -8,10 +8,11 @@ import stat
 import sys
 
 import pytest
+from made_up_runs import GOLD, write_run
 from test_doors import ROOT, door, places
 from test_report import check_offline
 
-from mednli_jax import answers, cli, evaluate, prepare, report
+from mednli_jax import answers, cli, evaluate, finished_run, prepare, report
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import tables as cloze_tables
 
@@ -188,6 +189,9 @@ WRONG = {
     "no such split": (evaluate, ("--run=run", "--split=valid"), "E-USE-008"),
     "no skills": (evaluate, ("--run=run", "--skills=none.tsv"), "E-DATA-001"),
     "kinds of error": (report, ("run", "--categories"), "E-REP-017"),
+    "kinds of error of several": (report, ("run", "run", "--compare", "--categories"), "E-REP-017"),
+    "pairs beside queries": (report, ("run", "pairs", "--compare"), "E-REP-016 pairs: is no run on cloze queries"),
+    "queries beside pairs": (report, ("pairs", "run", "--compare"), "E-REP-016 run: is no run on sentence pairs"),
     "no such table": (report, ("--table=clicr5", "--runs=."), "E-REP-010"),
     "no folder of runs": (report, ("--table=clicr4", "--runs=none"), "E-REP-011"),
 }
@@ -197,6 +201,8 @@ WRONG = {
 def test_what_a_run_on_queries_cannot_do_is_one_line(case, home, told):
     module, arguments, expected = WRONG[case]
     (home / "ids.txt").write_text("test0.0\n")
+    if not (home / "pairs").exists():
+        write_run(home / "pairs", GOLD)
     code, out, err = told(module, *arguments)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith(expected)
@@ -208,7 +214,7 @@ def test_runs_are_compared_on_the_same_queries(home, told):
     shutil.copytree(home / "run", home / "right", dirs_exist_ok=True)
     path = home / "right" / "private" / "predictions.test.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    queries = {query.uid: query for query in cloze_outcomes.queries_of(home / "run", "test")}
+    queries = {query.uid: query for query in cloze_outcomes.queries_of(home / "run", "test", finished_run.prepared_of)}
     for row in rows:
         row["predicted"] = [queries[row["uid"]].answers[0].text] * 2
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -232,7 +238,7 @@ def test_runs_are_compared_on_the_same_queries(home, told):
 def test_the_papers_table_is_filled_from_a_folder(home, told, monkeypatch):
     folder = home / "table"
     shutil.copytree(home / "run", folder / "ga_anonym")
-    queries = cloze_outcomes.queries_of(folder / "ga_anonym", "test")
+    queries = cloze_outcomes.queries_of(folder / "ga_anonym", "test", finished_run.prepared_of)
     said = {query.uid: "fever" for query in queries}
     found = answers.summary(answers.query_scores(queries, said))
     (folder / "baselines" / "private").mkdir(parents=True)
@@ -257,7 +263,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, told, monkeypatch):
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
     from mednli_jax.analysis.cloze.table4 import against_baselines
 
-    for row in against_baselines(folder, "test"):
+    for row in against_baselines(folder, "test", finished_run.prepared_of):
         assert row["first"] == "ga_anonym"
         assert row["exact_match_of"][1] == pytest.approx(found["exact_match"])
 

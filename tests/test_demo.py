@@ -1,6 +1,5 @@
 """The demo corpus: the same everywhere, of MedNLI's shape, and decided by what it claims to be decided by."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from mednli_jax.corpora.demo import nli as demo
 from mednli_jax.corpora.demo import nli_templates as wording
-from mednli_jax.corpora.demo.nli import load_demo, write_demo
+from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.corpora.demo.nli_relations import DRUG_FAMILIES, Draw, share_word
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
@@ -237,39 +236,6 @@ def frame_of(table, text, **slots):
         if frame.replace("[**{year}**]", "{year}").split() == words
     }
     return key
-
-
-def test_official_layout_reads_back(tmp_path, linker, splits):
-    paths = write_demo(tmp_path / "mednli", linker=linker)
-    assert [path.name for path in paths] == [f"mli_{name}_v1.jsonl" for name in ("train", "dev", "test")]
-    sides = ("", "_parse", "_binary_parse")
-    fields = {"pairID", "gold_label", *(f"sentence{side}{kind}" for side in (1, 2) for kind in sides)}
-    for path, split in zip(paths, splits.values(), strict=True):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        assert len(rows) == len(split)
-        for row, example in zip(rows, split.examples, strict=True):
-            assert set(row) == fields
-            assert (row["pairID"], row["gold_label"]) == (example.uid, example.label)
-            assert (row["sentence1"], row["sentence2"]) == (example.premise, example.hypothesis)
-            assert binary_leaves(row["sentence1_binary_parse"]) == list(example.premise_tokens)
-            assert binary_leaves(row["sentence2_binary_parse"]) == list(example.hypothesis_tokens)
-
-
-def binary_leaves(parse):
-    """The leaves of a binary parse, brackets restored; fails unless every node has two children."""
-    stack = []
-    for word in parse.split():
-        if word != ")":
-            stack.append(word if word == "(" else [word])
-            continue
-        right, left, opened = stack.pop(), stack.pop(), stack.pop()
-        assert opened == "("
-        stack.append(left + right)
-    (leaves,) = stack
-    names = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"}
-    for name, bracket in names.items():
-        leaves = [leaf.replace(name, bracket) for leaf in leaves]
-    return leaves
 
 
 def test_drug_families_are_those_named(linker):

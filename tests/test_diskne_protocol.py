@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from test_diskne import big
 
-from mednli_jax import cli, defaults, experiment, folds, report, train, trained
+from mednli_jax import cli, defaults, experiment, report, train
 from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.diskne import folds as diskne_folds
+from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
-from mednli_jax.corpora.diskne.prepared import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.store import write_benchmark
-from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.fitting import folds
+from mednli_jax.fitting.session import Session
 from mednli_jax.runs import RunDirectory
 from mednli_jax.tasks.diskne import DisKnETask, PartRows
 from mednli_jax.training import loop, state
@@ -41,14 +44,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def _one_program():
     """All runs of this file share what is compiled, which is most of their time; it depends on shapes alone."""
-    made, make = [], experiment.program
+    made, make = [], experiment.Experiment.program
 
-    def program(config, prepared, names):
-        made[:] = made or [make(config, prepared, names)]
+    def program(own, prepared, names):
+        made[:] = made or [make(own, prepared, names)]
         return made[0][0], dict(made[0][1])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "program", program)
+        patch.setattr(experiment.Experiment, "program", program)
         yield
 
 
@@ -58,12 +61,11 @@ def config_of(folder, model="bow", **fields):
     for name, value in {**SMALL, **fields}.items():
         section, _, field = name.rpartition(".")
         (config[section] if section else config)[field] = value
-    folds.check(config)
     return config
 
 
 def loaded(config):
-    return DisKnETask().load(config)[0]
+    return experiment.of(config).prepare()[0]
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +96,11 @@ def test_a_slot_s_number_says_which_fold_and_seed_it_is():
 @pytest.mark.parametrize("together", [1, 4])
 def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
     """At the level of the rows that reach the device: through the task, for every slot, over epochs."""
-    config = config_of(folder, **{"train.group": together})
+    own = experiment.of(config_of(folder, **{"train.group": together}))
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
-        batches = DisKnETask().batches(config, prepared, f"{group}/train", shares=1, model=Words())
+        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=Words())
         codes = [slot_code(f, seed) for f, fold in enumerate(made) if fold.group == group for seed in SEEDS]
         for epoch in (1, 2):
             plan = batches.epoch(epoch, np.array(codes, np.uint32))
@@ -166,21 +168,21 @@ def test_a_slot_s_batches_are_the_same_in_any_company():
 
 
 @pytest.mark.parametrize("coarse", [False, True])
-def test_what_is_predicted_is_each_row_once(folder, prepared, coarse):
+def test_what_is_predicted_is_each_row_once(prepared, coarse):
     rows = np.zeros(len(prepared.splits["train"]), bool)
     rows[::3] = True
     task = DisKnETask()
-    batches = task.prediction(config_of(folder), prepared, rows, shares=1, model=Words(), coarse=coarse)
+    batches = task.prediction(prepared, rows, shares=1, model=Words(), coarse=coarse)
     found = np.concatenate([index.ravel() for _, index in batches.once()])
     assert sorted(found[found >= 0].tolist()) == np.flatnonzero(rows).tolist()
 
 
-def test_coarse_batches_of_other_rows_have_the_same_shape(folder, prepared):
+def test_coarse_batches_of_other_rows_have_the_same_shape(prepared):
     task, layouts = DisKnETask(), set()
     for chosen in (slice(0, 70), slice(40, 48)):
         rows = np.zeros(len(prepared.splits["train"]), bool)
         rows[chosen] = True
-        batches = task.prediction(config_of(folder), prepared, rows, shares=1, model=Words(), coarse=True)
+        batches = task.prediction(prepared, rows, shares=1, model=Words(), coarse=True)
         layouts |= {layout for layout, _ in batches.once()}
     assert len(layouts) == 1
 
@@ -227,8 +229,10 @@ def _float64():
 
 
 def training_of(config, place, *, resume=False, should_stop=lambda: False):
-    directory = RunDirectory.create(place, config.to_dict(), resume=resume)
-    return folds.FoldTraining(config, loaded(config), directory, say=str, should_stop=should_stop)
+    own = experiment.of(config)
+    session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
+    session.should_stop = should_stop
+    return folds.FoldTraining(own, own.prepare()[0], session)
 
 
 def slots_of(training):
@@ -244,11 +248,8 @@ def check_same(one, other):
 
 @pytest.fixture(scope="module")
 def unbroken(folder, prepared, tmp_path_factory):
-    config, place = config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run"
-    training = folds.FoldTraining(
-        config, prepared, RunDirectory.create(place, config.to_dict()), say=str, should_stop=lambda: False
-    )
-    return training, training.run()
+    training = training_of(config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run")
+    return training, training.run().facts
 
 
 def test_a_slot_among_others_ends_as_it_would_alone(unbroken, folder, tmp_path):
@@ -294,7 +295,7 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp
             config, place, resume=piece > 0, should_stop=lambda calls=calls, asked=asked: next(calls) == asked
         )
         try:
-            result = training.run()
+            result = training.run().facts
             break
         except Interrupted:
             training.directory._lock.close()  # as the end of the process would
@@ -349,7 +350,7 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path, monkeypatc
     assert "E-DIS-021" in capsys.readouterr().err
     assert door(report, monkeypatch, place, words=9) == 0
     with pytest.raises(UserError, match="E-RUN-020"):
-        trained.load_run(place)
+        load_run(place)
     (place / "private" / "folds.jsonl").write_text("{}\n")
     assert door(report, monkeypatch, "--table=diskne2", f"--runs={place.parent}") == 2
     assert "E-DIS-025" in capsys.readouterr().err
@@ -366,7 +367,7 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path, monkeypatc
 )
 def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value, code):
     with pytest.raises(UserError, match=code):
-        config_of(folder, **{field: value})
+        experiment.of(config_of(folder, **{field: value}))
 
 
 @pytest.mark.parametrize(
@@ -385,18 +386,16 @@ def test_what_is_no_corpus_of_folds_is_refused(folder, field, value, code):
         loaded(config_of(folder, **{field: value}))
 
 
-def test_a_disease_or_category_without_a_fold_is_refused(folder, prepared):
+def test_a_disease_or_category_without_a_fold_is_refused(prepared):
     with pytest.raises(UserError, match="E-DIS-016"):
-        folds.chunks_of(config_of(folder, **{"diskne.diseases": ("gout",)}), prepared)
-    some = folds.chunks_of(config_of(folder, **{"diskne.categories": ("symptoms",)}), prepared)
+        folds.chunks_of(folds.FoldChoice(diseases=("gout",)), SEEDS, prepared)
+    some = folds.chunks_of(folds.FoldChoice(categories=("symptoms",)), SEEDS, prepared)
     assert {chunk.group for chunk in some} == {"medical"}
 
 
 def test_every_parent_makes_a_config_of_folds():
     for model in ("bow", "infersent", "esim", "bert", "fasttext"):
         for variant in defaults.DISKNE_VARIANTS:
-            config = defaults.diskne(model, variant)
-            experiment.check(config)
-            folds.check(config)
+            experiment.of(defaults.diskne(model, variant))
     with pytest.raises(UserError, match="E-CONF-001"):
         defaults.diskne("esim", "snli")

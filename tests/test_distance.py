@@ -218,11 +218,11 @@ def test_memory_is_used_again_where_it_is_enough():
     spread = bits.Spread(bits.Graph(np.array([0, 1]), np.array([1, 1]), np.array([1, 0])))
     small, large = np.empty(5, np.uint64), np.empty(8, np.uint64)
     spread.pool = [small, large]
-    first, second = spread._room(3), spread._room(3)
+    first, second = spread._buffer(3), spread._buffer(3)
     assert first.base is large
     assert second.base is not large
     assert first.shape == second.shape == (2, 3)
-    assert spread._room(2).base is small
+    assert spread._buffer(2).base is small
 
 
 def test_pairs_of_parts_that_do_not_meet():

@@ -133,7 +133,7 @@ def test_evaluate_repeats_the_scores_of_training(home):
 
 def test_evaluate_by_partition(home, tmp_path):
     """Two parts of the test split, the places of the published lists, and pairs of other splits alone."""
-    from mednli_jax.evaluate import _partition_table
+    from mednli_jax.analysis.nli.evaluation import partition_lines
     from mednli_jax.metrics import wilson_interval
 
     parts = {"odd.txt": range(1, 17, 2), "even.txt": range(0, 17, 2)}
@@ -154,7 +154,7 @@ def test_evaluate_by_partition(home, tmp_path):
         low, high = wilson_interval(round(accuracy * pairs), pairs)
         assert (part["interval"]["low"], part["interval"]["high"]) == (low, high)
     assert found["places"]["majority"] == pytest.approx(1 / 3)  # of three labels in turn, rows 0, 2 and 4
-    lines = list(_partition_table(scores, found))
+    lines = list(partition_lines(scores, found))
     assert lines[1].split()[:3] == ["odd", "8", "0.3750"]  # of 8 labels three are neutral, three entailment
     assert lines[4].split() == ["others", "0"]
 
@@ -186,16 +186,16 @@ def test_aflite_parts_the_corpus(home, tmp_path):
 
 
 def test_of_one_seed_no_deviation_is_told():
-    from mednli_jax.evaluate import _table
+    from mednli_jax.analysis.nli.evaluation import score_lines
 
     one = {"mean": 0.5, "sd": 0.0}
     row = {"precision": 0.5, "recall": 0.5, "f1": 0.5}
     scores = {"accuracy": one, "examples": 6, "macro_f1": one, "loss": one, "calibration": {"ece": one}}
     scores |= {"confusion": [[1, 1, 0], [0, 1, 1], [1, 0, 1]], "per_class": dict.fromkeys(LABELS, row)}
     result = {"model": "bow", "corpus": "mednli", "seeds": [3], "notes": []}
-    lines = list(_table(scores, result, "mednli", "test"))
+    lines = list(score_lines(scores, result, "mednli", "test"))
     assert lines[0] == "bow on mednli, test: 6 pairs, seed 3"
-    assert next(_table(scores, result, "snli", "dev")) == "bow, trained on mednli on snli, dev: 6 pairs, seed 3"
+    assert next(score_lines(scores, result, "snli", "dev")) == "bow, trained on mednli on snli, dev: 6 pairs, seed 3"
     assert lines[1].startswith("accuracy 0.5000 (95 % interval of one run 0.18")  # Wilson for 3 of 6: 0.188 to 0.812
     assert len(lines) == 7
 
@@ -262,7 +262,7 @@ def test_python_call(home, monkeypatch):
 def test_what_prediction_needs_is_made_once(home, monkeypatch):
     """A second handful of pairs makes no linker and compiles nothing; it is not answered from the first one's pairs."""
     from mednli_jax import evaluate
-    from mednli_jax.corpora.nli import prepared
+    from mednli_jax.corpora.nli import corpus
     from mednli_jax.knowledge.linking import Linker
     from mednli_jax.training.devices import Devices
 
@@ -277,7 +277,7 @@ def test_what_prediction_needs_is_made_once(home, monkeypatch):
 
         return call
 
-    monkeypatch.setattr(prepared, "Linker", counting("linkers", Linker))
+    monkeypatch.setattr(corpus, "Linker", counting("linkers", Linker))
     monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
     run = evaluate.load_run(home / "run")
     asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
@@ -766,18 +766,19 @@ def test_features_run_through_the_door_and_keep_nothing_to_score_with(told):
     assert not Path("other").exists()
 
 
-@pytest.mark.parametrize("wish", ["transfer.freeze=logits", "transfer.init_from=copy", "data.mix=snli"])
-def test_features_have_no_weights_to_transfer(told, wish):
-    code, text = told("train", f"--config={ROOT / 'configs' / 'features.py'}:mednli", f"--config.{wish}")
+@pytest.mark.parametrize("setting", ["transfer.freeze=logits", "transfer.init_from=copy", "data.mix=snli"])
+def test_features_have_no_weights_to_transfer(told, setting):
+    code, text = told("train", f"--config={ROOT / 'configs' / 'features.py'}:mednli", f"--config.{setting}")
     assert code == 2
-    assert text.startswith("E-CONF-005 config.transfer: features have no weights to transfer. Fix: ")
+    assert text.startswith(
+        f"E-CONF-005 config.{setting.partition('=')[0]}: features have no weights to transfer. Fix: "
+    )
 
 
 @pytest.fixture
 def vectors_of(home, tmp_path):
     """vectors_of(**fields) -> (prepared corpus, {word: vector}) for fields of config.vectors."""
-    from mednli_jax import defaults
-    from mednli_jax.corpora.nli.prepared import prepare
+    from mednli_jax import defaults, experiment
     from mednli_jax.text import Vocab
 
     def call(permute=None, **fields):
@@ -785,7 +786,7 @@ def vectors_of(home, tmp_path):
         config.data.dir = str(home / "data")
         config.vectors.update(path="", dim=8, **fields)
         config.knowledge.update(ontology=str(tmp_path / "own.tsv"), permute_seed=permute)
-        prepared, _ = prepare(config)
+        prepared, _ = experiment.nli_corpus(config).prepare()
         words = Vocab.load(prepared.folder / "vocabulary.json").words
         return prepared, dict(zip(words, np.array(prepared.vectors), strict=True))
 

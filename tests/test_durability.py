@@ -27,10 +27,9 @@ from test_filtering import by_feature, corpus
 from test_paths import ontology, some_pairs
 from test_store import rich
 
-from mednli_jax import cli, faults
+from mednli_jax import cli, errors
 from mednli_jax.analysis.artifacts import filtering
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.demo import nli as demo
 from mednli_jax.errors import UserError
 from mednli_jax.files import append_line, atomic_folder, read_sealed, write_atomic, write_over, write_sealed
 from mednli_jax.knowledge.paths import stored_paths
@@ -50,7 +49,7 @@ DECLARED = {
     ("mednli_jax/files.py", "os.open"): "the atomic writer itself, and lines added at a file's end",
     ("mednli_jax/files.py", "os.replace"): "the atomic writer itself",
     ("mednli_jax/runs.py", "EventsWriter"): "TensorBoard's events are added at a file's end",
-    ("mednli_jax/benchmark.py", "open"): "is the file there to add rows to: asked before they are measured",
+    ("mednli_jax/benchmarking/results.py", "open"): "is the file there to add rows to: asked before they are measured",
     ("mednli_jax/sweeps/database.py", "os.open"): "a lock",
     ("mednli_jax/sweeps/database.py", "open"): "a lock",
     ("mednli_jax/sweeps/database.py", "library.storages.RDBStorage"): "a database, which has transactions",
@@ -261,10 +260,6 @@ def trained(folder):
     run.write_predictions("dev", [{"uid": "a"}])
     run.write_result("complete", {"seconds": 1.0})
     return run.folder
-
-
-def demo_written(folder):
-    demo.write_demo(folder / "demo")
 
 
 # By name: what is there before, what is done, and whether it is as it should be afterwards.
@@ -598,22 +593,6 @@ def test_a_page_takes_an_older_ones_place_and_no_other_files(tmp_path):
         write_over(path, "five", "<!DOCTYPE html>")
 
 
-def test_a_demo_takes_no_other_corpus_place(tmp_path, monkeypatch):
-    """Its files have MedNLI's names: the data folder is a likely mistake."""
-    made = {name: split for name, split in zip(("train", "dev"), ([], []), strict=True)}
-    examples = {name: type("Split", (), {"examples": rows}) for name, rows in made.items()}
-    monkeypatch.setattr(demo, "load_demo", lambda *_, **__: examples)
-    folder = tmp_path / "mednli"
-    folder.mkdir()
-    (folder / "mli_dev_v1.jsonl").write_text("{}\n")
-    before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"^E-DEMO-001 .*mli_dev_v1.jsonl: is there already.* Fix: "):
-        demo.write_demo(folder)
-    assert contents(tmp_path) == before
-    (folder / "mli_dev_v1.jsonl").unlink()
-    assert demo.write_demo(folder) == demo.write_demo(folder)  # its own may be written again
-
-
 def test_vectors_take_no_other_files_place(tmp_path, capsys):
     pytest.importorskip("fasttext")
     from test_pretrain import SMALL, text
@@ -667,9 +646,9 @@ def test_a_manifest_nested_too_deep_is_damaged_like_any_other(tmp_path):
 
 COMPILE = """
 import jax
-from mednli_jax import experiment, faults
+from mednli_jax import errors, experiment
 
-faults.install()
+errors.hide_messages()
 experiment.use_compile_cache()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 print(jax.jit(lambda x: x * 3 + 4)(2.0))
@@ -692,4 +671,4 @@ def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_told(tmp
         path.write_bytes(path.read_bytes()[:-20])
     done = run()
     assert (done.returncode, done.stdout) == (0, "10.0\n")
-    assert set(done.stderr.splitlines()) == {f"warning: {told}" for told in faults.KNOWN.values()}
+    assert set(done.stderr.splitlines()) == {f"warning: {text}" for text in errors.KNOWN_WARNINGS.values()}

@@ -1,23 +1,24 @@
 """Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mednli_jax import defaults
-from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli import prepared
+from mednli_jax import defaults, experiment, progress
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
-from mednli_jax.corpora.nli.encoding import SIDES, Encoding, encode_corpus, encode_links, encode_sentences
-from mednli_jax.corpora.nli.prepared import Source, prepare
+from mednli_jax.corpora.nli.encoding import Encoding, encode_corpus, encode_links, encode_sentences
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.readers.spans import Recognised, Span
+from mednli_jax.progress import Watch
 from mednli_jax.text import PAD, UNK
 
 ENCODING = Encoding(
@@ -295,6 +296,10 @@ def corpus(folder):
     return config
 
 
+def prepare(config):
+    return experiment.of(config).prepare()
+
+
 def with_knowledge(config, **fields):
     config = config.copy_and_resolve_references()
     config.knowledge.update(fields)
@@ -355,7 +360,7 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     (tmp_path / "stop.txt").write_text("pump trouble\n")
 
     def linked(**fields):
-        linker = Source(with_knowledge(config, **fields)).linker
+        linker = experiment.nli_corpus(with_knowledge(config, **fields)).linker
         return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
 
     assert linked() == ["D2"]  # birds are of no kind worth linking, HP is too short
@@ -380,9 +385,10 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
     config = with_knowledge(corpus(tmp_path), types=("",))
-    splits = Source(config).splits()
-    whole, source = Source(config).recogniser(splits), Source(config)
-    monkeypatch.setattr(prepared, "MANY_NAMES", 1)
+    source = experiment.nli_corpus(config)
+    splits = source.splits()
+    whole = experiment.nli_corpus(config).recogniser(splits)
+    monkeypatch.setattr(nli_corpora, "MANY_NAMES", 1)
     small = source.recogniser(splits)
     examples = splits["train"].examples
     assert encode_links(examples, small, ENCODING)[1] == encode_links(examples, whole, ENCODING)[1]
@@ -393,7 +399,7 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
 
 
 def test_the_configs_defaults_are_the_linkers():
-    source = Source(defaults.nli("esim", "demo", "replace"))
+    source = experiment.nli_corpus(defaults.nli("esim", "demo", "replace"))
     assert source.linking == Linking()
     assert Linking(min_length=Linker(HEART).min_length) == Linking()
 
@@ -406,10 +412,10 @@ def test_the_configs_defaults_are_the_linkers():
         ({"stop": "absent.txt"}, "E-LINK-001 absent.txt: "),
         ({"abbreviations": "absent.tsv"}, "E-LINK-001 absent.tsv: "),
         ({"min_length": 0}, "E-CONF-003 config.knowledge.min_length is 0. "),
-        ({"mentions": "s.tsv", "permute_seed": 1}, "E-CONF-005 config.knowledge.permute_seed "),
+        ({"mentions": "s.tsv", "permute_seed": 1}, "E-CONF-005 config.knowledge.permute_seed: "),
         (
             {"mentions": "s.tsv", "types": ("C",)},
-            "E-CONF-005 config.knowledge.types ",
+            "E-CONF-005 config.knowledge.types: ",
         ),
     ],
 )
@@ -446,7 +452,7 @@ class Terminal:
 def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
     """Two passes over 2,000 pairs that take so many seconds; the items come through whole and in order either way."""
     clock, told = iter(np.linspace(0, seconds, 20)), []
-    monkeypatch.setattr(encode.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
 
     class Bar:
         def __init__(self, title, total, *, unit):
@@ -463,8 +469,8 @@ def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
             told.append(note) if note not in told else None
             assert self.done <= self.total
 
-    monkeypatch.setattr(encode, "Bar", Bar)
-    with encode.Watch(4000) as watch:
+    monkeypatch.setattr(progress, "Bar", Bar)
+    with Watch(4000) as watch:
         assert list(watch(range(2000), "numbers")) == list(range(2000))
         assert list(watch(range(2000), "links")) == list(range(2000))
         assert watch._bar.done == 4000
@@ -478,13 +484,11 @@ def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
 
 def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
     """Reading took long: the bar appears with the first pairs."""
-    from mednli_jax import progress
-
     terminal = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     encode_corpus(SPLITS, LINKER, ENCODING)
     assert terminal.text == ""
-    encode_corpus(SPLITS, LINKER, ENCODING, encode.time.monotonic() - 10)
+    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
     assert "preparing" in terminal.text
     assert "30/30" in terminal.text  # 6 pairs: vocabulary, words of two sides, concepts of two sides
     assert "ETA" in terminal.text
@@ -492,6 +496,6 @@ def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
 
 
 def test_slow_work_is_quiet_where_there_is_no_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(encode, "_STRIDE", 1)
-    encode_corpus(SPLITS, LINKER, ENCODING, encode.time.monotonic() - 10)
+    monkeypatch.setattr(progress, "_STRIDE", 1)
+    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
     assert capsys.readouterr() == ("", "")

@@ -4,14 +4,14 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, prepare_cloze
+from mednli_jax.corpora.cloze.corpus import ClozeCorpus
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze
 from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.views import SETUPS, all_views, loose_positions
 from mednli_jax.errors import UserError
@@ -236,9 +236,24 @@ def test_bad_encodings_are_refused():
 # ---- on disk ----
 
 
+@dataclass(frozen=True, eq=False)
+class MadeUp(ClozeCorpus):
+    """The corpus above, whose content a file stands for."""
+
+    source: Path | None = None
+
+    def splits(self):
+        return corpus()
+
+    def source_files(self):
+        return [self.source]
+
+
 def prepare(tmp_path, source, **changes):
     encoding = ClozeEncoding(**{"setup": "ent", "vectors_dim": 4, **changes})
-    return prepare_cloze("made_up", corpus, [source], encoding, Cache(tmp_path), limit=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+        return MadeUp("made_up", encoding, source=source).prepare()
 
 
 def test_a_prepared_corpus_is_found_again_until_something_changes(tmp_path):

@@ -18,11 +18,12 @@ import optax
 import pytest
 from compiler import FAST
 
-from mednli_jax import defaults, experiment, trained
+from mednli_jax import defaults, experiment
 from mednli_jax.baselines.majority import majority, majority_label
+from mednli_jax.corpora.arrays import Rows
 from mednli_jax.corpora.batching import Batches, Layout, groups_of
-from mednli_jax.corpora.nli.encoding import Rows
 from mednli_jax.errors import UserError
+from mednli_jax.finished_run import load_run
 from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
 from mednli_jax.tasks.nli import NLITask, frozen
@@ -437,7 +438,7 @@ def test_the_protocol_is_the_library_s_whatever_the_corpus():
     first = defaults.nli("fasttext", "demo")
     for variant in ("demo", "demo_full", "mednli", "snli", "multinli/slate", "file"):
         config = defaults.nli("fasttext", variant)
-        experiment.check(config)
+        experiment.of(config)
         assert config.train == first.train
         assert config.model == first.model
         assert (tuple(config.seeds), config.vectors.path) == ((0,), "")
@@ -479,16 +480,16 @@ def test_what_plain_sgd_on_rows_cannot_do_is_refused(field):
     section, _, name = field.partition(".")
     config[section][name] = value
     with pytest.raises(UserError, match=rf"^{code} config\.{field}.* Fix: "):
-        experiment.check(config)
+        experiment.of(config)
 
 
 def test_layers_of_a_domain_s_own_are_refused():
     config = defaults.nli("fasttext")
     config.transfer.update(init_from="runs/other", private=True)
     with pytest.raises(UserError, match=r"^E-CONF-005 config\.transfer\.private"):
-        experiment.check(config)
+        experiment.of(config)
     config.transfer.private = False
-    experiment.check(config)
+    experiment.of(config)
 
 
 # ---- the majority class ----
@@ -532,7 +533,7 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["status"], result["model"], result["best_epoch"]) == ("complete", "fasttext", [30])
     assert result["test"]["accuracy"]["mean"] == 1.0
-    run = trained.load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run")
     found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
     assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)

@@ -26,10 +26,9 @@ from test_filtering import by_feature, corpus
 from test_paths import ontology, some_pairs
 from test_store import rich
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.analysis.artifacts import filtering
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.diskne import prepared as prepared_diskne
 from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.errors import UserError
@@ -351,7 +350,7 @@ def prepare_diskne(home):
     config.vectors.dim = 6
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
-        prepared_diskne.prepare(config)
+        experiment.of(config).prepare()
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, features, wording
-from mednli_jax.corpora.nli import prepared as prepared_data
-from mednli_jax.corpora.nli.encoding import Watch
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.progress import Watch
 from mednli_jax.text import SPECIALS, Vocab
 
 PAIRS = (  # the first three are the training split
@@ -333,9 +332,10 @@ def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predict
     [({"trees": 0}, "E-CONF-003"), ({"subsample": 1.5}, "E-CONF-003"), ({"learning_rate": 0.0}, "E-CONF-003")],
 )
 def test_numbers_out_of_range(settings, code):
-    table, label = rule(30)
-    with pytest.raises(UserError, match=code):
-        boosting.fit_predict(table, label, slice(0, 30), (0,), **settings)
+    config = defaults.nli("features")
+    config.model.update(settings)
+    with pytest.raises(UserError, match=rf"^{code} config\.model\.{next(iter(settings))} .*Fix:"):
+        experiment.of(config)
 
 
 def test_one_label_is_told():
@@ -372,8 +372,9 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     config = defaults.nli("bow", "file", knowledge="replace")
     config.data.dir, config.vectors.dim, config.knowledge.direction = str(folder), 8, "undirected"
-    prepared, _ = prepared_data.prepare(config)
-    table, hit = boosting.load(config, prepared)
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, hit = boosting.load(source, prepared)
     assert (table.shape, hit) == ((6, 35), False)
     assert np.array_equal(table[:3, :18], table[3:, :18])
     # atrial fibrillation is an arrhythmia; aspirin is far from chest pain; asthma is asthma
@@ -381,7 +382,7 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     assert column(table, "path_share")[:3].tolist() == [1, 0, 1]
     with monkeypatch.context() as patch:
         patch.setattr(features, "matrix", None)  # not called again
-        again, hit = boosting.load(config, prepared)
+        again, hit = boosting.load(source, prepared)
     assert hit
     assert np.array_equal(table, again)
     (path,) = (tmp_path / "features").glob("*.npy")
@@ -390,19 +391,20 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     about = path.with_suffix(".json").read_text()
     assert not {"aspirin", "asthma", "fibrillation", "arrhythmia"} & set(re.findall("[a-z]+", about))
     path.write_bytes(path.read_bytes()[:-3] + b"xyz")
-    repaired, hit = boosting.load(config, prepared)
+    repaired, hit = boosting.load(source, prepared)
     assert not hit
     assert np.array_equal(table, repaired)
     assert "E-FEAT-002" in capsys.readouterr().err
-    assert boosting.load(config, prepared)[1]
+    assert boosting.load(source, prepared)[1]
 
 
 def test_no_ontology_where_the_config_takes_none(own_files, tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.dim = str(own_files), 8
-    prepared, _ = prepared_data.prepare(config)
-    table, _ = boosting.load(config, prepared)
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, _ = boosting.load(source, prepared)
     assert (table[:, -3:] == features.NO_CONCEPT).all()
 
 
@@ -416,11 +418,12 @@ def test_concepts_of_a_file_of_mentions_count_in_place_of_the_linkers(own_files,
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     config = defaults.nli("bow", "file", knowledge="replace")
     config.data.dir, config.vectors.dim = str(own_files), 8
-    uids = [e.uid for split in prepared_data.Source(config).splits().values() for e in split.examples]
+    uids = [e.uid for split in experiment.nli_corpus(config).splits().values() for e in split.examples]
     rows = [f"{uid}\t{side}\t0\t1\tD001249" for uid in uids for side in ("premise", "hypothesis")]
     file = tmp_path / "mentions.tsv"
     file.write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
     config.knowledge.mentions = str(file)
-    prepared, _ = prepared_data.prepare(config)
-    table, _ = boosting.load(config, prepared)
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, _ = boosting.load(source, prepared)
     assert column(table, "path_nearest").tolist() == [1] * 6  # asthma on both sides, whatever they say

@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.analysis.artifacts import difficulty, filtering, mean_vectors
 from mednli_jax.analysis.artifacts.filtering import STATE, Settings, State
 from mednli_jax.analysis.sections import lines
 from mednli_jax.analysis.subject import Subject
-from mednli_jax.corpora.nli.prepared import Source
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention
 
@@ -346,7 +345,7 @@ def subject(tmp_path):
     config = defaults.nli("bow", "file")
     config.data.dir = str(tmp_path)
     config.vectors.dim = 16
-    return Subject(Source(config), "file")
+    return Subject(experiment.nli_corpus(config))
 
 
 def found(subject, **more):

@@ -83,7 +83,6 @@ TEXTS = {
     "pairs ground truth": ("t.csv", "E-DATA-004", b"", b"p0,neutral\n"),
     "clicr": ("dev1.0.json", "E-CLZ-003", b'{"version": "1.0", "data": [', b"[[], [], 0], "),
     "biomrc": ("b.json", "E-CLZ-003", b'{"abstracts": [', b'"a", '),
-    "book test": ("b.txt", "E-DATA-004", b"", b"1 a\n"),
     "case reports": ("r.jsonl", "E-DATA-004", b"", b"{}\n"),
     "answers a.jsonl": ("a.jsonl", "E-CLZ-051", b"", b'{"uid": "a", "answer": "b"}\n'),
     "answers a.json": ("a.json", "E-CLZ-051", b"{", b'"a": [[], []], '),
@@ -545,15 +544,3 @@ def test_no_disease_names_a_place_outside_the_benchmark(name, tmp_path):
     assert all(path.is_relative_to(tmp_path / "out") for path in new)
     assert len(list((tmp_path / "out" / "folds").glob("[!.]*"))) == len(every)
     assert not (tmp_path.parent / "x").exists()
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_no_uid_names_a_place(name, tmp_path):
-    """Files of queries are numbered, whatever the queries are called."""
-    from test_cloze_formats import examples, read_questions, write_questions
-
-    cases = [replace(case, uid=name) for case in examples(passages=1, queries=1)]
-    write_questions(cases, tmp_path / "q", "ent")
-    assert sorted(path.name for path in (tmp_path / "q").iterdir()) == [".gitignore", "000000.question"]
-    assert sorted(tmp_path.iterdir()) == [tmp_path / "q"]
-    assert callable(read_questions)

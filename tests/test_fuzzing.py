@@ -42,10 +42,9 @@ from mednli_jax.analysis.artifacts import filtering
 from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze.biomrc import read_biomrc, write_biomrc
+from mednli_jax.corpora.cloze.biomrc import read_biomrc
 from mednli_jax.corpora.cloze.case_reports import read_reports
 from mednli_jax.corpora.cloze.clicr import read_clicr
-from mednli_jax.corpora.cloze.formats import read_book_test, read_questions, write_book_test, write_questions
 from mednli_jax.corpora.diskne import negatives as diskne_negatives
 from mednli_jax.corpora.diskne import published as diskne_files
 from mednli_jax.corpora.diskne import store as diskne_store
@@ -112,15 +111,15 @@ def queries():
 CLICR = json.dumps(queries())
 
 
-def cloze_files(write):
-    def both(folder):
-        path = folder / "dev1.0.json"
-        path.write_text(CLICR)
-        examples = read_clicr(path).examples
-        path.unlink()
-        write(examples, folder)
-
-    return written(both)
+BIOMRC = {
+    "abstracts": ["The @entity1 saw a @entity0. A narwhal (@entity0).", "An @entity2."],
+    "titles": ["An @entity2 met XXXX.", "XXXX or not"],
+    "entities_list": [
+        ["@entity0 :: ('C1', 'test') :: ['quokka']", "@entity1 :: ('C2', 'test') :: ['wombat bear']", "@entity2"],
+        ["@entity2 :: ('', '') :: ['axolotl']"],
+    ],
+    "answers": ["@entity0 :: ('C1', 'test') :: ['Quokka', 'wombat bear']", "@entity2"],
+}
 
 
 def annotations():
@@ -247,12 +246,7 @@ PARSERS = (
     piped("cloze"),
     one("clicr", "dev1.0.json", CLICR, read_clicr),
     one("clicr, stray marks", "dev1.0.json", CLICR, lambda path: read_clicr(path, stray_marks="ignore")),
-    Parser("biomrc", cloze_files(lambda made, folder: write_biomrc(made, folder / "b.json")),
-           lambda folder: (read_biomrc(folder / "b.json"), read_biomrc(folder / "b.json", tokenised=True))),
-    Parser("book test", cloze_files(lambda made, folder: write_book_test(made, folder / "b.txt")),
-           lambda folder: read_book_test(folder / "b.txt")),
-    Parser("questions", cloze_files(lambda made, folder: write_questions(made, folder / "q", "ent")),
-           lambda folder: read_questions(folder / "q")),
+    one("biomrc", "b.json", json.dumps(BIOMRC), lambda path: read_biomrc(path, "dev")),
     one("case reports", "r.jsonl", lines(REPORT), read_reports),
     answers("a.jsonl", lines(*({"uid": uid, "answer": text} for uid, text in ANSWERS.items()))),
     answers("a.json", json.dumps(ANSWERS)),

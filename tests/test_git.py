@@ -139,7 +139,7 @@ def test_every_folder_is_made_by_the_one_function_or_lies_in_one_that_was():
         "mednli_jax/corpora/nli/tfds.py: temporary.mkdir(mode=0o700)",
         "mednli_jax/runs.py: run.private.mkdir(mode=0o700, exist_ok=True)",  # within a run
         "mednli_jax/runs.py: folder.mkdir(mode=0o700, exist_ok=True)",
-        "mednli_jax/folds.py: self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)",
+        "mednli_jax/fitting/folds.py: self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)",
         "mednli_jax/training/checkpoint.py: self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)",
         'launch/diskne_speed.py: (place / "prepared").mkdir(parents=True)',  # in a temporary folder
     }

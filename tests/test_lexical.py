@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mednli_jax import analyze, cli
+from mednli_jax.analysis import analyses
 from mednli_jax.analysis.artifacts import lexical
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention
@@ -224,7 +225,7 @@ def ask(tmp_path, monkeypatch, capsys):
         write_pairs(tmp_path / "snli" / f"snli_1.0_{split}.jsonl")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    monkeypatch.delitem(analyze.ANALYSES, "aflite", raising=False)  # which has vectors, models and tests of its own
+    monkeypatch.delitem(analyses.ANALYSES, "aflite", raising=False)  # which has vectors, models and tests of its own
     umask = os.umask(0o077)
 
     def call(*arguments):

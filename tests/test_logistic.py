@@ -82,20 +82,20 @@ def test_the_same_call_gives_the_same_bits(fitted):
 
 
 def test_room_changes_no_prediction_and_saves_compiling(fitted):
-    """Rounds of filtering have fewer and fewer rows: one program serves all that have room in it.
+    """Rounds of filtering have fewer and fewer rows: one program serves all that have capacity in it.
 
     Another program rounds otherwise. Weights are compared by what they do to logits: those of features that hardly vary
     are determined less.
     """
     features, labels, chosen = data()
-    room = logistic.BLOCK + 1
-    roomy = logistic.fit(features, labels, chosen, room=room)
+    capacity = logistic.BLOCK + 1
+    roomy = logistic.fit(features, labels, chosen, capacity=capacity)
     np.testing.assert_array_equal(roomy.predicted, fitted.predicted)
     spread = features.std(axis=0)[:, None]
     np.testing.assert_allclose(roomy.weights * spread, fitted.weights * spread, rtol=0, atol=1e-5)
     compiled = logistic._fit._cache_size()
     fewer = logistic.fit(
-        features[: SIZE + 40], labels[: SIZE + 40], np.tile(np.arange(SIZE - 10), (MODELS, 1)), room=room
+        features[: SIZE + 40], labels[: SIZE + 40], np.tile(np.arange(SIZE - 10), (MODELS, 1)), capacity=capacity
     )
     assert fewer.predicted.shape == (MODELS, SIZE + 40)
     assert logistic._fit._cache_size() == compiled

@@ -15,8 +15,8 @@ import optax
 import pytest
 
 from mednli_jax import progress
+from mednli_jax.corpora.arrays import Rows
 from mednli_jax.corpora.batching import Batches, Layout, groups_of
-from mednli_jax.corpora.nli.encoding import Rows
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state
@@ -64,7 +64,7 @@ def splits():
 
 def batches_of(program, batch_size=BATCH):
     """The batches of both splits for a program: fitted, the premises of the dev split encoded once."""
-    name = next(name for name in MODELS if isinstance(program.model, table.MODELS[name]))
+    name = next(name for name in MODELS if isinstance(program.model, table.MODELS[name].module))
     return _batches(MOST[name], program.devices.count, batch_size)
 
 

@@ -76,7 +76,7 @@ def test_precision_of_a_config_reaches_the_products_of_both_passes(precision, mo
     config.model.hidden_size, config.train.precision = 8, precision
     devices, texts = Devices(jax.local_devices()[:1]), []
     facts = {"longest_path": made_up.LONGEST}
-    program = experiment.bare_program(config, devices.replicate(frozen(made_up.vectors())), facts, devices)
+    program = experiment.of(config).bare_program(devices.replicate(frozen(made_up.vectors())), facts, devices)
     program.data = devices.replicate({key: jnp.asarray(value) for key, value in made_up.arrays().items()})
     layout, index = Layout.full(4, (12, 8)), np.arange(4, dtype=np.int32)[None, :, None]
     first = program.task.to_batch(program.data, jnp.asarray(index[0]), layout)

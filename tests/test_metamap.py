@@ -48,7 +48,6 @@ def test_a_line_becomes_a_span_with_its_score_and_negation(tmp_path):
     assert found == {("p1", "premise"): (Span(1, 3, "C1", 5.18, True),)}
     assert facts == {"file": "m.mmi", "spans": 1, "mentions": 1, "negated": 1, "outscored": 0, "first_position": 0}
     assert read(tmp_path, line(), name="m.txt.gz")[0] == found
-    assert read(tmp_path, line(), skip_negated=True)[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -120,8 +119,6 @@ def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
     assert facts["first_position"] == 1
     start = line("a.jpg#1r-p", triggers=heart, positions="1/12")  # ends past the sentence if counted from 0
     assert spans(read(tmp_path, start)[0], "a.jpg#1r") == [(0, 2, "C1")]
-    with pytest.raises(UserError, match="E-LINK-017"):
-        read(tmp_path, start, first=0)
 
 
 def test_other_layouts_of_the_line(tmp_path):

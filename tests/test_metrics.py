@@ -104,16 +104,10 @@ def test_reliability_leaves_empty_bins_empty():
     assert metrics.expected_calibration_error([[1.0, 0.0]], [1], bins=4) == 1.0
 
 
-def test_negative_log_likelihood():
-    value = metrics.negative_log_likelihood([[0.5, 0.25, 0.25], [0.2, 0.7, 0.1]], [1, 0])
-    assert value == pytest.approx((math.log(4) + math.log(5)) / 2)
-    assert metrics.negative_log_likelihood([[1.0, 0.0]], [1]) == pytest.approx(12 * math.log(10))
-
-
 @pytest.mark.parametrize("rows", [[[0.5, 0.6]], [[math.nan, 1.0]], [[-0.5, 1.5]], [[math.inf, 0.0]], [0.5, 0.5]])
 def test_wrong_probabilities_are_refused(rows):
     with pytest.raises(ValueError, match="probabilities"):
-        metrics.negative_log_likelihood(rows, [0])
+        metrics.reliability(rows, [0])
 
 
 def test_mean_sd():

@@ -9,6 +9,7 @@ import made_up
 import numpy as np
 import pytest
 
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import Batches, Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
@@ -439,17 +440,23 @@ def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
 
 
 @pytest.mark.parametrize(
-    ("name", "fields", "expected"),
+    ("fields", "expected"),
     [
-        ("esimm", {}, "unknown model"),
-        ("esim", {"knowledge": "replaced"}, "unknown value"),
-        ("esim", {"weighting": "linear"}, "unknown value"),
-        ("bow", {"pooling": "mean"}, "no such setting"),
+        ({"name": "esimm"}, r"E-CONF-005 config\.model\.name: 'esimm' is no model"),
+        ({"knowledge": "replaced"}, r"E-CONF-004 config\.model\.knowledge: unknown value 'replaced'.* Fix: .*bias"),
+        ({"weighting": "linear"}, r"E-CONF-004 config\.model\.weighting: unknown value 'linear'.* Fix: .*learned"),
     ],
 )
-def test_bad_model_settings_are_named(name, fields, expected):
+def test_bad_model_settings_are_named(fields, expected):
+    config = defaults.nli("esim")
+    config.model.update(fields)
     with pytest.raises(UserError, match=expected):
-        table.build(name, fields)
+        experiment.of(config)
+
+
+def test_a_setting_that_a_model_lacks_is_named():
+    with pytest.raises(UserError, match=r"E-CONF-005 config\.model\.pooling: .*no such setting"):
+        table.build("bow", {"pooling": "mean"})
 
 
 # ---- domains with heads of their own ----

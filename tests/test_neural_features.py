@@ -1,5 +1,7 @@
 """The feature-based system's features beside the sentences, in the neural classifiers."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,6 @@ from mednli_jax.baselines import boosting
 from mednli_jax.corpora import batching
 from mednli_jax.errors import UserError
 from mednli_jax.tasks import nli
-from mednli_jax.text import Vocab
 
 MODELS = ("bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim")))
 
@@ -26,11 +27,12 @@ def config_of(model, features=True):
 def prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield nli.NLITask().load(config_of("bow"))[0], boosting.load(config_of("bow"), plain())[0]
+        own = experiment.of(config_of("bow"))
+        yield own.prepare()[0], boosting.load(own.corpus, plain())[0]
 
 
 def plain():
-    return nli.NLITask().load(config_of("bow", features=False))[0]
+    return experiment.of(config_of("bow", features=False)).prepare()[0]
 
 
 def test_features_are_standardised_by_the_training_rows(prepared):
@@ -56,7 +58,7 @@ def test_without_the_setting_there_are_none(prepared):
 @pytest.mark.parametrize("model", MODELS)
 def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
     corpus, _ = prepared
-    program, batches = experiment.program(config_of(model), corpus, ["test"])
+    program, batches = experiment.of(config_of(model)).program(corpus, ["test"])
     frozen = program.frozen
     layout = batching.Layout.full(1, tuple(corpus.arrays[side].shape[1] for side in ("premise", "hypothesis")))
     batch = program.task.to_batch(program.data, np.array([[0]]), layout)
@@ -73,7 +75,8 @@ def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
     assert np.flatnonzero(differs).tolist() == [3]
 
 
-def test_features_of_new_pairs_are_refused(prepared):
-    corpus, _ = prepared
+def test_features_of_new_pairs_are_refused():
+    own = experiment.of(config_of("bow"))
+    run = SimpleNamespace(experiment=own, task=own.task, manifest={"tokeniser": "blanks"})
     with pytest.raises(UserError, match=r"E-RUN-021 .*features"):
-        nli.Encoder(config_of("bow"), Vocab.load(corpus.folder / "vocabulary.json"), "")
+        nli.NewPairs(run).predict([("a premise", "a hypothesis")])

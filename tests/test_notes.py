@@ -1,8 +1,14 @@
 """From NOTEEVENTS.csv to sentences of Past Medical History sections, on made-up notes."""
 
 import gzip
+import json
+import os
 import random
+import stat
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -228,3 +234,94 @@ def test_memory_is_that_of_one_note(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 1_500_000
+
+
+# ---- launch/premises_from_notes.py ----
+
+ROOT = Path(__file__).parent.parent
+MADE = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNot this") for n in range(40)]
+
+
+def premises(folder, *flags, out="private/premises.tsv"):
+    script = str(ROOT / "launch" / "premises_from_notes.py")
+    command = [sys.executable, script, "--notes=NOTEEVENTS.csv.gz", f"--out={out}", *flags]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def rows_of(path):
+    return [tuple(row.split("\t")) for row in path.read_text().splitlines()]
+
+
+def test_premises_are_sampled_from_the_notes(tmp_path):
+    rows = [*MADE, line(90, f"PMH: {SECRET} once erred", error="1"), line(91, "PMH: gout", category="Nursing")]
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    out = tmp_path / "private" / "premises.tsv"
+    done = premises(tmp_path, "--number=10", "--categories=Discharge summary, Physician")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert SECRET not in done.stdout
+    assert "ypertension" not in done.stdout
+    counts = json.loads(done.stdout)
+    assert {name: counts[name] for name in ("rows", "notes", "sentences", "sampled")} == {
+        "rows": 42, "notes": 40, "sentences": 80, "sampled": 10,
+    }  # fmt: skip
+    head, *ten = rows_of(out)
+    assert head == ("uid", "sentence")
+    whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}  # the first of equal ones
+    assert len(ten) == len(set(ten)) == 10
+    assert set(ten) < whole
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
+
+    assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
+    assert rows_of(out) == [head, *ten[:4]]  # the same seed, over the older file
+    assert premises(tmp_path, "--number=10", "--seed=1").returncode == 0
+    assert set(rows_of(out)[1:]) != set(ten)
+    assert premises(tmp_path, "--number=99").returncode == 0
+    assert set(rows_of(out)[1:]) == whole | {("91:1", "gout")}
+
+
+def test_every_distinct_sentence_is_as_likely(tmp_path):
+    import runpy
+
+    sample = runpy.run_path(str(ROOT / "launch" / "premises_from_notes.py"))["sample"]
+    pairs = [(f"{n}:1", f"s{n % 10}") for n in range(60)] + [(f"9{n}:1", "s0") for n in range(60)]
+    drawn = [sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed)]
+    assert len(drawn) == 6000
+    counts = [drawn.count(f"s{n}") for n in range(10)]
+    assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in counts)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rows", "code"),
+    [
+        (["--number=0"], MADE, "E-NOTE-001"),
+        (["--number=3", "--categories=Nursing"], MADE, "E-NOTE-002"),
+        (["--number=3"], [line(1, f"PLAN: {SECRET}")], "E-NOTE-002"),
+        (["--number=3"], [line("x", f"PMH: {SECRET}")], "E-DATA-015"),
+        (["--number=3"], None, "E-DATA-001"),
+    ],
+)
+def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows, code):
+    if rows is not None:
+        notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    done = premises(tmp_path, *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    (told,) = done.stderr.splitlines()
+    assert told.startswith(f"{code} ")
+    assert "Fix: " in told
+    assert SECRET not in told
+    assert not (tmp_path / "private").exists()
+
+
+def test_another_file_stays_and_a_git_work_tree_is_told(tmp_path):
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *MADE)
+    (tmp_path / "mine.tsv").write_text("mine\n")
+    done = premises(tmp_path, "--number=3", out="mine.tsv")
+    assert (done.returncode, done.stderr[:10]) == (2, "E-RUN-022 ")
+    assert (tmp_path / "mine.tsv").read_text() == "mine\n"
+    (tmp_path / ".git").mkdir()
+    done = premises(tmp_path, "--number=3")
+    assert done.returncode == 0
+    assert done.stderr.startswith("E-PRIV-002 private/premises.tsv: lies in a git work tree")
+    assert premises(tmp_path, "--help").stdout.count("python launch/premises_from_notes.py") >= 2

@@ -130,12 +130,6 @@ def test_cross_references_and_old_ids(path):
     assert ontology.ancestors("XP:40") == ontology.ancestors("XP:4")
 
 
-def test_scopes_can_be_chosen(path):
-    names = {name for name, _ in read_obo(path, OntologyOptions(), scopes=("NARROW", "BROAD", "RELATED")).names}
-    assert names >= {"Disease", "Heart trouble", "Left heart failure"}
-    assert not names & {"Cardiac disease", "HF", "Pump failure"}
-
-
 def test_old_ids_serve_in_relations(tmp_path):
     more = "\n[Term]\nid: XP:6\nname: six\nis_a: XP:40\nis_a: XP:9\n"
     assert read_obo(written(tmp_path, HEADER + STANZAS + more), ALL).ancestors("XP:6")["XP:4"] == 1

@@ -166,22 +166,21 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     }
     asked |= {"average_from": 2, "average_every": 3, "decay": 0.25, "halve_from": 4}
     made = config(**asked)
-    experiment.check(made)
-    program = experiment.bare_program(made, {}, {}, Devices(jax.local_devices()[:1]))
+    own = experiment.of(made)
+    program = own.bare_program({}, {}, Devices(jax.local_devices()[:1]))
     state = program.optimizer.init({"w": jnp.zeros(2)})
     assert int(optax.tree.get(state, "cycle_steps")) == 6
     updates, state = program.optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
     np.testing.assert_allclose(updates["w"], [-0.1, -0.1], rtol=1e-6)  # a fifth of the rate
     updates, _ = program.optimizer.update({"w": jnp.zeros(2)}, state, {"w": jnp.zeros(2)})
     np.testing.assert_allclose(updates["w"], -0.9 * 0.5 * (0.2 + 0.8 / 3) * np.ones(2), rtol=1e-6)
-    given = experiment.settings(made)
+    given = own.settings
     taken = {"schedule", "cycle", "decay", "halve_from", "average_from", "average_every"}
     assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
 
 
 def test_nothing_is_on_unless_asked_for():
-    experiment.check(config())
-    given = experiment.settings(config())
+    given = experiment.of(config()).settings
     assert (given.schedule, given.average_from) == ("constant", 0)
     off = loop.Settings(epochs=1, patience=1, select="loss", checkpoint_minutes=1.0)
     assert (off.schedule, off.average_from) == ("constant", 0)
@@ -204,7 +203,7 @@ BAD = {
     "average_every below 0": ({"average_from": 1, "average_every": -1}, "E-CONF-003", "number of steps"),
     "average_every of nothing": ({"average_every": 5}, "E-CONF-005", "average_from"),
     "average_from with plateau": ({"average_from": 1, "schedule": "plateau"}, "E-CONF-005", "leave one"),
-    "select": ({"select": "best"}, "E-CONF-004", "give loss, accuracy or last"),
+    "select": ({"select": "best"}, "E-CONF-004", "give one of loss, accuracy, last"),
     "select with plateau": ({"select": "last", "schedule": "plateau"}, "E-CONF-005", "leave one"),
 }
 
@@ -213,4 +212,4 @@ BAD = {
 def test_bad_values_are_named_with_the_fix(case):
     values, code, fix = BAD[case]
     with pytest.raises(UserError, match=rf"^{code} config\.train\.{case.split()[0]}.* Fix: .*{fix}"):
-        experiment.check(config(**values))
+        experiment.of(config(**values))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import Batches, Layout, staircase
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
@@ -326,6 +327,9 @@ def test_adam_with_l2_equals_the_reference(dtype):
 @pytest.mark.parametrize("knowledge", ["replace", "bias"])
 def test_last_states_take_no_attended_ones(knowledge):
     """States appended along time have no last token: no reference exists, so the combination is refused by name."""
+    config = defaults.nli("infersent")
+    config.model.update(pooling="last", knowledge=knowledge)
     with pytest.raises(UserError, match=r"config\.model\.pooling"):
-        table.build("infersent", {"pooling": "last", "knowledge": knowledge}, longest_path=FACTS["longest_path"])
-    table.build("infersent", {"pooling": "last", "knowledge": "none"})
+        experiment.of(config)
+    config.model.knowledge = "none"
+    experiment.of(config)

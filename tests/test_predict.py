@@ -9,7 +9,7 @@ from test_doors import ROOT, door, places
 from mednli_jax import inputs
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import LABELS
-from mednli_jax.trained import load_run
+from mednli_jax.finished_run import load_run
 
 SECRET = "zyzzyva"
 # Sentence ends inside, list numbers, bullets, numbers alone, other scripts: what tokenisers disagree about.
@@ -67,7 +67,7 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
     monkeypatch.chdir(home)
     run = load_run(home / "run")
     assert run.manifest["tokeniser"] == {"jsonl": "sentences, treebank", "triples": "blanks"}[kind]
-    own = run.own()
+    own = run.on_own_corpus()
     for split in ("train", "dev", "test"):
         given = given_of(home / "own", kind, split)
         stored = home / "run" / "private" / f"predictions.{split}.jsonl"

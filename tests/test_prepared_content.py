@@ -27,11 +27,13 @@ import test_vectors_binary
 import test_wordnet
 from test_encode import HEART
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, wording
+from mednli_jax.corpora import arrays
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.corpora.cloze import encoding as encode_cloze_module
 from mednli_jax.corpora.cloze.clicr import FILES
+from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.demo import diskne as demo_benchmark
@@ -39,12 +41,12 @@ from mednli_jax.corpora.demo import nli_facts as demo_facts
 from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.demo.nli import load_demo
-from mednli_jax.corpora.diskne import prepared as prepared_diskne
 from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli import prepared
-from mednli_jax.corpora.nli.pieces import PieceEncoding, encode_corpus
+from mednli_jax.corpora.nli import pieces as encode_pieces
+from mednli_jax.corpora.nli.encoding import encode_corpus
+from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, paths, store
 from mednli_jax.knowledge.distances import DIRECTIONS
@@ -255,7 +257,7 @@ def words(folder):
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
         {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
     )
-    made = [prepared.Source(changed(config, **fields)).build() for fields in settings]
+    made = [experiment.nli_corpus(changed(config, **fields)).build() for fields in settings]
     data = folder / "data"
     for split in ("train", "dev"):
         jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
@@ -266,7 +268,7 @@ def words(folder):
         (data / "snli" / f"{name}.test").write_text(
             "".join(f"{pair[column]}\n" for pair in named("test", PAIRS[:3])), "utf-8"
         )
-    made.append(prepared.Source(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
+    made.append(experiment.nli_corpus(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
     return made, vectors_of_each_kind(folder)
 
 
@@ -274,10 +276,15 @@ def pieces(folder):
     (folder / "bert").mkdir()
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
     (folder / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    source = prepared.Source(own_files(folder))
+    source = experiment.nli_corpus(own_files(folder))
     splits = source.splits()
     return [
-        encode_corpus(splits, source.recogniser(splits), source.encoding, PieceEncoding(file, 60, room))
+        encode_corpus(
+            splits,
+            source.recogniser(splits),
+            source.encoding,
+            texts=PieceTexts(source.encoding, PieceEncoding(file, 60, room)),
+        )
         for file, room in ((None, 40), (None, 12), (folder / "bert" / "vocab.txt", 40))
     ]
 
@@ -287,7 +294,7 @@ def cloze(folder):
     (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
     cloze_files(folder)
     for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
-        splits = prepared_cloze.read(corpus, place)
+        splits = read(corpus, place)
         for setup in SETUPS:
             made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
         limits = {"max_passage": 8, "max_query": 4, "max_words": 5}
@@ -300,7 +307,7 @@ def published(folder):
     found = test_diskne.big()
     own = write_benchmark(found, folds(found), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
-    return [prepared_diskne.DisKnESource(config).build() for config in configs]
+    return [experiment.of(config).corpus.build() for config in configs]
 
 
 def ontologies(folder):
@@ -359,16 +366,16 @@ def demo_diskne(folder):
 
 
 MADE_BY = {  # what makes the content -> the module of its FORMAT
-    words: "data.encode",
-    pieces: "data.encode_pieces",
-    cloze: "data.encode_cloze",
-    published: "data.prepared_diskne",
+    words: "corpora.nli.encoding",
+    pieces: "corpora.nli.pieces",
+    cloze: "corpora.cloze.encoding",
+    published: "corpora.diskne.corpus",
     ontologies: "knowledge.load",
     distances: "knowledge.paths",
     features: "baselines.features",
-    demo: "data.demo",
-    demo_cloze: "data.demo_cloze",
-    demo_diskne: "data.demo_diskne",
+    demo: "corpora.demo.nli",
+    demo_cloze: "corpora.demo.cloze",
+    demo_diskne: "corpora.demo.diskne",
 }
 
 
@@ -395,8 +402,8 @@ def test_the_table_has_no_other_rows():
     assert set(json.loads(TABLE.read_bytes())) == {make.__name__ for make in MADE_BY}
 
 
-def swapped(sequences, width, pad=encode.pad):
-    """`encode.pad` with the first two tokens in the other order."""
+def swapped(sequences, width, pad=arrays.pad):
+    """`pad` with the first two tokens in the other order."""
     numbers, length = pad(sequences, width)
     return numbers[:, [1, 0, *range(2, numbers.shape[1])]] if numbers.shape[1] > 1 else numbers, length
 
@@ -405,8 +412,8 @@ def swapped(sequences, width, pad=encode.pad):
     ("make", "place", "name", "value"),
     [
         (words, encode, "pad", swapped),
-        (pieces, encode, "pad", swapped),
-        (cloze, encode, "pad", swapped),
+        (pieces, encode_pieces, "pad", swapped),
+        (cloze, encode_cloze_module, "pad", swapped),
         (published, encode, "pad", swapped),
         (ontologies, mesh, "natural_order", lambda name: None),
         (distances, paths, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
@@ -434,9 +441,9 @@ def test_a_raised_number_is_recorded_too(make, tmp_path, monkeypatch):
 
 def key_of(config, patch):
     """The key under which a config's corpus is kept; nothing is prepared."""
-    found, task = [], prepared_diskne if "diskne" in config else prepared_cloze if "setup" in config.data else prepared
+    found = []
     patch.setattr(Cache, "get", lambda self, name, key, build: found.append(key) or (None, True))
-    task.prepare(config)
+    experiment.of(config).corpus.prepare()
     return found[0]
 
 
@@ -500,14 +507,14 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path, monkeypatch):
 def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
     shaped, free = of_bundled(tmp_path)
     cases = (
-        ("data.encode", free["words"]),
-        ("data.encode_pieces", free["pieces"]),
+        ("corpora.nli.encoding", free["words"]),
+        ("corpora.nli.pieces", free["pieces"]),
         ("knowledge.load", free["own"]),
-        ("data.demo", shaped["demo"]),
-        ("data.encode_cloze", shaped["cloze"]),
-        ("data.demo_cloze", shaped["cloze"]),
-        ("data.prepared_diskne", shaped["diskne"]),
-        ("data.demo_diskne", shaped["diskne"]),
+        ("corpora.demo.nli", shaped["demo"]),
+        ("corpora.cloze.encoding", shaped["cloze"]),
+        ("corpora.demo.cloze", shaped["cloze"]),
+        ("corpora.diskne.corpus", shaped["diskne"]),
+        ("corpora.demo.diskne", shaped["diskne"]),
     )
     for module, config in cases:
         before = key_of(config, monkeypatch)
@@ -549,7 +556,7 @@ def test_a_comment_in_the_code_changes_no_key(tmp_path):
         return json.loads(done.stdout)
 
     before = keys(tmp_path / "data")
-    assert before[0] == [str(copy / "mednli_jax" / "knowledge" / "mesh.py")]
+    assert before[0] == [str(copy / "mednli_jax" / "knowledge" / "readers" / "mesh.py")]
     for source in (copy / "mednli_jax").rglob("*.py"):
         source.write_text(source.read_text() + "# another comment\n")
     shutil.rmtree(tmp_path / "data")

@@ -30,7 +30,7 @@ from canaries import (
 )
 from compiler import FAST
 
-from mednli_jax import cli, defaults, faults
+from mednli_jax import cli, defaults, errors
 from mednli_jax.corpora import inventory
 
 ROOT = Path(__file__).parent.parent
@@ -132,7 +132,7 @@ class Home:
 
     @property
     def environment(self):
-        others = (faults.SHOW, "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")  # compiled programs are scanned too
+        others = (errors.SHOW_ALL, "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")  # compiled programs are scanned too
         folders = {"HOME": "home", "TMPDIR": "tmp", "MEDNLI_JAX_DATA": "data", "MEDNLI_JAX_CACHE": "cache"}
         return {
             **{name: value for name, value in os.environ.items() if name not in others},
@@ -299,23 +299,23 @@ POINTS = {
     "sentences": (NEW, "mednli_jax.corpora.nli.encoding.encode_sentences"),
     "vocabulary": (NEW, "mednli_jax.text.Vocab.save"),
     "cache": (NEW, "mednli_jax.corpora.cache._write"),
-    "ontology": (KD, "mednli_jax.corpora.nli.prepared.load_ontology"),
-    "linker": (KD, "mednli_jax.corpora.nli.prepared.Linker"),
+    "ontology": (KD, "mednli_jax.corpora.nli.concepts.load_ontology"),
+    "linker": (KD, "mednli_jax.corpora.nli.corpus.Linker"),
     "a sentence's concepts": (KD, "mednli_jax.knowledge.linking.Linker.link"),
     "links": (KD, "mednli_jax.corpora.nli.encoding.links_of"),
     "reader of articles": (GA, "mednli_jax.corpora.cloze.clicr.load"),
     "an article": (GA, "mednli_jax.corpora.cloze.clicr._Reader.take"),
-    "encoder of articles": (GA, "mednli_jax.corpora.cloze.encoding.encode_cloze"),
-    "program": (BOW, "mednli_jax.experiment.program"),
-    "what prediction needs": (BOW, "mednli_jax.trained.keep_for_prediction"),
+    "encoder of articles": (GA, "mednli_jax.corpora.cloze.corpus.encode_cloze"),
+    "program": (BOW, "mednli_jax.experiment.Experiment.program"),
+    "what prediction needs": (BOW, "mednli_jax.experiment.Experiment.keep_for_prediction"),
     "trainer": (BOW, "mednli_jax.training.loop.Trainer.run"),
     "batches": (BOW, "mednli_jax.corpora.batching.Batches.epoch"),
     "loss": (BOW, "mednli_jax.tasks.nli.NLITask.loss"),
-    "a run's corpus": (("evaluate", "--run=bow"), "mednli_jax.trained.TrainedRun.own"),
-    "scores": (("evaluate", "--run=bow"), "mednli_jax.scoring.OnCorpus.scores"),
+    "a run's corpus": (("evaluate", "--run=bow"), "mednli_jax.finished_run.FinishedRun.on_own_corpus"),
+    "scores": (("evaluate", "--run=bow"), "mednli_jax.finished_run.ScoredCorpus.scores"),
     "partition": (("evaluate", "--run=bow", "--partition=ids.txt"), "mednli_jax.corpora.nli.partitions.read_partition"),
     "new pairs": (("predict", "--run=bow"), "mednli_jax.predict.read_pairs"),
-    "a new pair's tokens": (("predict", "--run=bow"), "mednli_jax.tasks.nli.NLITask.example"),
+    "a new pair's tokens": (("predict", "--run=bow"), "mednli_jax.tasks.nli.NewPairs.examples_of"),
     "statistics": (("analyze", "stats", *nli("bow")), "mednli_jax.analysis.corpus_stats.statistics"),
     "tokens": (LEXICAL, "mednli_jax.analysis.artifacts.lexical.pmi"),
     "section": (LEXICAL, "mednli_jax.analysis.artifacts.findings._token_section"),
@@ -341,7 +341,7 @@ def told(home, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home.folder / "cache"))
-    monkeypatch.delenv(faults.SHOW, raising=False)
+    monkeypatch.delenv(errors.SHOW_ALL, raising=False)
     (tmp_path / "bow").symlink_to(home.folder / "work" / "bow")
     (tmp_path / "ids.txt").write_text("test-1\n")
     data = tmp_path.parent / "data"  # that `../data` names
@@ -416,12 +416,12 @@ def test_what_the_machine_refuses_is_one_line_of_ours(told, monkeypatch):
 
 def test_everything_is_shown_where_text_may_be_shown(told, monkeypatch):
     monkeypatch.setattr("mednli_jax.analysis.corpus_stats.statistics", chained)
-    monkeypatch.setenv(faults.SHOW, "1")
+    monkeypatch.setenv(errors.SHOW_ALL, "1")
     code, said = told("analyze", "stats", *nli("bow"))
     assert code == 1
     assert SENTENCE in said
     assert said.count("Traceback") == 2
-    assert "E-BUG-001 RuntimeError in mednli_jax/analyze.py:" in said
+    assert "E-BUG-001 RuntimeError in mednli_jax/analysis/analyses.py:" in said
 
 
 PYTHONS_OWN = f"""
@@ -467,7 +467,7 @@ def test_threads_warnings_logs_and_the_interpreter_quote_nothing(home):
 def test_a_process_of_many_tells_as_one_alone(capfd):
     from mednli_jax.training.hosts import Hosts
 
-    Hosts().tell(KeyError(SENTENCE))
+    Hosts().report(KeyError(SENTENCE))
     said = capfd.readouterr().err
     assert said.startswith("E-BUG-001 KeyError")
     assert found_in(said.encode()) == set()
@@ -557,14 +557,14 @@ def test_a_work_tree_is_warned_of(closed, capsys):
     ],
 )
 def test_what_a_config_reads_is_what_is_looked_at(closed, monkeypatch, model, fields, expected):
-    from mednli_jax.corpora.nli import prepared
+    from mednli_jax.experiment import nli_corpus
 
     asked = defaults.nli(model, "mednli")
     asked.update_from_flattened_dict(fields)
     asked.data.dir = str(closed)
     seen = []
     monkeypatch.setattr(inventory, "warn", lambda folder, names: seen.append((folder, names)))
-    prepared.warn_of_readers(asked)
+    nli_corpus(asked).warn_of_readers()
     assert seen == [(closed, tuple(sorted(expected)))]
 
 

@@ -15,6 +15,7 @@ import optax
 import pytest
 from test_parity import assert_close, assert_trees_close, cast, gru, linear, unflatten
 
+from mednli_jax import defaults, experiment
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, pointer, table
 from mednli_jax.models.ga_reader import occurs
@@ -376,11 +377,12 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 
 
 def test_settings_are_checked_by_name():
-    for field, name in (("gate", "ga_reader"), ("pointer", "ga_reader"), ("attention", "sa_reader")):
+    settings = (("gate", "ga_reader"), ("pointer", "ga_reader"), ("attention", "sa_reader"), ("hops", "ga_reader"))
+    for field, name in settings:
+        config = defaults.cloze(name)
+        config.model[field] = 0 if field == "hops" else "other"
         with pytest.raises(UserError, match=rf"config\.model\.{field}"):
-            table.build(name, {field: "other"})
-    with pytest.raises(UserError, match=r"config\.model\.hops"):
-        table.build("ga_reader", {"hops": 0})
+            experiment.of(config)
     with pytest.raises(UserError, match=r"config\.model\.gate"):
         table.build("sa_reader", {"gate": "mul"})
     assert table.build("sa_reader", {}, num_types=9).num_types == 9

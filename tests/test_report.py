@@ -15,6 +15,7 @@ from mednli_jax import cli, report
 from mednli_jax.analysis import html, svg
 from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory
 
 ROOT = Path(__file__).parent.parent
 VOID = {"meta", "link", "br"}
@@ -115,8 +116,6 @@ def test_names_are_escaped(tmp_path):
 
 
 def test_run_page_takes_what_train_has(tmp_path):
-    from mednli_jax.runs import RunDirectory
-
     folder = write_run(tmp_path / "run", GOLD)
     assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
 
@@ -335,3 +334,20 @@ def test_a_run_of_another_version_is_told(tmp_path, file, change):
 def test_pages_refuse_what_is_no_run(tmp_path):
     with pytest.raises(UserError, match="E-RUN-001"):
         html.run_page(tmp_path)
+
+
+def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
+    """Of other tasks train has printed all that there is, and a run that is not finished has no scores."""
+    folder = write_run(tmp_path / "run", GOLD)
+    assert html.closing_lines(RunDirectory.existing(folder)) == []
+    edit(folder / "config.json", task="diskne")
+    f1 = {"mean": 0.4, "sd": 0.0, "per_seed": [0.4]}
+    found = {"diseases": {"D1": {"f1": 0.4, "positives": 3, "negatives": 9}}, "macro": f1, "weighted": f1}
+    categories = {"symptoms": {**found, "always_positive": {"macro": 0.25}}}
+    edit(folder / "result.json", categories=categories, names={"D1": "gout"}, test=None, dev=None)
+    words = check_offline(html.run_page(folder)).words
+    assert {"Scores", "Diseases", "gout", "Symptoms > Disease", "40.0"} <= set(words)
+    lines = html.closing_lines(RunDirectory.existing(folder))
+    assert (lines[0], lines[-1].split()[3:]) == ("Scores", ["1", "3", "9", "40.0", "40.0", "25.0"])
+    edit(folder / "result.json", status="interrupted")
+    assert html.closing_lines(RunDirectory.existing(folder)) == []

@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mednli_jax import cli, experiment, folds, train
+from mednli_jax import cli, train
 from mednli_jax.baselines import boosting
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.examples import LABELS
+from mednli_jax.fitting import folds, session
+from mednli_jax.runs import RunDirectory
 from mednli_jax.training import loop
 from mednli_jax.training import program as programs
 
@@ -27,10 +29,10 @@ class Clock:
 
     def __init__(self, patch):
         self.now, self.steps, self.compiled, self.at = 0.0, 0, 0, None
-        for module in (train, loop, programs):
+        for module in (session, loop, programs):
             patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         step, fit = programs.Program.train, boosting.fit_predict
-        lowered = experiment.Program._call
+        lowered = programs.Program._call
 
         def compiled(program, key, *given, **how):
             known = len(program.compiled)
@@ -170,9 +172,9 @@ def test_a_killed_session_counts_up_to_its_checkpoint(clock, call, monkeypatch):
     given = flags("bow", *SMALL, "train.max_buckets=1")
     clock.at = 3
     with monkeypatch.context() as patch:
-        write = train.RunDirectory.write_result
-        patch.setattr(train._Training, "_catch_signals", catch)
-        patch.setattr(train.RunDirectory, "write_result", without_failed)  # the process is gone before it says so
+        write = RunDirectory.write_result
+        patch.setattr(session.Session, "catch_signals", catch)
+        patch.setattr(RunDirectory, "write_result", without_failed)  # the process is gone before it says so
         with pytest.raises(Killed):
             call("run", *given)
     saved = result_of("run")

@@ -221,19 +221,15 @@ def test_lexicon_of_the_published_format(tmp_path, name, capsys):
         "c0011849": ("c0011860", "c0011849"),
         "na\u00efve": ("na\u00efve\u00a0one",),
     }
-    assert read_lexicon(tmp_path / name, lowercase=False)["C0011849"] == ("C0011860", "C0011849")
     assert capsys.readouterr().err == ""
 
 
-def test_lines_of_one_word_are_joined_or_the_last_counts(tmp_path, capsys):
+def test_lines_of_one_word_are_joined(tmp_path, capsys):
     path = write(tmp_path / "framenet.txt", "advance progress develop\nrot putrefy\nadvance delay develop\n")
     assert read_lexicon(path)["advance"] == ("progress", "develop", "delay")
     told = capsys.readouterr().err
     assert told.startswith("E-LEX-009 framenet.txt: 1 lines repeat a word")
     assert "advance" not in told
-    assert read_lexicon(path, repeated="last")["advance"] == ("delay", "develop")
-    with pytest.raises(UserError, match=r"E-CONF-004 repeated is 'first'. Fix: give one of join, last"):
-        read_lexicon(path, repeated="first")
 
 
 @pytest.mark.parametrize(

@@ -95,12 +95,11 @@ def test_characters_between_tokens_are_counted_and_left_out(tmp_path):
     assert (facts["unplaced"], facts["mentions"]) == (1, 0)
 
 
-def test_negated_spans_are_kept_unless_unwanted(tmp_path):
+def test_negated_spans_are_kept_and_counted(tmp_path):
     text = f"{HEADER}\tnegated\np1\tpremise\t3\t5\tC1\t1\np1\tpremise\t0\t1\tC2\t0\n"
-    assert mentions(read(tmp_path, text)[0]) == [(0, 1, "C2"), (3, 5, "C1")]
-    found, facts = read(tmp_path, text, skip_negated=True)
-    assert mentions(found) == [(0, 1, "C2")]
-    assert (facts["negated"], facts["mentions"]) == (1, 1)
+    found, facts = read(tmp_path, text)
+    assert mentions(found) == [(0, 1, "C2"), (3, 5, "C1")]
+    assert (facts["negated"], facts["mentions"]) == (1, 2)
 
 
 def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first():

@@ -9,8 +9,8 @@ import numpy as np
 import optax
 import pytest
 
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.batching import Batches, Layout
-from mednli_jax.corpora.nli.encoding import SIDES
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state

@@ -263,7 +263,7 @@ def test_a_database_that_is_away_for_a_while_loses_nothing(opened, folder, capsy
     from mednli_jax.sweeps.worker import Worker
 
     study = opened(SIX)
-    away = {name: study.faults[0] for name in ("fill", "claim", "finish")}
+    away = {name: study.no_answer[0] for name in ("fill", "claim", "finish")}
 
     class Away:
         """The study; of each of three calls, the first goes to nobody."""
@@ -294,12 +294,12 @@ def test_fewer_is_better_where_the_sweep_says_so(opened):
 def test_the_picture_shows_choices_and_ranges():
     pytest.importorskip("optuna")
     from mednli_jax.sweeps import summary
-    from mednli_jax.sweeps.study import Row
+    from mednli_jax.sweeps.study import TrialResult
 
     fields = {"rate": Real(0.01, 1, log=True), "kind": ("a", "$b$"), "on": (True, False), "size": Whole(1, 3)}
     sweep = search(fields, trials=4)
-    rows = [Row(k, sweep.values(k), 0.9 - k / 10, None, 1.0, 1) for k in range(3)]
-    rows.append(Row(3, sweep.values(3), None, None, None, 2, "E-TRY-001 no."))
+    rows = [TrialResult(k, sweep.values(k), 0.9 - k / 10, None, 1.0, 1) for k in range(3)]
+    rows.append(TrialResult(3, sweep.values(3), None, None, None, 2, "E-TRY-001 no."))
     told = sweep.description({})["sweep"]
     assert summary.picture(rows, told).startswith(b"\x89PNG")
     assert summary.picture(rows[3:], told).startswith(b"\x89PNG")
@@ -452,7 +452,7 @@ def test_trials_that_fail_are_told_and_tried_again_when_asked_for(place, swept):
 def test_a_sweep_whose_first_trials_all_fail_is_given_up(place, swept):
     code, out, err = swept(*flags("--config.train.fails=('0.1', '0.2')"))
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith("E-SWEEP-007 the first 3 trials have all failed, as told above. Fix: ")
+    assert err.splitlines()[-1].startswith("E-SWEEP-007 the first 3 trials have all failed, as printed above. Fix: ")
     assert not Path("runs/kd/trial-4").exists()
 
 

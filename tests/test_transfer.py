@@ -17,10 +17,13 @@ import numpy as np
 import pytest
 import test_mixing
 
-from mednli_jax import cli, evaluate, experiment, pairs, predict, report, train, trained
+from mednli_jax import cli, evaluate, experiment, predict, report, train
 from mednli_jax.corpora.batching import Layout
 from mednli_jax.errors import UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.fitting.session import Session
 from mednli_jax.models import table
+from mednli_jax.tasks import new_inputs
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.devices import Devices
@@ -236,7 +239,7 @@ class Home:
         return json.loads(self.folder.joinpath(*parts).read_text())
 
     def run(self, name):
-        return trained.load_run(self.folder / name)
+        return load_run(self.folder / name)
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +247,7 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("transfer")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
-        for module in (experiment, pairs):
+        for module in (experiment, new_inputs):
             patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
         home = Home(folder)
         code, _, said = home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")
@@ -308,14 +311,14 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
     flags = (INIT, "--config.train.epochs=2", "--config.transfer.freeze=encoder", "--config.train.schedule=plateau")
     code, _, said = home.train("whole", *flags, corpus="there")
     assert code == 0, said
-    on_epoch = train._Training._on_epoch
+    write_epoch = Session.write_epoch
 
-    def stop(self, row):
-        on_epoch(self, row)
+    def stop(self, *given):
+        write_epoch(self, *given)
         self.signals = 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(train._Training, "_on_epoch", stop)
+        patch.setattr(Session, "write_epoch", stop)
         assert home.train("halves", *flags, corpus="there")[0] == cli.INTERRUPTED
     gc.collect()  # the lock goes with the first half
     code, _, said = home.train("halves", *flags, "--resume", corpus="there")

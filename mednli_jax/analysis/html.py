@@ -14,15 +14,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from mednli_jax.analysis import public, svg
-from mednli_jax.analysis.cloze.outcomes import is_cloze
-from mednli_jax.analysis.cloze.sections import run_sections
-from mednli_jax.analysis.outcomes import Finished, read_metrics
+from mednli_jax.analysis import kinds, public, svg
+from mednli_jax.analysis.outcomes import read_metrics
 from mednli_jax.analysis.paths import NO_PATH, ordered_keys
-from mednli_jax.analysis.sections import CONFUSION, Grid, Section, confusions, interval, points
+from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, Split
-from mednli_jax.metrics import wilson_interval
+from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
@@ -57,6 +54,12 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
         raise _of_another_version(directory, error) from error
 
 
+def closing_lines(directory: RunDirectory) -> list[str]:
+    """What `train` prints of a run besides the scores of its splits. Raises: UserError as run_page."""
+    shown = kinds.of_run(directory).closing_sections(directory, directory.result())
+    return [line for section in shown for line in lines(section)]
+
+
 def _of_another_version(directory, error):
     return UserError(
         f"E-REP-015 {directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
@@ -65,12 +68,8 @@ def _of_another_version(directory, error):
 
 
 def _run_page(directory, result, data, more):
-    if is_cloze(directory.folder):
-        scores, *kinds = run_sections(result)
-        sections = [scores, _curves(directory, result), *kinds]
-    else:
-        sections = [_scores(result), _confusion(result), _curves(directory, result), *_by_class(result)]
-        sections.append(_calibration(result))
+    first, rest = kinds.of_run(directory).run_sections(directory, result)
+    sections = [*first, _curves(directory, result), *rest]
     if links := data.get("knowledge", {}).get("links_per_length"):
         sections.append(_links(links, data["knowledge"]))
     kept = [section for section in (*sections, *more) if section.grids or section.charts]
@@ -93,14 +92,14 @@ def public_figures(folder: Path) -> dict:
 def public_page(found: dict) -> str:
     """The page of a run for others: `found` is of public_figures."""
     about = found["about"]
-    facts = [(name, _told(value)) for name, value in about.items() if name not in ("model", "corpus")]
-    facts += [(part, _told(fields)) for part, fields in found["settings"].items()]
+    facts = [(name, _text(value)) for name, value in about.items() if name not in ("model", "corpus")]
+    facts += [(part, _text(fields)) for part, fields in found["settings"].items()]
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
     return render(f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}", public.sections(found),
                   [*facts, ("public", left_out)])  # fmt: skip
 
 
-def _told(value):
+def _text(value):
     if isinstance(value, dict):
         return ", ".join(f"{name} {one}" for name, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -122,7 +121,7 @@ def _facts(directory, result, data) -> list[tuple[str, str]]:
         f"{fact['file']} ({fact['sha256'][:12]})" for fact in splits.values() if "file" in fact and "sha256" in fact
     )
     ontology = " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
-    units = "queries" if is_cloze(directory.folder) else "pairs"
+    units = kinds.of_run(directory).units
     found = {
         "run": directory.folder.resolve().name,
         "data": f"{_corpus(directory, result)}: {sizes} {units}" if sizes else _corpus(directory, result),
@@ -159,40 +158,6 @@ def _provenance(env) -> dict[str, str]:
     }
 
 
-def _scores(result) -> Section:
-    """The scores of each split, and of its slices."""
-    rows = []
-    for split in SPLITS:
-        scores = result.get(split)
-        if not scores:
-            continue
-        for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
-            accuracy, n = of["accuracy"], of["examples"]
-            low, high = wilson_interval(round(accuracy["mean"] * n), n)
-            sd = points(accuracy["sd"]) if len(accuracy["per_seed"]) > 1 else "-"
-            seeds = ", ".join(points(value) for value in accuracy["per_seed"])
-            calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
-            loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
-            wide = interval(100 * low, 100 * high, "")
-            f1 = points(of["macro_f1"]["mean"])
-            rows.append((name, f"{n:,}", points(accuracy["mean"]), sd, wide, f1, loss, calibration, seeds))
-    header = ("split", "pairs", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE", "accuracy per seed")
-    return Section(
-        "Scores", ["accuracy, F1 and calibration error (ECE) in points"], [Grid("", header, rows)] * bool(rows)
-    )
-
-
-def _confusion(result) -> Section:
-    charts = []
-    for split in SPLITS:
-        if scores := result.get(split):
-            seeds = len(result.get("seeds", ()))
-            caption = f"{split}: pairs" + (f", summed over {seeds} seeds" if seeds > 1 else "")
-            title = f"Confusion on {split}"
-            charts.append((caption, svg.heat_map(scores["confusion"], LABELS, title=title, **CONFUSION)))
-    return Section("Confusion", charts=charts)
-
-
 def _curves(directory, result) -> Section:
     """Loss and accuracy by epoch, a line per seed; the epoch that was kept is marked."""
     metrics, charts = read_metrics(directory), []
@@ -215,29 +180,6 @@ def _curves(directory, result) -> Section:
     return Section("Learning curves", charts=charts)
 
 
-def _by_class(result):
-    for split in SPLITS:
-        if scores := result.get(split):
-            rows = [
-                (label, str(s["support"]), points(s["precision"]), points(s["recall"]), points(s["f1"]))
-                for label, s in ((label, scores["per_class"][label]) for label in LABELS)
-            ]
-            header = ("class", "gold", "precision", "recall", "F1")
-            yield Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
-
-
-def _calibration(result) -> Section:
-    charts = []
-    for split in SPLITS:
-        bins = [b for b in (result.get(split) or {}).get("calibration", {}).get("bins", ()) if b["count"]]
-        series = {name: [100 * b[name] for b in bins] for name in ("confidence", "accuracy")}
-        names = [f"{b['high']:.2f}" for b in bins]
-        chart = svg.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
-        if chart:
-            charts.append((f"{split}: how sure, and how often right", chart))
-    return Section("Calibration", charts=charts)
-
-
 # -- path lengths (Figure 3) -------------------------------------------------------------------------------------------
 
 
@@ -249,11 +191,12 @@ def _links(counts, knowledge) -> Section:
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-def paths_section(path: Path) -> Section:
-    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes. Raises UserError E-REP-009."""
+def paths_sections(path: str | Path | None) -> list[Section]:
+    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none of no file. Raises UserError
+    E-REP-009."""
     try:
-        figures = json.loads(Path(path).read_bytes())
-        return path_lengths_section(figures["corpus"], figures)
+        figures = json.loads(Path(path).read_bytes()) if path else None
+        return [path_lengths_section(figures["corpus"], figures)] if path else []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(
             f"E-REP-009 {path}: holds no path lengths ({type(error).__name__}). "
@@ -291,32 +234,26 @@ def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Sectio
 # -- several runs ------------------------------------------------------------------------------------------------------
 
 
-def comparison_page(runs: Sequence[Finished], sections: Sequence[Section]) -> str:
-    """Runs side by side. sections: of sections.comparison_sections, and more."""
-    title = f"{' and '.join(run.name for run in runs)}: {runs[0].split} of {runs[0].corpus}"
-    return render(title, [*sections, confusions(runs), runs_section([run.folder for run in runs])])
-
-
-def cloze_comparison_page(title: str, sections: Sequence[Section], folders: Sequence[Path]) -> str:
-    """Runs on cloze queries side by side. sections: of cloze_sections.comparison_section, and more."""
-    return render(title, [*sections, runs_section(folders)])
+def comparison_page(compared: Comparison, more: Sequence[Section], folders: Sequence[Path]) -> str:
+    """Runs side by side. more: sections to add after those that the comparison prints."""
+    return render(compared.title, [*compared.sections, *more, *compared.more_of_page, runs_section(folders)])
 
 
 def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
-    """A table of a paper, sections.table_section or the like, and the runs it was made from, if any are to be told."""
+    """A table of a paper, sections.table_section or the like, and the runs it was made from, if they may be named."""
     return render(f"{paper}, beside ours", [*sections, *([runs_section(folders)] if folders else [])])
 
 
 def runs_section(folders: Sequence[Path]) -> Section:
     """Where the figures of several runs come from."""
     rows = []
-    for folder in folders:
+    for folder in map(Path.resolve, folders):
         directory = RunDirectory.existing(folder)
         result, env = directory.result(), _provenance(_json(folder / "env.json"))
         data = _json(folder / "data.json").get("splits", {})
         sizes = ", ".join(f"{name} {data[name]['rows']:,}" for name in ("train", *SPLITS) if name in data)
         seeds = ", ".join(map(str, result.get("seeds", ())))
-        told = (env[name] for name in ("commit", "started", "versions", "command"))
-        rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *told))
+        origin = (env[name] for name in ("commit", "started", "versions", "command"))
+        rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *origin))
     header = ("run", "model", "corpus", "rows", "seeds", "commit", "started", "versions", "command")
     return Section("Runs", grids=[Grid("", header, rows, left=len(header))])

@@ -84,8 +84,8 @@ def finished(folder: Path, split: str = "test") -> Finished:
                 raise UserError(f"E-REP-006 {path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
     outcomes = read_outcomes(directory, split)
     if len(outcomes.predicted) != len(result["seeds"]):
-        told = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
-        raise UserError(f"E-REP-006 {folder}: {told}. Fix: {DAMAGED}.")
+        problem = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
+        raise UserError(f"E-REP-006 {folder}: {problem}. Fix: {DAMAGED}.")
     return Finished(directory.folder.resolve(), split, result, data, outcomes)
 
 
@@ -159,8 +159,8 @@ def aligned(first: Finished, second: Finished) -> Finished:
     fix = "compare runs of the same files, or train one of them again"
     if len(one) != len(other) or not all(uid in place for uid in one.uids):
         shared = sum(uid in place for uid in one.uids)
-        told = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
-        raise UserError(f"E-REP-005 {names}: {told}. Fix: {fix}.")
+        problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
+        raise UserError(f"E-REP-005 {names}: {problem}. Fix: {fix}.")
     order = [place[uid] for uid in one.uids]
     if (other.gold[order] != one.gold).any() or _other_file(first, second):
         raise UserError(f"E-REP-005 {names}: the pairs of {first.split} differ in text or label. Fix: {fix}.")

@@ -20,7 +20,7 @@ def path_statistics(
 ) -> dict:
     """Path lengths between the concepts of premises and hypotheses, as JSON values.
 
-    distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distance.shortest_paths).
+    distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distances.shortest_paths).
 
     Returns
       concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);

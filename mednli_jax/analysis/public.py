@@ -6,9 +6,10 @@ LEAST: a family of slices, a confusion or the classes with a smaller part are le
 other parts would tell it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.analysis.sections import Grid, Section
+from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 
 LEAST = 10
@@ -20,6 +21,16 @@ CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matc
            "schedule", "select", "precision")  # fmt: skip
 FROM_FILES = ("semantic type", "skill")  # families whose parts are called what a corpus calls them
 SPLITS = ("dev", "test")
+FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # of the command, which show few pairs
+TABLES = ("diskne",)  # that show single diseases, by how their names begin
+
+
+def check(given, runs: Sequence, table: str) -> None:
+    """Raises UserError for what shows a few pairs, or the names of runs. given: the flags of the command, by name."""
+    asked = [f"--{name}" for name in FLAGS if given[name].value]
+    asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
+    if asked:
+        raise UserError(f"E-REP-018 --public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
@@ -57,7 +68,7 @@ def scores(found: Mapping, seeds: int) -> dict:
     cells = found.get("confusion", ())
     if cells and min(map(min, cells)) >= LEAST * seeds:
         kept["confusion"] = cells
-        kept["per_class"] = {  # from which the cells could be told
+        kept["per_class"] = {  # from which the cells could be computed
             label: {name: of[name] for name in ("precision", "recall", "f1")}
             for label, of in found.get("per_class", {}).items()
         }

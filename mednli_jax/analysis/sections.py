@@ -34,6 +34,20 @@ class Section:
     commands: list[tuple[str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Runs against each other.
+
+    title: of the page. sections: what is printed, and stands on the page. more_of_page: what stands on the page alone.
+    rows: the first run against each other, as JSON values.
+    """
+
+    title: str
+    sections: list[Section]
+    more_of_page: list[Section]
+    rows: list[dict]
+
+
 def lines(section: Section) -> list[str]:
     """The section for a terminal: all but its charts."""
     found = [section.title, *(line for words in section.words for line in textwrap.wrap(words, WIDTH))]
@@ -42,6 +56,11 @@ def lines(section: Section) -> list[str]:
     for what, command in section.commands:
         found += [f"  {what}", f"    {command}"]
     return found
+
+
+def text(sections: Sequence[Section]) -> str:
+    """Several sections for a terminal."""
+    return "\n\n".join("\n".join(lines(section)) for section in sections)
 
 
 def _columns(rows: Sequence[Sequence[str]], left) -> list[str]:
@@ -201,15 +220,15 @@ def _changes(row) -> Section:
         intervals={"difference": [(100 * gain["low"], 100 * gain["high"]) for gain in gains.values()]},
     )
     title = f"{row['second']} against {row['first']}"
-    return Section(title, _told(flips), grids, [("Gain by class, 95 % intervals", chart)])
+    return Section(title, _gains_in_words(flips), grids, [("Gain by class, 95 % intervals", chart)])
 
 
 def _each(counts):
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
 
 
-def _told(flips):
-    """Section 6 of the paper says the same of knowledge-directed attention, and that is said beside it."""
+def _gains_in_words(flips):
+    """What was gained, beside what section 6 of the paper says of knowledge-directed attention."""
     total = sum(flip["gained"] for flip in flips.values())
     if not total:
         return ["no prediction was gained"]

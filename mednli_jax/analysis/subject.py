@@ -1,14 +1,23 @@
 """What analyses of a corpus read, and what they give."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
+from mednli_jax.analysis.artifacts.heuristics import CAUSE_TYPES
 from mednli_jax.analysis.artifacts.lexical import merged as merged_tokens
 from mednli_jax.analysis.sections import Section
 from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli.prepared import Source
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.load import TABLES
+from mednli_jax.knowledge.readers.mesh import LINK_TYPES
+from mednli_jax.progress import Watch
+
+FILE = "file"  # the name of a corpus of one's files
 
 OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose words anybody may read
 
@@ -30,27 +39,36 @@ class Finding:
     notes: list[str] = field(default_factory=list)
     private: "Finding | None" = None
 
+    def result(self, corpus: str, notes: Sequence[str] = ()) -> dict:
+        """The JSON values that are printed and written. notes: what to know of the corpus besides."""
+        return {"corpus": corpus, "notes": [*notes, *self.notes], **self.figures}
+
 
 class Subject:
     """A corpus to analyse; what several analyses ask for is read and linked once.
 
     name: of the corpus in tables. public: leave out tokens that few premises show, also of open corpora.
-    splits: in place of the source's own.
+    splits: in place of those of the corpus.
     """
 
-    def __init__(self, source: Source, name: str, *, public: bool = False, splits: dict[str, Split] | None = None):
-        self.source, self.config, self.name, self.public = source, source.config, name, public
+    def __init__(self, corpus: NLICorpus, *, public: bool = False, splits: dict[str, Split] | None = None):
+        self.corpus, self.name, self.public = corpus, corpus.title, public
         self._given, self._mentions = splits, {}
 
     @property
     def is_open(self) -> bool:
         """Whether the words of all its pairs may be shown."""
-        data = self.config.data
-        return {data.name, data.mix.partition("/")[0]} - {""} <= OPEN
+        mixed = self.corpus.mix
+        return {self.corpus.name, *([mixed.name] if mixed else [])} <= OPEN
+
+    @property
+    def has_concepts(self) -> bool:
+        """Whether concepts are looked for in its sentences."""
+        return self.corpus.linking is not None
 
     @cached_property
     def splits(self) -> dict[str, Split]:
-        return self.source.splits() if self._given is None else self._given
+        return self.corpus.splits() if self._given is None else self._given
 
     @cached_property
     def examples(self) -> list[NLIExample]:
@@ -59,15 +77,15 @@ class Subject:
 
     @cached_property
     def _finder(self):
-        return self.source.recogniser(self.splits)
+        return self.corpus.recogniser(self.splits)
 
     def mentions(self, side: str) -> list[list[Mention]]:
-        """The concepts of the premises or of the hypotheses of `examples`; none where the config takes no knowledge."""
+        """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
         if side not in self._mentions:
             self._mentions[side] = [[] for _ in self.examples]
             if self._finder is not None:
-                with encode.Watch(len(self.examples)) as watch:
-                    encoding = self.source.encoding
+                with Watch(len(self.examples)) as watch:
+                    encoding = self.corpus.encoding
                     self._mentions[side] = encode.find_mentions(self.examples, side, self._finder, encoding, {}, watch)
         return self._mentions[side]
 
@@ -80,8 +98,8 @@ class Subject:
         ]
 
     def needs_knowledge(self, analysis: str) -> None:
-        """Raises UserError E-USE-015 where the config takes no knowledge."""
-        if not self.source.ontology_name:
+        """Raises UserError E-USE-015 where no concepts are looked for."""
+        if not self.has_concepts:
             raise UserError(
                 f"E-USE-015 analyze {analysis}: the config takes no knowledge. Fix: --corpus=NAME, or "
                 "--config=configs/esim_kd.py, or --config.model.knowledge=replace."
@@ -94,8 +112,27 @@ class Subject:
 
     @property
     def knowledge(self) -> str:
-        """The ontology of the concepts and its version; "" where the config takes no knowledge."""
-        if not self.source.ontology_name:
+        """The ontology of the concepts and its version; "" where none are looked for."""
+        if not self.has_concepts:
             return ""
-        ontology = self.source.ontology
+        ontology = self.corpus.ontology
         return f"{ontology.name} {ontology.version}"
+
+
+def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool) -> Subject:
+    """What --config names, or --corpus=PATH.
+
+    A corpus that --corpus names is linked also to what the heuristic of probable causes asks for, where its ontology is
+    MeSH and nobody has chosen the kinds. A single file is read as training pairs.
+    Raises: UserError, DataError(s) for a damaged file.
+    """
+    if path is None:
+        return Subject(corpus, public=public)
+    linking, splits = corpus.linking, None
+    if linking is not None and not linking.types and not linking.mentions:
+        name = corpus.terminology.name
+        if name == "mesh" or name.endswith(TABLES):
+            corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *CAUSE_TYPES)))
+    if corpus.name == FILE and path.is_file():
+        splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
+    return Subject(corpus, public=public, splits=splits)

@@ -50,8 +50,10 @@ def curves(
                 parts.append(f'<polyline class="c{colour}{dashed}" points="{path}"/>')
     parts += [f'<circle class="mark" cx="{place.x(a):.1f}" cy="{place.y(b):.1f}" r="4"/>' for a, b in marks]
     dashes = {name: (kinds or {}).get(name) == "dashed" for name in names}
-    told = ", ".join(f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items() if line)
-    return _svg(title, f"{y} by {x}: {told}", parts, _legend(dashes, lines=True))
+    description = ", ".join(
+        f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items() if line
+    )
+    return _svg(title, f"{y} by {x}: {description}", parts, _legend(dashes, lines=True))
 
 
 def bars(
@@ -87,12 +89,12 @@ def bars(
                 middle = (left + right) / 2
                 parts.append(_whisker(middle, place.y(low), place.y(high)))
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{place.y(0):.1f}" y2="{place.y(0):.1f}"/>')
-    told = "; ".join(
+    description = "; ".join(
         f"{name}: " + ", ".join(f"{tick} {_number(value)}" for tick, value in zip(ticks, values, strict=True))
         for name, values in series.items()
     )
     legend = _legend(dict.fromkeys(series, False)) if len(series) > 1 else []
-    return _svg(title, f"{y} by {x}. {told}", parts, legend)
+    return _svg(title, f"{y} by {x}. {description}", parts, legend)
 
 
 def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str) -> str:
@@ -101,7 +103,7 @@ def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: st
     width, height = left + side * len(names) + 6, top + 56 * len(names) + 6
     parts = [f'<text class="tick" x="{left + side * len(names) / 2}" y="14" text-anchor="middle">{_e(columns)}</text>']
     parts.append(f'<text class="tick" x="4" y="{top - 10}">{_e(rows)}</text>')
-    told = []
+    description = []
     for i, row in enumerate(counts):
         y, total = top + 56 * i, sum(row) or 1
         parts.append(f'<text class="tick" x="{left - 6}" y="{y + 32}" text-anchor="end">{_e(names[i])}</text>')
@@ -119,8 +121,8 @@ def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: st
                 f'<text class="count{strong}" x="{x + side / 2}" y="{y + 26}" text-anchor="middle">{count:,}</text>'
                 f'<text class="share{strong}" x="{x + side / 2}" y="{y + 42}" text-anchor="middle">{share:.0%}</text>'
             )
-        told.append(f"{names[i]}: " + ", ".join(f"{n} {c}" for n, c in zip(names, row, strict=True)))
-    return _svg(title, f"{rows} in rows, {columns} in columns. {'; '.join(told)}", parts, [], (width, height))
+        description.append(f"{names[i]}: " + ", ".join(f"{n} {c}" for n, c in zip(names, row, strict=True)))
+    return _svg(title, f"{rows} in rows, {columns} in columns. {'; '.join(description)}", parts, [], (width, height))
 
 
 class _Frame:

@@ -155,7 +155,7 @@ def filled(table: Table, folder: Path) -> dict:
     where complete: ours, low, high in points (95 %), seeds, and `difference` [ours less the paper's, low, high], None
     on another corpus than the paper's. The paper's figure is taken as exact: it came without an interval.
     lacking: {command: [names of the runs it fills]}. notes: what a reader has to know.
-    Raises: UserError where the runs are of different corpora or pairs; a damaged run is told by its name.
+    Raises: UserError where the runs are of different corpora or pairs; a damaged run is named.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -18,12 +18,14 @@ import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier
 
 from mednli_jax.baselines import features
-from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Watch, find_mentions
-from mednli_jax.corpora.nli.prepared import Source, cache_folder
+from mednli_jax.corpora.arrays import SIDES, Prepared
+from mednli_jax.corpora.base import cache_folder
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.encoding import find_mentions
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder, write_atomic, write_json
-from mednli_jax.progress import say
+from mednli_jax.progress import Watch, say
 from mednli_jax.text import Vocab
 
 
@@ -53,10 +55,8 @@ def fit_predict(
     tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
     taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
 
-    Raises: UserError E-FEAT-001 where the labelled training rows are of fewer than two classes, E-CONF-003 for a
-    number out of range.
+    Raises: UserError E-FEAT-001 where the labelled training rows are of fewer than two classes.
     """
-    _check(trees, depth, learning_rate, subsample)
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
@@ -91,15 +91,6 @@ def fit_predict(
     return Boosted(*(np.stack(part) for part in zip(*parts, strict=True)))
 
 
-def _check(trees, depth, learning_rate, subsample):
-    for name, value in (("trees", trees), ("depth", depth)):
-        if value < 1:
-            raise UserError(f"E-CONF-003 config.model.{name} is {value}. Fix: give at least 1.")
-    for name, value, most in (("learning_rate", learning_rate, float("inf")), ("subsample", subsample, 1.0)):
-        if not 0 < value <= most or value == float("inf"):
-            raise UserError(f"E-CONF-003 config.model.{name} is {value}. Fix: give a number over 0, at most {most}.")
-
-
 def importance_table(importance: np.ndarray) -> dict:
     """Importances [S, F] as JSON values.
 
@@ -123,10 +114,21 @@ def importance_lines(table: dict) -> list[str]:
     return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
 
 
-def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
-    """The features [N, 35] of a config's prepared corpus, rows as in `prepared`; and whether they were on disk already.
+def with_features(corpus: NLICorpus, prepared: Prepared) -> Prepared:
+    """The corpus with its features as `features` [N, F] float32, standardised by the training rows; a feature that is
+    the same on all of them is 0."""
+    table, _ = load(corpus, prepared)
+    rows = prepared.splits["train"]
+    train = table[rows.first : rows.first + len(rows)]
+    mean, sd = train.mean(axis=0), train.std(axis=0)
+    scaled = np.where(sd > 0, (table - mean) / np.where(sd > 0, sd, 1.0), 0.0)
+    return replace(prepared, arrays={**prepared.arrays, "features": scaled.astype(np.float32)})
 
-    Vectors are those of `prepared`, and concepts those of the config's ontology within `data.max_length` tokens.
+
+def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`; and whether they were on disk already.
+
+    Vectors are those of `prepared`, and concepts those of the corpus's ontology within `max_length` tokens.
 
     Raises: UserError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
     """
@@ -143,7 +145,7 @@ def load(config, prepared: Prepared) -> tuple[np.ndarray, bool]:
     kept = _kept(path)
     if kept is not None:
         return kept, True
-    table = _computed(config, prepared)
+    table = _computed(corpus, prepared)
     content = io.BytesIO()
     np.save(content, table, allow_pickle=False)
     write_atomic(path, content.getvalue())
@@ -167,26 +169,24 @@ def _kept(path: Path) -> np.ndarray | None:
     return None
 
 
-def _computed(config, prepared: Prepared) -> np.ndarray:
-    source = Source(config)
-    splits = source.splits()
-    recogniser = source.recogniser(splits)
+def _computed(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
+    splits, encoding = corpus.splits(), corpus.encoding
+    recogniser = corpus.recogniser(splits)
     examples = [example for split in splits.values() for example in split.examples]
-    knowledge, data = config.knowledge, config.data
     with Watch((2 + len(SIDES) * (recogniser is not None)) * len(examples)) as watch:
         found, mentions = {}, tuple([[] for _ in examples] for _ in SIDES)
         if recogniser is not None:
-            mentions = tuple(find_mentions(examples, side, recogniser, source.encoding, found, watch) for side in SIDES)
+            mentions = tuple(find_mentions(examples, side, recogniser, encoding, found, watch) for side in SIDES)
         table, _ = features.matrix(
             splits,
             vocab=Vocab.load(prepared.folder / "vocabulary.json"),
             vectors=prepared.vectors,
             mentions=mentions,
-            ontology=source.ontology,
-            direction=knowledge.direction,
-            max_path=knowledge.max_path,
-            lowercase=data.lowercase,
-            hypothesis_only=data.hypothesis_only,
+            ontology=corpus.ontology,
+            direction=encoding.direction,
+            max_path=encoding.max_path,
+            lowercase=encoding.lowercase,
+            hypothesis_only=encoding.hypothesis_only,
             watch=watch,
         )
     return table

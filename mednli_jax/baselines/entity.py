@@ -2,7 +2,7 @@
 
 Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text}, lower-cased with a space
 between tokens; a query whose passage has nothing to choose from gets none. An entity is a marked phrase of the passage,
-told from others by its lower-cased words.
+distinguished from others by its lower-cased words.
 
   rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean over all draws
   maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
@@ -157,8 +157,8 @@ def _nearest(examples, vocab, vectors, window, spans_of):
         contexts = _contexts(passage.tokens, spans, passage.sentences, vocab, vectors, window)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
-            own = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
-            cosines = contexts @ own
+            context = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
+            cosines = contexts @ context
             # Contexts of one direction differ by rounding, which is not to choose among them.
             start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
             said[query.uid] = " ".join(passage.tokens[start:end]).lower()

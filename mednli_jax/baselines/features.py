@@ -6,7 +6,7 @@ commented out. Every kind that the code has is here, and what is needed to make 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
   tokens     tokens and characters (least, most, difference, ratio); distinct words (both sides together, ratio), the
              same without words of grammar, and the words in common.
-  negation   negation words of either side (two columns more than the code has, which only tells whether exactly one
+  negation   negation words of either side (two columns more than the code has, which only says whether exactly one
              side is negated: the side matters to a tree), and that flag.
   tfidf      cosine of the TF-IDF vectors over words and word pairs, and their euclidean, manhattan and chebyshev
              distance. Vectors are not scaled to unit length: of those the euclidean distance follows from the cosine.
@@ -30,10 +30,12 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from mednli_jax.baselines import wording
-from mednli_jax.corpora.nli.encoding import SIDES, all_tokens, unwatched
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli.encoding import all_tokens
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.progress import unwatched
 from mednli_jax.text import PAD, UNK, Vocab
 
 FORMAT = 1  # of the values; tests/test_prepared_content.py says when to raise it
@@ -100,9 +102,9 @@ def matrix(
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's sum.
       mentions: concepts of the N premises and of the N hypotheses. ontology: theirs; None leaves the ontology's
         columns NO_CONCEPT.
-      direction, max_path: of `knowledge.distance.shortest_paths`; undirected paths may meet in a common ancestor, as
+      direction, max_path: of `knowledge.distances.shortest_paths`; undirected paths may meet in a common ancestor, as
         the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
-      hypothesis_only: premises are taken to be empty. watch: see encode.Watch, two passes over the examples.
+      hypothesis_only: premises are taken to be empty. watch: see Watch, two passes over the examples.
 
     Raises: UserError for a direction or length of paths that does not exist; KeyError without "train".
     """

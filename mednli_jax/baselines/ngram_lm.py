@@ -29,7 +29,7 @@ from mednli_jax.examples import ClozeExample, Entity
 UNK, START, END = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
 ORDER = 4
-FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small for its own
+FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate them
 
 
 @dataclass(frozen=True)
@@ -283,24 +283,24 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterable[list[str]]:
 def _sentences(passage):
     start, entities = 0, list(reversed(passage.entities))
     for end in passage.sentences:
-        own = []
+        inside = []
         while entities and entities[-1].end <= end:
             entity = entities.pop()
-            own.append(Entity(entity.start - start, entity.end - start))
-        yield merged(passage.tokens[start:end], own)
+            inside.append(Entity(entity.start - start, entity.end - start))
+        yield merged(passage.tokens[start:end], inside)
         start = end
 
 
 def left(example: ClozeExample) -> list[str]:
     """The query's tokens before the blank, marked phrases merged."""
-    own = [entity for entity in example.query_entities if entity.end <= example.blank]
-    return merged(example.query[: example.blank], own)
+    before = [entity for entity in example.query_entities if entity.end <= example.blank]
+    return merged(example.query[: example.blank], before)
 
 
 def _right(example):
     start = example.blank + 1
-    own = [Entity(e.start - start, e.end - start) for e in example.query_entities if e.start >= start]
-    return merged(example.query[start:], own)
+    after = [Entity(e.start - start, e.end - start) for e in example.query_entities if e.start >= start]
+    return merged(example.query[start:], after)
 
 
 def continuations(

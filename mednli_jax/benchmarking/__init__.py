@@ -1,1 +1,1 @@
-"""The benchmark against PyTorch: workloads, contenders in processes of their own, interleaved rounds, figures."""
+"""The benchmark against PyTorch: workloads, contenders in child processes, interleaved rounds, figures."""

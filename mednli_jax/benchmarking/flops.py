@@ -9,8 +9,7 @@ Letters: H hidden size, D numbers per word vector, p and h tokens of premise and
 
 import numpy as np
 
-from mednli_jax.benchmarking import cloze_workload as workload_cloze
-from mednli_jax.benchmarking import families, workload
+from mednli_jax.benchmarking import workload
 
 CLASSES = 3
 HOPS = 3
@@ -74,17 +73,17 @@ def sa_reader(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
     encoders = gru(p * share, dim, hidden, train=train) + gru(h, dim, hidden, train=train)
     # The bilinear product of the query, energies, the attended state, and the scores of the candidates.
     attention = linear(1, 2 * hidden, 2 * hidden, train=train) + 2 * linear(p, 2 * hidden, 1, train=train)
-    return encoders + attention + linear(workload_cloze.CANDIDATES, 2 * hidden, 1, train=train)
+    return encoders + attention + linear(workload.CANDIDATES, 2 * hidden, 1, train=train)
 
 
 def bert(p, h, hidden: int, dim: int, *, train: bool, share=1.0):
     """Both sides in one sequence, with the special pieces."""
     tokens = p + h + workload.SPECIAL_PIECES
-    inner = families.WIDER * hidden
+    inner = workload.BERT_INNER * hidden
     layer = 4 * linear(tokens, hidden, hidden, train=train) + 2 * linear(tokens, hidden, inner, train=train)
     layer += 2 * linear(tokens, hidden, tokens, train=train)
     head = linear(1, hidden, hidden, train=train) + linear(1, hidden, CLASSES, train=train)
-    return families.LAYERS * layer + head
+    return workload.BERT_LAYERS * layer + head
 
 
 MODELS = {
@@ -92,12 +91,13 @@ MODELS = {
 }  # fmt: skip
 
 
-def per_pair(model: str, lengths, group, *, hidden: int, dim: int, train: bool, grouped: bool) -> float:
+def per_pair(model: str, lengths, premise_of, *, hidden: int, dim: int, train: bool, grouped: bool) -> float:
     """Mean operations of the pairs with these lengths (premise [N], hypothesis [N]).
 
-    group [N]: premise numbers. grouped: each distinct premise is encoded once, its cost is shared by its pairs.
+    premise_of [N]: number of each pair's premise. grouped: each distinct premise is encoded once, and its pairs share
+    the cost.
     """
     p, h = (np.asarray(x, np.float64) for x in lengths)
-    _, which, size = np.unique(group, return_inverse=True, return_counts=True)
+    _, which, size = np.unique(premise_of, return_inverse=True, return_counts=True)
     share = 1.0 / size[which] if grouped else 1.0
     return float(np.mean(MODELS[model](p, h, hidden, dim, train=train, share=share)))

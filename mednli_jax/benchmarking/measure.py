@@ -139,15 +139,15 @@ class Guard:
 
     def mark(self, contenders=()):
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        own = usage.ru_utime + usage.ru_stime + sum(c.cpu_seconds() for c in contenders)
-        return self._machine(), own
+        used = usage.ru_utime + usage.ru_stime + sum(c.cpu_seconds() for c in contenders)
+        return self._machine(), used
 
     def others(self, mark, contenders=()) -> float:
         """Share of the machine that others used since `mark`; 0 where it cannot be known."""
-        (before, own_before), (after, own_after) = mark, self.mark(contenders)
+        (before, used_before), (after, used_after) = mark, self.mark(contenders)
         if before is None or after is None or after[1] <= before[1]:
             return 0.0
-        busy = after[0] - before[0] - (own_after - own_before)
+        busy = after[0] - before[0] - (used_after - used_before)
         return max(busy, 0.0) / (after[1] - before[1])
 
     def check_quiet(self, seconds: float = 1.0) -> None:
@@ -212,9 +212,9 @@ def seconds_each(answers, *, whole: bool = False) -> np.ndarray:
     ])  # fmt: skip
 
 
-def ratio(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float | None]:
-    """Their seconds over ours, round by round: the median and the extremes; None where a round has no figure."""
-    each = theirs / ours
+def ratio(ours: np.ndarray, torch: np.ndarray) -> dict[str, float | None]:
+    """PyTorch's seconds over ours, round by round: the median and the extremes; None where a round has no figure."""
+    each = torch / ours
     if not len(each) or np.isnan(each).any():
         return dict.fromkeys(("ratio", "ratio_min", "ratio_max"))
     return {"ratio": rounded(np.median(each)), "ratio_min": rounded(each.min()), "ratio_max": rounded(each.max())}

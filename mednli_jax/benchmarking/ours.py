@@ -9,16 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mednli_jax import defaults, experiment
-from mednli_jax.benchmarking import cloze_workload as workload_cloze
-from mednli_jax.benchmarking import families, workload
-from mednli_jax.corpora import batching
+from mednli_jax import experiment
+from mednli_jax.benchmarking import families
+from mednli_jax.corpora.arrays import Prepared, Rows
+from mednli_jax.corpora.batching import TrainingBatches
 from mednli_jax.corpora.cloze.encoding import Texts
-from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Rows
-from mednli_jax.tasks import table as tasks
 from mednli_jax.tasks.cloze import ClozeRows
 from mednli_jax.training import loop
-from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import LOOKAHEAD
 
 AHEAD = 64  # steps under way at most; the loop too waits for the device now and then
@@ -32,7 +29,7 @@ def prepared_of(work) -> Prepared:
     for name, (first, size) in work.spans.items():
         rows = np.arange(first, first + size)
         common = (name, first, work.arrays["label"][rows], work.lengths(rows), ("",) * size, ((),) * size)
-        splits[name] = ClozeRows(*common, Texts(work.arrays), work.group[rows]) if cloze else Rows(*common)
+        splits[name] = ClozeRows(*common, Texts(work.arrays), work.premise_of[rows]) if cloze else Rows(*common)
     manifest = {"knowledge": {"longest_path": 0}, "candidates": {"types_of_train": work.facts.get("types", 0)}}
     if "pieces" in work.facts:
         manifest["pieces"] = work.facts["pieces"]
@@ -40,36 +37,20 @@ def prepared_of(work) -> Prepared:
 
 
 def config_of(spec: dict):
-    """The published set-up of a row's model, in the row's sizes."""
-    model, hidden, family = spec["model"], spec["hidden"], families.of(spec["model"])
-    reader = family is families.READERS
-    config = defaults.cloze(model, "clicr") if reader else defaults.nli(model, "mednli")
+    """The published config of a case's model, in the case's sizes."""
+    family = families.of(spec["model"])
+    config = family.config(spec)
     config.seeds = tuple(range(spec["seeds"]))
-    config.model.hidden_size = hidden
-    if family is families.BERT:
-        config.model.update(layers=families.LAYERS, attention_heads=hidden // families.HEAD_SIZE)
-        config.model.intermediate_size = families.WIDER * hidden
-        config.train.schedule = "constant"  # a warm-up's first steps would hardly move
+    config.model.hidden_size = spec["hidden"]
     config.train.batch_size = spec["batch"]
-    group = workload_cloze.GROUP if reader else workload.GROUP
-    config.train.group = group if spec["grouping"] == "premise" else 1
+    config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
     return config
-
-
-def program_of(config, prepared: Prepared):
-    """(bodies, batches) of a config over a workload: what experiment.program gives of a corpus on disk."""
-    devices, task = Devices(), tasks.of(config)
-    frozen = devices.replicate(task.frozen(config, (), prepared.vectors))
-    program = experiment.bare_program(config, frozen, task.model_facts(prepared.manifest), devices)
-    program.data = devices.replicate(task.resident(config, prepared))
-    how = {"shares": devices.count, "model": program.model}
-    return program, {name: task.batches(config, prepared, name, **how) for name in prepared.splits}
 
 
 class Ours:
     """One model with S seeds over one workload.
 
-    spec: model, hidden, batch, seeds, grouping ("off", or "premise": units of a premise and its hypotheses).
+    spec: model, hidden, batch, seeds, grouping ("off", or "premise": a unit is a premise and its hypotheses).
     dropout: None = the published rate.
     """
 
@@ -78,12 +59,13 @@ class Ours:
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
-        self.program, self.batches = program_of(self.config, self.prepared)
+        self.experiment = experiment.of(self.config)
+        self.program, self.batches = self.experiment.program_over(self.prepared)
         self.trainer = self._trainer(self.config.seeds)
         self.facts = {"device": jax.devices()[0].platform}
 
     def _trainer(self, seeds, epochs=1):
-        settings = replace(experiment.settings(self.config), epochs=epochs)
+        settings = replace(self.experiment.settings, epochs=epochs)
         return loop.Trainer(self.program, settings, self.prepared.splits, self.batches, seeds)
 
     def compiled(self) -> float:
@@ -99,22 +81,11 @@ class Ours:
         return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
 
     def _predicted(self):
-        """The training rows as they are predicted, in batches of the row's size and grouping."""
-        config, rows, shares = self.config, self.prepared.splits["train"], self.program.devices.count
-        size, group = config.train.batch_size, config.train.group
-        common = {"batch_size": size, "shares": shares, "first": rows.first}
-        if config.task == "cloze":
-            groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
-            width = tuple(int(self.work.arrays[f"{side}_length"].max()) for side in SIDES)
-            most = batching.MAX_BUCKETS
-            return batching.Batches(*rows.length, width=width, groups=groups, most=most, joint=False, **common)
-        if "pieces" in self.prepared.manifest:
-            width = tuple(self.work.arrays[side].shape[1] for side in SIDES)
-            return batching.Batches(*rows.length, width=width, most=batching.MAX_BUCKETS, **common)
-        tokens = tuple(self.work.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-        groups = batching.groups_of(tokens[0], group) if group > 1 else None
-        width = tuple(side.shape[1] for side in tokens)
-        return batching.Batches(*rows.length, width=width, groups=groups, tokens=tokens, **common)
+        """The training rows as they are predicted, in batches of the case's size and grouping."""
+        train, program = self.config.train, self.program
+        how = TrainingBatches(train.batch_size, train.group, families.of(self.config.model.name).predict_buckets)
+        devices = program.devices.count
+        return self.experiment.task.batches(self.prepared, "train", how, shares=devices, model=program.model)
 
     def warm(self, mode: str, plan: list) -> None:
         """Compiles every layout of a plan and runs it twice."""

@@ -1,7 +1,7 @@
 """BERT as `transformers` has it, over pairs of word pieces: a pair is one sequence, padded to its batch's longest.
 
 Devlin et al. 2019. Weights are drawn, which costs what loaded ones cost. Styles are how attention is computed: by
-matrix products and a softmax, or by PyTorch's own kernel. Batches hold pairs of about one length in both.
+matrix products and a softmax, or by PyTorch's fused kernel. Batches hold pairs of about one length in both.
 """
 
 from typing import NamedTuple
@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
-from mednli_jax.benchmarking import families, torch_side, workload
-from mednli_jax.benchmarking.opponents import CLASSES
+from mednli_jax.benchmarking import torch_side, workload
+from mednli_jax.benchmarking.torch_models import CLASSES
 
 POSITIONS = 512
 STYLES = {"bert": {"eager": "eager", "sdpa": "sdpa"}}
@@ -35,9 +35,9 @@ class BERT(nn.Module):
         config = BertConfig(
             vocab_size=workload.PIECES,
             hidden_size=hidden,
-            num_hidden_layers=families.LAYERS,
-            num_attention_heads=hidden // families.HEAD_SIZE,
-            intermediate_size=families.WIDER * hidden,
+            num_hidden_layers=workload.BERT_LAYERS,
+            num_attention_heads=hidden // workload.BERT_HEAD_SIZE,
+            intermediate_size=workload.BERT_INNER * hidden,
             max_position_embeddings=POSITIONS,
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
@@ -67,7 +67,7 @@ def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return pieces.astype(np.int64), kind.astype(np.int64), length[:, 0]
 
 
-class Opponent(torch_side.Opponent):
+class TorchBERT(torch_side.TorchSide):
     """One way of attention over one workload."""
 
     STYLES = STYLES
@@ -88,15 +88,15 @@ class Opponent(torch_side.Opponent):
         named = list(self.model.named_parameters())
         plain = [value for name, value in named if name.endswith("bias") or "LayerNorm" in name]
         rest = [value for name, value in named if not (name.endswith("bias") or "LayerNorm" in name)]
-        groups = [{"params": rest, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
-        return torch.optim.AdamW(groups, lr=2e-5, fused=True)
+        parameters = [{"params": rest, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+        return torch.optim.AdamW(parameters, lr=2e-5, fused=True)
 
     def _epoch(self, split, seed, epoch, mode="train"):
         rows = self.work.rows(split)
         nothing = np.zeros(len(rows), np.int64)
         return torch_side.batches_of(
-            rows, (self.lengths[rows] * torch_side.BUCKET, nothing), self.work.group[rows], size=self.spec["batch"],
-            by_length=True, grouped=False, rng=np.random.default_rng([seed, epoch]),
+            rows, (self.lengths[rows] * torch_side.BUCKET, nothing), self.work.premise_of[rows],
+            size=self.spec["batch"], by_length=True, grouped=False, rng=np.random.default_rng([seed, epoch]),
         )  # fmt: skip
 
     def batch(self, rows: np.ndarray) -> Sequences:

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mednli_jax.benchmarking import torch_side
-from mednli_jax.benchmarking.opponents import Sentences, Style
+from mednli_jax.benchmarking.torch_models import Sentences, Style
 
 HOPS = 3
 UNKNOWN = 1  # text.UNK
@@ -31,7 +31,7 @@ STYLES = {
 
 
 class Cloze(NamedTuple):
-    """A batch. passage: U of them; `of` [B] says which one belongs to each query, None: its own.
+    """A batch. passage: U of them; `of` [B] says which one belongs to each query, None: the one in the same place.
 
     blank, label [B]; position, candidate [U, S] marked tokens and their candidates' numbers (C on padding);
     kind [U, C] numbers of the candidates' phrases, there [U, C] bool.
@@ -53,7 +53,7 @@ class Cloze(NamedTuple):
 
 
 class BiGRU(nn.Module):
-    """[R, T, D] -> states [R, T, 2H]; what stands on padding is for nobody to read."""
+    """[R, T, D] -> states [R, T, 2H]; the states of padding have no meaning."""
 
     def __init__(self, inputs, hidden, style: Style):
         super().__init__()
@@ -78,7 +78,10 @@ def pointed(energies, batch: Cloze):
 
 
 class Reader(nn.Module):
-    """What the readers share: trained word vectors and dropout."""
+    """What the readers share: trained word vectors and dropout.
+
+    vectors: [V, D]. types: phrases of the corpus, of which the SA reader has vectors.
+    """
 
     def __init__(self, vectors, dropout):
         super().__init__()
@@ -89,10 +92,10 @@ class Reader(nn.Module):
 class GAReader(Reader):
     """Gated attention: each hop reads passage and query anew and gates the passage by what it attends to."""
 
-    def __init__(self, vectors, hidden, dropout, style, hops=HOPS):
+    def __init__(self, vectors, hidden, dropout, style, types):
         super().__init__(vectors, dropout)
         dim, wide = vectors.shape[1], 2 * hidden
-        sizes = [(dim if hop == 0 else wide) + 2 * (hop == hops - 1) for hop in range(hops)]
+        sizes = [(dim if hop == 0 else wide) + 2 * (hop == HOPS - 1) for hop in range(HOPS)]
         self.passage = nn.ModuleList(BiGRU(size, hidden, style) for size in sizes)
         self.query = nn.ModuleList(BiGRU(dim, hidden, style) for _ in sizes)
         self.feature = nn.Embedding(2, 2)
@@ -119,6 +122,9 @@ class GAReader(Reader):
                 x = self.drop(d * (weights @ q))
         at_blank = q[torch.arange(len(q), device=q.device), batch.blank]
         return pointed((d @ at_blank[:, :, None])[..., 0], batch)
+
+    def optimizer(self):
+        return torch.optim.Adam(self.parameters(), lr=5e-4, fused=True)
 
 
 class SAReader(Reader):
@@ -147,6 +153,12 @@ class SAReader(Reader):
         scores = (self.output(kind) @ o[:, :, None])[..., 0]
         return torch.where(there, scores, MASKED_ENERGY)
 
+    def optimizer(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+MODELS = {"ga_reader": GAReader, "sa_reader": SAReader}
+
 
 def padded(flat, start, of, fill):
     """[U, longest] pieces of a flat array, and how long [U] they are."""
@@ -157,7 +169,7 @@ def padded(flat, start, of, fill):
     return torch.where(inside, flat[at], fill), length
 
 
-class Opponent(torch_side.Opponent):
+class TorchReader(torch_side.TorchSide):
     """One reader in one style over one workload."""
 
     STYLES = STYLES
@@ -168,14 +180,11 @@ class Opponent(torch_side.Opponent):
         self.of_corpus = tensor
 
     def _build(self):
-        spec, vectors = self.spec, torch.from_numpy(self.work.vectors)
-        sizes = (vectors, spec["hidden"], DROPOUT[spec["model"]], self.style)
-        return GAReader(*sizes) if spec["model"] == "ga_reader" else SAReader(*sizes, self.work.facts["types"])
+        name, vectors = self.spec["model"], torch.from_numpy(self.work.vectors)
+        return MODELS[name](vectors, self.spec["hidden"], DROPOUT[name], self.style, self.work.facts["types"])
 
     def _optimizer(self):
-        if self.spec["model"] == "sa_reader":
-            return torch.optim.SGD(self.model.parameters(), lr=0.1)
-        return torch.optim.Adam(self.model.parameters(), lr=5e-4, fused=True)
+        return self.model.optimizer()
 
     def _sentences(self, tokens, length):
         mask = torch.arange(tokens.shape[1]) < length[:, None]

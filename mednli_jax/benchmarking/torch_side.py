@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from mednli_jax.benchmarking import opponents
-from mednli_jax.benchmarking.opponents import Batch, Sentences
-from mednli_jax.corpora.nli.encoding import SIDES
+from mednli_jax.benchmarking import torch_models
+from mednli_jax.benchmarking.torch_models import Batch, Sentences
+from mednli_jax.corpora.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 
@@ -25,27 +25,27 @@ def set_up() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def batches_of(rows, lengths, group, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
+def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
     """The rows of an epoch [N] cut into batches of about `size`, each row once, in random order.
 
-    lengths: (premise [N], hypothesis [N]) and group [N] of these rows. by_length: batches hold pairs of about one
-    length. grouped: the pairs of a premise stay together.
+    lengths: (premise [N], hypothesis [N]) of these rows. premise_of [N]: the numbers of their premises.
+    by_length: batches hold pairs of about one length. grouped: the pairs of a premise stay together.
     """
     shuffled = rng.permutation(len(rows))
     if grouped:
-        names, which = np.unique(group, return_inverse=True)
-        longest = np.zeros(len(names), np.int64)  # hypothesis of the group
+        names, which = np.unique(premise_of, return_inverse=True)
+        longest = np.zeros(len(names), np.int64)  # hypothesis of the premise
         np.maximum.at(longest, which, lengths[1])
         premise = np.zeros(len(names), np.int64)
         np.maximum.at(premise, which, lengths[0])
-        place = rng.permutation(len(names))[which]  # the group's place in the epoch
+        place = rng.permutation(len(names))[which]  # the premise's place in the epoch
         keys = (place, longest[which], premise[which] // BUCKET) if by_length else (place,)
         shuffled = np.lexsort(keys)
     elif by_length:
         order = np.lexsort((lengths[1][shuffled], lengths[0][shuffled] // BUCKET))
         shuffled = shuffled[order]
     cuts = np.arange(size, len(rows), size)
-    if grouped:  # moved back to the start of a group
+    if grouped:  # moved back to the first pair of a premise
         ordered = which[shuffled]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         cuts = np.unique(starts[np.searchsorted(starts, cuts, side="right") - 1])
@@ -56,14 +56,14 @@ def batches_of(rows, lengths, group, *, size: int, by_length: bool, grouped: boo
     return [parts[i] for i in rng.permutation(len(parts))]
 
 
-class Opponent:
+class TorchSide:
     """One model in one style over one workload.
 
     spec: model, hidden, batch, grouping, style, compiled (torch.compile).
-    Other families of models say what else they load, how they are built and trained, and what a batch of theirs is.
+    Subclasses for other models say what they load, how they are built and trained, and what a batch holds.
     """
 
-    STYLES = opponents.STYLES
+    STYLES = torch_models.STYLES
     clip = 0.0  # limit of the gradient's norm; 0 = none
     dynamic = True  # shapes of what is compiled; False: each is compiled by itself
     warmers = 12  # batches that warm up what is compiled anew for shapes not seen before
@@ -84,10 +84,10 @@ class Opponent:
 
     def _build(self):
         spec = self.spec
-        return opponents.build(spec["model"], self.work.vectors, spec["hidden"], spec["style"])
+        return torch_models.build(spec["model"], self.work.vectors, spec["hidden"], spec["style"])
 
     def _optimizer(self):
-        return opponents.adam(self.model)
+        return torch_models.adam(self.model)
 
     def _start(self, seed):
         torch.manual_seed(seed)
@@ -110,7 +110,7 @@ class Opponent:
         pairs, of = torch.from_numpy(rows), None
         premises = pairs
         if self.grouped:
-            _, first, place = np.unique(self.work.group[rows], return_index=True, return_inverse=True)
+            _, first, place = np.unique(self.work.premise_of[rows], return_index=True, return_inverse=True)
             premises, of = torch.from_numpy(rows[first]), torch.from_numpy(place).to(self.device)
         return Batch(
             self._sentences("premise", premises), self._sentences("hypothesis", pairs), of,
@@ -122,7 +122,7 @@ class Opponent:
         # Prediction has no need to shuffle, whatever the style.
         by_length = self.style.sorted_batches or mode == "predict"
         return batches_of(
-            rows, self.work.lengths(rows), self.work.group[rows], size=size, by_length=by_length,
+            rows, self.work.lengths(rows), self.work.premise_of[rows], size=size, by_length=by_length,
             grouped=self.grouped, rng=np.random.default_rng([seed, epoch]),
         )  # fmt: skip
 
@@ -217,8 +217,8 @@ def collate(items) -> Batch:
     return Batch(side("premise"), side("hypothesis"), None, torch.tensor([item["label"] for item in items]))
 
 
-class Idiomatic(Opponent):
-    """What one would write without a thought of speed: DataLoader, shuffled batches, packed nn.LSTM, plain Adam."""
+class PlainScript(TorchSide):
+    """The script that one would write first: DataLoader, shuffled batches, packed nn.LSTM, plain Adam."""
 
     def _start(self, seed):
         super()._start(seed)

@@ -1,4 +1,4 @@
-"""A contender in a process of its own: commands as JSON lines on stdin, answers as JSON lines on stdout.
+"""A contender in a child process: commands as JSON lines on stdin, answers as JSON lines on stdout.
 
   {"do": "build", "side": "ours", "spec": {...}}  -> {"batches", "facts"}
   {"do": "warm"}                                   -> {"seconds_per_batch", "facts"}
@@ -27,19 +27,12 @@ MOST_EPOCHS = 10  # of "until"
 
 
 def build_contender(side: str, spec: dict):
-    """The contender of a side: "ours", "torch" or "idiomatic". Only its own libraries are imported."""
-    work, family = families.workload_of(spec), families.of(spec["model"])
+    """The contender of a side: "ours", "torch" or "idiomatic". Only the libraries of that side are imported."""
     if side == "ours":
-        from mednli_jax.benchmarking.ours import Ours as contender
-    elif family is families.READERS:
-        from mednli_jax.benchmarking.torch_readers import Opponent as contender
-    elif family is families.BERT:
-        from mednli_jax.benchmarking.torch_bert import Opponent as contender
-    elif side == "torch":
-        from mednli_jax.benchmarking.torch_side import Opponent as contender
-    else:
-        from mednli_jax.benchmarking.torch_side import Idiomatic as contender
-    return contender(spec, work)
+        from mednli_jax.benchmarking.ours import Ours
+
+        return Ours(spec, families.workload_of(spec))
+    return families.of(spec["model"]).torch_sides()[side](spec, families.workload_of(spec))
 
 
 class Worker:
@@ -125,7 +118,7 @@ def main() -> None:
             answer = worker.answer(message)
         except UserError as error:
             answer = {"error": str(error), "user": True}
-        except Exception as error:  # told to the parent: a style that does not work here is no end of the benchmark
+        except Exception as error:  # sent to the parent, which goes on without a style that does not work here
             first = (str(error).strip().splitlines() or [""])[0][:200]
             answer = {"error": f"{type(error).__name__}: {first}", "user": False}
         answers.write(json.dumps(answer, default=_plain) + "\n")

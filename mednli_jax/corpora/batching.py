@@ -24,6 +24,21 @@ LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
 
 
 @dataclass(frozen=True)
+class TrainingBatches:
+    """How the rows of training become batches (see Batches).
+
+    size: rows of a batch over all devices. group: rows of one premise or passage that stand together. max_buckets:
+    length buckets. seeds, epochs: of the plans to come.
+    """
+
+    size: int
+    group: int = 1
+    max_buckets: int = 1
+    seeds: tuple[int, ...] = (0,)
+    epochs: int = 0
+
+
+@dataclass(frozen=True)
 class Layout:
     """The static shape of a batch, on one device.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import mednli_jax
-from mednli_jax.corpora.nli.encoding import SIDES, Prepared, Rows
+from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.errors import UserError
 from mednli_jax.files import (
     atomic_file,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache as remembered
 from pathlib import Path
 
-from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.cloze import biomrc, clicr
 from mednli_jax.corpora.diskne.published import annotation_files
 from mednli_jax.corpora.lines import either_name
 from mednli_jax.corpora.nli.files import CORPORA, read_with, split_paths
@@ -81,7 +81,7 @@ def corpora(folder: Path | None) -> list[Finding]:
         if CORPORA[name].ground_truth:
             findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
     findings.append(_guarded("clicr", _clicr, folder))
-    return [*findings, _guarded("diskne", _diskne, folder), _guarded("notes", _notes, folder)]
+    return [*findings, *(_guarded(name, look, folder) for name, look in LOOKS.items())]
 
 
 def _guarded(what, look, *arguments):
@@ -114,11 +114,11 @@ def _clicr(folder):
     counts = {split: _count_queries(path) for split, path in found.items()}
     if damaged := [found[split].name for split, count in counts.items() if count is None]:
         return "check", f"{', '.join(damaged)} damaged: take a fresh copy"
-    told = [
+    lines = [
         f"{split} {count:,}" + (f", expected {QUERIES[split]:,}" * (count != QUERIES[split]))
         for split, count in counts.items()
     ]
-    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(told)}"
+    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(lines)}"
 
 
 def _truth(folder, name):
@@ -210,11 +210,25 @@ def _diskne(folder):
     )  # fmt: skip
 
 
+def _biomrc(folder):
+    """State and note of the files of one release of BIOMRC."""
+    if broken := _broken_link(folder, "biomrc"):
+        return broken
+    used, place = "configs/ga_*.py:biomrc and configs/sa_*.py:biomrc", folder / "biomrc" if folder else None
+    if place is None or not place.is_dir():
+        names = ", ".join(name.format("") for name in biomrc.FILES.values())
+        return "missing", f"biomrc/{names}: {biomrc.SOURCE}; {used}"
+    try:
+        return _found(list(biomrc.source_files(place).values()), used)
+    except UserError as error:
+        return "check", str(error).splitlines()[0]
+
+
 def _notes(folder):
     """State and note of MIMIC-III's notes, which are read from where a flag says: at any depth."""
     if broken := _broken_link(folder, "notes"):
         return broken
-    used = "read for Past Medical History sentences only"
+    used = "launch/premises_from_notes.py samples premises from it"
     paths = (folder / "notes").rglob("NOTEEVENTS.csv*") if folder else ()
     files = [path for path in sorted(paths) if path.name in ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz") and path.is_file()]
     where = "apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
@@ -224,6 +238,9 @@ def _notes(folder):
 def _found(files, used):
     names = ", ".join(dict.fromkeys(path.name for path in files))
     return "ok", f"{names} found, {sum(map(_size, files)) / 1e6:,.1f} MB; {used}"
+
+
+LOOKS = {"diskne": _diskne, "biomrc": _biomrc, "notes": _notes}
 
 
 def vectors(folder: Path | None) -> list[Finding]:

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.progress import Bar
+from mednli_jax.progress import SLOW_SECONDS, Bar
 from mednli_jax.text import MAX_LINE_BYTES, binary_lines
 
 MAX_RECORD_BYTES = 1 << 22  # a CSV record may span lines: this many bytes without a closing quote are a fault
-SLOW_SECONDS = 2.0  # a file that takes no longer shows no bar
 BIG = 100_000_000  # bytes of a file from which on its bar counts megabytes
 FRESH_COPY = "take a fresh copy from the official archive"
 _CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')

@@ -239,7 +239,7 @@ class Spread:
         self._drop_words()
         self.walked += 1
         if self.full:
-            bits = self._room(self.bits.shape[1])
+            bits = self._buffer(self.bits.shape[1])
             grow(self.graph.whole, self.bits, bits)
             self._keep(bits)
         else:
@@ -255,7 +255,7 @@ class Spread:
         concepts = np.flatnonzero(reached)
         degree, neighbours = self.graph.inside(concepts, self.known)
         place = np.arange(len(concepts))
-        bits = self._room(words + 1) if many else np.zeros((len(concepts) + 1, words), np.uint64)
+        bits = self._buffer(words + 1) if many else np.zeros((len(concepts) + 1, words), np.uint64)
         grow(blocks_of(self.row[concepts], place, degree, self.row[neighbours]), self.bits, bits[:, :words])
         if many:
             bits[:, -1:] = self._marks(self.walked) if self.walked < _MET else 0
@@ -272,12 +272,12 @@ class Spread:
         kept = np.flatnonzero(used)
         if len(kept) > 0.9 * words:
             return
-        fewer = self._room(len(kept)) if self.full else np.empty((len(self.bits), len(kept)), np.uint64)
+        fewer = self._buffer(len(kept)) if self.full else np.empty((len(self.bits), len(kept)), np.uint64)
         np.take(self.bits, kept, axis=1, out=fewer, mode="clip")
         self._keep(fewer)
         self.word = (np.cumsum(used) - 1)[self.word]
 
-    def _room(self, words: int) -> np.ndarray:
+    def _buffer(self, words: int) -> np.ndarray:
         """uint64 [C, words] of any content, from what was used before where that is enough: new memory is slow."""
         size = len(self.graph) * words
         memory = next((memory for memory in self.pool if len(memory) >= size), None)

@@ -109,7 +109,7 @@ def retrofit_concepts(
     """`concept_vectors`, moved towards those of related concepts (`concept_graph`, `retrofit`).
 
     A concept without a known token has no vector: it stays zero and does not count among its neighbours' neighbours.
-    Vectors keep their own lengths unless `normalise`, so that they can stand among the word vectors they come from
+    Vectors keep their lengths unless `normalise`, so that they can stand among the word vectors they come from
     (MedNLI's were of length 1 among words that were not).
 
     Returns: (float32 [C, D], bool [C]: True where no token is known).

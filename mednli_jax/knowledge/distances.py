@@ -31,7 +31,7 @@ def shortest_paths(
         "undirected" walks is-a edges both ways, so that siblings are at distance 2; "all" walks those and the edges of
         every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
-      progress: is told now and then how many distinct concepts have been searched from, and of how many.
+      progress: called now and then with how many distinct concepts have been searched from, and of how many.
 
     Returns:
       int16 [M]; UNREACHABLE (-1) where there is no path of at most `max_length`, 0 for a concept and itself.
@@ -128,7 +128,7 @@ def corpus_links(
         raise ValueError(f"mentions of {size} premises but of {len(hypothesis_mentions)} hypotheses")
     if not (0 < max_links < 1 << 15 and 0 < max_tokens < 1 << 15):
         raise ValueError(f"max_links={max_links} and max_tokens={max_tokens} must lie in 1..32767")
-    codes = dict(ontology.index_of)  # concepts the ontology lacks get the codes after its own
+    codes = dict(ontology.index_of)  # concepts the ontology lacks get the codes after those it has
     premise = _flatten(premise_mentions, codes)
     hypothesis = _flatten(hypothesis_mentions, codes)
     left, right = _crossed(premise[:, 0], hypothesis[:, 0], size)

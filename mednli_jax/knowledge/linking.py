@@ -96,7 +96,7 @@ class Linker:
     Names match on token borders only, without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives
     and plural endings. Of overlapping names the leftmost wins, of those the longest. Where several concepts have the
     name, one that has it letter for letter goes before one that only has its plural or singular; after that the
-    ontology's own precedence holds (preferred names, then the order of `Ontology.names`).
+    ontology's precedence holds (preferred names, then the order of `Ontology.names`).
 
     Args:
       ontology: whose names are looked for; concepts outside its `link_types` are not.

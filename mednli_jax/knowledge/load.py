@@ -27,7 +27,7 @@ _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2
 
 
 @dataclass(frozen=True)
-class Source:
+class OntologyFiles:
     """Files of one ontology and how they are read.
 
     name: of what its copy in the cache is called. place: what `read` is given, a file or a folder.
@@ -105,7 +105,7 @@ def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptio
     return tuple({"umls": umls_files, "wordnet": wordnet.wordnet_files}[name](place).values())
 
 
-def find_source(spec: str, data_dir: Path | None = None) -> Source | None:
+def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
     """What `spec` names, None for the bundled table. Raises: UserError E-ONTO-005, E-ONTO-060 or E-CONF-006."""
     if spec == "mesh":
         return None  # the data folder is not looked at, so that a run means the same on every machine
@@ -113,9 +113,9 @@ def find_source(spec: str, data_dir: Path | None = None) -> Source | None:
         return _named(spec, data_dir)
     path = Path(spec).expanduser()
     if spec.endswith(TABLES):
-        return Source(_stem(path), path, (path,), _read_table, cached=False)
+        return OntologyFiles(_stem(path), path, (path,), _read_table, cached=False)
     if spec.endswith(OBO):
-        return Source(_stem(path), path, (path,), read_obo)
+        return OntologyFiles(_stem(path), path, (path,), read_obo)
     if path.is_dir():
         source = next(filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed"))), None)
         if source:
@@ -138,7 +138,7 @@ def _named(spec, data_dir):
     if spec == "wordnet":
         places.append(wordnet.FOLDER)
     if not places:
-        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of {spec}'s own folder"
+        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
         raise UserError(f"E-CONF-006 no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
     if source:
@@ -152,19 +152,19 @@ def _named(spec, data_dir):
     raise UserError(f"E-ONTO-060 config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
 
 
-def _in_folder(kind: str, folder: Path) -> Source | None:
-    """The source of that kind, where the folder has any of its files; its reader tells what else is missing."""
+def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
+    """The files of that kind, where the folder has any of its files; the reader reports what else is missing."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if any(_either(place / name)):
                 files = [*(file for name in _UMLS_FILES for file in _either(place / name))]
-                return Source(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
+                return OntologyFiles(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
     elif kind == "wordnet":
         if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
             files = wordnet.wordnet_files(folder).values()
-            return Source(kind, folder, tuple(files), wordnet.read_wordnet)
+            return OntologyFiles(kind, folder, tuple(files), wordnet.read_wordnet)
     elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
-        return Source(kind, folder, tuple(files), read_snomed)
+        return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None
 
 
@@ -177,8 +177,8 @@ def _stem(path: Path) -> str:
     return re.sub(r"[^\w-]", "_", path.name.split(".")[0])
 
 
-def _stamps(source: Source) -> list[list]:
-    """[name, size, time of change] of each file; [] for what is not there, which the reader will tell."""
+def _stamps(source: OntologyFiles) -> list[list]:
+    """[name, size, time of change] of each file; [] for what is not there, which the reader will report."""
     stamps = []
     for path in source.files:
         try:

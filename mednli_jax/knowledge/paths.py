@@ -33,7 +33,7 @@ def stored_paths(
 
     What is asked for is known by its content: the ontology's digest and the edges walked, the direction, the cut-off
     and the distinct pairs, in whatever order they come. Files are written whole or not at all, and readable by their
-    owner alone, for an ontology may be licensed. A damaged one is told of and replaced.
+    owner alone, for an ontology may be licensed. A damaged one is reported and replaced.
 
     Raises what `shortest_paths` does, and UserError E-RUN-005 where `folder` cannot be written.
     """

@@ -2,7 +2,7 @@
 
 Romanov & Shivade 2018, section 4.1: fastText vectors of BioASQ's abstracts and of MIMIC-III's notes, and chains such as
 GloVe -> BioASQ -> MIMIC-III, where each training starts from the vectors of the one before. As there, the start is
-fastText's own `pretrainedVectors`: the words' rows are set to the vectors given and stay in the vocabulary even where
+fastText's `pretrainedVectors`: the words' rows are set to the vectors given and stay in the vocabulary even where
 the text lacks them, rows of character n-grams start at random. fastText's vector is the mean of both, so that a word
 which the text lacks comes out shortened; word2vec, which is fastText without n-grams, keeps it as it was.
 
@@ -83,9 +83,10 @@ def pretrain(
     sentences: tokens without white space; read once, and written into a private folder beside `out` for the time of the
       training. out: NAME.bin, a fastText model, or NAME.vec, text. initial: vectors to start from, in any format of
       `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
-    Where `out` is there, made of the same corpus with the same settings, nothing is done; made otherwise, it is told
-    and replaced. Raises: UserError, DataError, see the module; E-EMB-007 where `out` is somebody else's file, one
-    without OUT.json; E-RUN-005 where the disk is full.
+    Where `out` is there, made of the same corpus with the same settings, nothing is done; a file that was
+    made otherwise is replaced, with a message.
+    Raises: UserError, DataError, see the module; E-EMB-007 where `out` is another file, without OUT.json; E-RUN-005
+    where the disk is full.
     """
     settings.check()
     library, out = library_version(), Path(out)
@@ -221,7 +222,7 @@ def library_version() -> str:
 
 
 def _train(scratch, settings, tokens, chained):
-    """Trains in a process of its own: it listens to Ctrl-C, and running out of memory does not take this one along."""
+    """Trains in a child process, which reacts to Ctrl-C, and whose lack of memory does not end this one."""
     grams = settings.method == "fasttext"
     arguments = {
         "input": str(scratch / "text"),
@@ -278,7 +279,7 @@ def _worker(arguments, out, fault):
 
 @contextmanager
 def _writing(out):
-    """Tells a full disk in one line; what cannot be read has been told before."""
+    """Turns the error of a full disk into one line; what cannot be read has been reported before."""
     try:
         yield
     except OSError as error:

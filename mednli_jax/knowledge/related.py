@@ -21,22 +21,16 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
 from mednli_jax.text import SPECIALS, binary_lines
 
-REPEATED = ("join", "last")
 
-
-def read_lexicon(path: Path, *, lowercase: bool = True, repeated: str = "join") -> dict[str, tuple[str, ...]]:
+def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
 
-    A word alone on its line has no neighbours. Numbers and concept ids stay themselves.
+    Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
+    neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
+    neighbours count.
 
-    Args:
-      lowercase: lower-case all words, as the published script does; concept ids in capitals want False.
-      repeated: where a word has several lines (in the published FrameNet lexicon, one for each frame), "join" their
-        neighbours or take those of the "last", as the published script does.
-
-    Raises: DataError, or DataErrors with the first 20 faults. UserError: unknown `repeated`.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
-    check_choice("repeated", repeated, REPEATED)
     path, problems, lexicon, again = Path(path), Problems(), {}, 0
     try:
         for number, line in binary_lines(path):
@@ -44,10 +38,9 @@ def read_lexicon(path: Path, *, lowercase: bool = True, repeated: str = "join") 
             if fault:
                 problems.add(fault)
                 continue
-            word, *neighbours = [word.lower() for word in words] if lowercase else words
+            word, *neighbours = (word.lower() for word in words)
             again += word in lexicon
-            before = lexicon.get(word, ()) if repeated == "join" else ()
-            lexicon[word] = tuple(dict.fromkeys([*before, *neighbours]))
+            lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
     except FileNotFoundError:
         raise DataError("E-LEX-001", "there is no such file", file=path.name, fix="check the path") from None
     except gzip.BadGzipFile as error:
@@ -59,8 +52,7 @@ def read_lexicon(path: Path, *, lowercase: bool = True, repeated: str = "join") 
     if not lexicon:
         raise DataError("E-LEX-007", "holds no words", file=path.name, fix="copy the file again")
     if again:
-        what = "all its neighbours count" if repeated == "join" else "its last line counts"
-        say(f"E-LEX-009 {path.name}: {again} lines repeat a word; {what}.")
+        say(f"E-LEX-009 {path.name}: {again} lines repeat a word; all its neighbours count.")
     return lexicon
 
 
@@ -83,7 +75,7 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
     """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word j under word i.
 
     A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
-    vector and do not count. `words` are to be those with a vector of their own (`Vectors.known`); "<pad>" and "<unk>"
+    vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
     have no neighbours. Raises: UserError E-LEX-008 where no word has a neighbour, so that nothing would move.
     """
     index = word_index(words)
@@ -104,7 +96,7 @@ def ontology_word_graph(
     relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
       related. An antonym draws like any other relation: it is better left out.
 
-    Case does not count, and a word of grammar ("or", the operating room) is nobody's name. `words`: see `word_graph`.
+    Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
 
     Raises: UserError E-CONF-004 for an unknown relation, E-LEX-008 where nothing would move.
     """

@@ -1,6 +1,6 @@
 """Retrofitting: vectors are moved towards those of related words or concepts (Faruqui et al. 2015, section 2).
 
-Each vector is drawn to its own old place and to its neighbours: q_i = (alpha_i q^_i + sum_j beta_ij q_j) / (alpha_i +
+Each vector is drawn to its old place and to its neighbours: q_i = (alpha_i q^_i + sum_j beta_ij q_j) / (alpha_i +
 sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each vector replaced in place.
 
 What MedNLI did (Romanov and Shivade 2018, 4.2.1; in table 6 it costs BOW 1.7, InferSent 2.0 and ESIM 2.7 points), from
@@ -44,7 +44,7 @@ def retrofit(
       vectors: floats [V, D]; not changed.
       graph: [V, V]; graph[i, j] other than 0 says that j is a neighbour of i, which draws i, but not i to j. Numbers
         are weights, at least 0. A row without neighbours keeps its vector, and the diagonal does not count.
-      alpha: pull of a row's own vector, a number or [V], at least 0.
+      alpha: pull of a row's old vector, a number or [V], at least 0.
       beta: pull of a neighbour of weight 1; None for 1 / degree (its weight over the sum of its row's weights).
       rounds: passes over all rows.
       normalise: divide every row by its Euclidean length first, as the published script does on reading.
@@ -147,11 +147,11 @@ def _run(vectors, length, share, order, steps, rounds: int) -> np.ndarray:
     def fit(columns: tuple[int, int]) -> None:
         block = slice(*columns)
         current = np.take(vectors[:, block], order, axis=0).astype(np.float32) / length
-        own = current * share
+        pull = current * share
         for _ in range(rounds):
             for begin, end, matrix in steps:
                 current[begin:end] = matrix @ current
-                current[begin:end] += own[begin:end]
+                current[begin:end] += pull[begin:end]
         result[order, block] = current
 
     parts = [part for part in pairwise(edges) if part[0] < part[1]]

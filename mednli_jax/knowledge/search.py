@@ -20,7 +20,7 @@ _WORDS = 128  # of 64 sources that `spread` takes at once
 _BITS = 1 << 29  # bytes of bits that `spread` holds, twice
 _ROUNDS = 20  # more would leave out few more sources
 
-Progress = Callable[[int, int], None]  # told how many sources have finished, and of how many
+Progress = Callable[[int, int], None]  # called with how many sources have finished, and of how many
 
 
 def climb(
@@ -118,10 +118,11 @@ def spread(
 
     size: C. edges: integers [2, E] of concepts, several such arrays. low, high: int64 [M]. max_length as in `climb`.
 
-    One step ors the bits of a concept's neighbours into its own, for all sources at once (Then et al. 2014, The more
-    the merrier: efficient multi-source graph traversal). Besides, concepts that lie on no way between others are left
-    out, and the others stand in breadth-first order, so that neighbours lie near each other in memory. Few concepts are
-    sources, of which every pair has one; they stand by how far they will have to go, so that the long ways are left to
+    One step ors the bits of a concept's neighbours into those of the concept, for all sources at once (Then et al.
+    2014, The more the merrier: efficient multi-source graph traversal). Concepts that lie on no way between others are
+    left out, and the others stand in breadth-first order, so that neighbours lie near each other in memory. Few
+    concepts are sources, of which every pair has one; they stand by how far they will have to go, so that the long ways
+    are left to
     few words of bits. The last steps of a pair are made around its ends alone; and a pair that no shorter way joins is
     settled by one over a landmark, a concept with very many neighbours, as most shortest ways lead over some of them.
     """
@@ -146,10 +147,10 @@ def spread(
     words = int(np.clip(_BITS // (8 * len(concepts)), 1, min(_WORDS, -(-len(sources) // 64))))
     search = Spread(Graph(*_induced(matrix, concepts)))
     for done in range(0, len(sources), 64 * words):
-        own = np.flatnonzero((done <= slot) & (slot < done + 64 * words))
-        search.begin(sources[done : done + 64 * words], slot[own] - done, target[own])
+        pairs = np.flatnonzero((done <= slot) & (slot < done + 64 * words))
+        search.begin(sources[done : done + 64 * words], slot[pairs] - done, target[pairs])
         for length, arrived in search.arrivals(max_length or LONGEST):
-            distance[joined[own[arrived]]] = length
+            distance[joined[pairs[arrived]]] = length
             if progress:
                 progress(done + search.finished, len(sources))
         if progress:
@@ -186,7 +187,7 @@ def _connected(
 
 
 def _remoteness(matrix: csr_array, towards: np.ndarray, concepts: np.ndarray) -> np.ndarray:
-    """A guess, float [C]: two concepts are about as far from each other as the sum of theirs; only orders the search.
+    """A guess, float [C]: two concepts are about as far apart as the sum of their numbers. It only orders the search.
 
     towards: [C] the next concept on the way to the centre, negative there and where there is no way. The guess is the
     number of steps to the centre, less a little where many ways begin; 0 but for `concepts`.

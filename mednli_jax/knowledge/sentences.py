@@ -48,8 +48,8 @@ def text_files(path: Path) -> list[Path]:
 def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
     """Tokens of the sentences of a file or folder, see `text_files`: as `sentence_tokens` has them, lower-cased.
 
-    .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is text of
-    its own, of one sentence or more. Files may be gzipped. Raises: DataError, see the module.
+    .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is a
+    text of one sentence or more. Files may be gzipped. Raises: DataError, see the module.
     """
     split = Tokenizer(lowercase=lowercase)
     for file in text_files(path):
@@ -74,7 +74,7 @@ def lines(path: Path) -> Iterator[str]:
     with _reading(path):
         for number, line in binary_lines(path):
             if line is None:
-                problem, fix = f"the line is longer than {MAX_LINE_BYTES} bytes", "put sentences on lines of their own"
+                problem, fix = f"the line is longer than {MAX_LINE_BYTES} bytes", "put each sentence on a separate line"
                 raise DataError("E-EMB-013", problem, file=path.name, line=number, fix=fix)
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -136,7 +136,7 @@ def _no_articles(path, problem):
 
 @contextmanager
 def _reading(path):
-    """Tells what the system and gzip refuse in one line that names the file."""
+    """Turns an error of the system or of gzip into one line that names the file."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -114,7 +114,7 @@ def _ontology(folder, manifest):
         return Strings(array(f"{part}.bytes"), array(f"{part}.offsets"))
 
     size = manifest["concepts"]
-    # SciPy's compiled routines want arrays that could be written to: a page is copied if somebody does ("c").
+    # SciPy's compiled routines want arrays that could be written to: a page is copied when that happens ("c").
     indices, indptr = array("parents.indices", "c"), array("parents.indptr", "c")
     parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
     parents.has_canonical_format = True

@@ -40,7 +40,7 @@ class Wanted:
         self.dim, self.duplicates = dim, 0
 
     def place(self, word: bytes) -> int | None:
-        """Where the word's numbers belong; None for a word nobody asked for or that is there already."""
+        """Where the word's numbers belong; None for a word that was not asked for or is there already."""
         place = self.places.get(word)
         if place is not None and self.filled[place]:
             self.duplicates += 1
@@ -111,5 +111,5 @@ def missing(path, fix: str) -> DataError:
 
 
 def disagreeing(path, problem: str) -> DataError:
-    """Words and numbers that stand in files of their own, and are not of one number."""
+    """The error for two files, of words and of numbers, that differ in their number of rows."""
     return fault(path, "E-VEC-010", problem, None, "take both files from the same vectors")

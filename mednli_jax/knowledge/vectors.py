@@ -31,7 +31,7 @@ RANDOM_SD = 0.4
 
 
 @dataclass(frozen=True)
-class Source:
+class VectorFile:
     """One file of vectors and what it gave to a vocabulary.
 
     kind: text, array, pair, word2vec, fasttext or random. found: words with a vector, of which `lowered` only
@@ -71,7 +71,7 @@ class Vectors:
     duplicates: int
     source: str
     sha256: str
-    sources: tuple[Source, ...]
+    sources: tuple[VectorFile, ...]
     routes: np.ndarray
 
     def known(self) -> tuple[Vocab, np.ndarray]:
@@ -89,7 +89,7 @@ def vector_files(path) -> list[Path]:
             with open(file, "rb") as stream:
                 stream.read(1)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            pass  # missing, which is told when it is wanted
+            pass  # missing, which is reported when it is needed
         except OSError as error:
             raise unread(file, error) from error
     return files
@@ -118,7 +118,7 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
         return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
     paths = vector_paths(path)
     dims = [dim] if len(paths) == 1 else _dims(paths, dim)
-    return _joined(words, [_load(path, words, own, seed) for path, own in zip(paths, dims, strict=True)])
+    return _joined(words, [_load(path, words, size, seed) for path, size in zip(paths, dims, strict=True)])
 
 
 def _dims(paths, dim):
@@ -129,7 +129,7 @@ def _dims(paths, dim):
 
 
 def _load(path, words, dim, seed):
-    """(matrix [V, dim], routes [V], Source) of one file; the row of a word not found is that of UNK."""
+    """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
     wanted = Wanted(words[2:], dim)
     with reading(path):
         kind, files = kind_of(path), files_of(path)
@@ -160,7 +160,7 @@ def _load(path, words, dim, seed):
 
 def _source(file, kind, routes, duplicates, digest, dim):
     found, lowered, composed = ((routes != MISSING).sum(), (routes == LOWERED).sum(), (routes == SUBWORDS).sum())
-    return Source(file, kind, dim, int(found), int(lowered), int(composed), duplicates, digest)
+    return VectorFile(file, kind, dim, int(found), int(lowered), int(composed), duplicates, digest)
 
 
 def _joined(words, parts):
@@ -168,8 +168,8 @@ def _joined(words, parts):
     matrices, routes, sources = zip(*parts, strict=True)
     routes, best = np.stack(routes), best_routes(np.stack(routes))
     if len(parts) > 1:
-        for matrix, own in zip(matrices, routes, strict=True):
-            matrix[(own == MISSING) & (best != MISSING)] = 0
+        for matrix, routes_of in zip(matrices, routes, strict=True):
+            matrix[(routes_of == MISSING) & (best != MISSING)] = 0
     found = tuple(word for word, route in zip(words, best, strict=True) if route != MISSING)
     return Vectors(
         words,
@@ -202,7 +202,7 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     rows = np.array([row_of.get(word, PAD) for word in counts], np.int64)
     number = np.array(list(counts.values()), np.int64)
     shares = [_shares(routes[rows], number) for routes in (best_routes(vectors.routes), *vectors.routes)]
-    sources = [{**asdict(source), **own} for source, own in zip(vectors.sources, shares[1:], strict=True)]
+    sources = [{**asdict(source), **share} for source, share in zip(vectors.sources, shares[1:], strict=True)]
     return {"words": len(rows), "tokens": int(number.sum()), **shares[0], "sources": sources}
 
 

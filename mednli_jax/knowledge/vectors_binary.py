@@ -6,7 +6,7 @@ fastText (Bojanowski et al. 2017; the layout is that of its `saveModel`, little 
   update rate; float64 sampling threshold; int32 entries, words, labels; int64 tokens, pruned pairs;
   per entry: word, NUL, int64 count, int8 kind; bool quantised; int64 rows, columns; float32 [words + buckets, dim];
   bool, int64, int64, float32: the output matrix, which vectors do not need.
-A word's vector is the mean of its own row and those of its character n-grams; a word the model does not know has the
+A word's vector is the mean of its row and those of its character n-grams; a word the model does not know has the
 n-grams alone.
 """
 
@@ -39,11 +39,11 @@ BLOCK_BYTES = 1 << 22
 LONGEST_WORD = 1 << 16  # bytes; what goes on for longer is no word
 SUPERVISED = 3
 LONGEST_NGRAM = 1 << 8  # characters; models have six
-_END_OF_LINE = b"</s>"  # fastText's own word for the end of a line: it has no n-grams
+_END_OF_LINE = b"</s>"  # fastText's word for the end of a line: it has no n-grams
 
 
 class Stream:
-    """A plain or gzipped file (told apart by content) as bytes, read on in blocks and never back.
+    """A plain or gzipped file (distinguished by content) as bytes, read on in blocks and never back.
 
     Usage: `with Stream(path) as stream: stream.take(4)`. What is cut short raises DataError E-VEC-012; a damaged gzip
     gzip.BadGzipFile, other OSErrors come as they are.
@@ -275,7 +275,7 @@ def _means(stream, head, rows_of):
         if part.start < part.stop:
             by_place = np.argsort(place[part], kind="stable")
             target, start = np.unique(place[part][by_place], return_index=True)
-            with np.errstate(invalid="ignore", over="ignore"):  # told by who fills them in
+            with np.errstate(invalid="ignore", over="ignore"):  # reported by the caller
                 numbers = block[row[part][by_place] - first].astype(np.float64)
                 sums[target] += np.add.reduceat(numbers, start, axis=0)
     sums /= np.array([[len(rows)] for rows in rows_of]).reshape(-1, 1)

@@ -56,7 +56,7 @@ def files_of(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Head:
-    """What a file says of itself. kind: see the module. rows: -1 where only counting tells. dim: numbers a word."""
+    """What a file says of itself. kind: see the module. rows: -1 where only counting gives it. dim: numbers a word."""
 
     kind: str
     rows: int
@@ -134,7 +134,7 @@ def stored_words(path) -> Iterator[str]:
 
 @contextmanager
 def reading(path: Path):
-    """Tells what the system and gzip refuse in one line that names the file."""
+    """Turns an error of the system or of gzip into one line that names the file."""
     try:
         yield
     except FileNotFoundError:

@@ -94,7 +94,7 @@ def open_array(path: Path) -> np.ndarray:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError:
         raise
-    # A damaged header is Python text to NumPy: tokenize and ast have errors of their own for it. Where the file is no
+    # A damaged header is Python text to NumPy: tokenize and ast raise other errors for it. Where the file is no
     # array, NumPy's message advises allow_pickle, which is no way out.
     except Exception:
         raise unreadable_format(path, "not a plain NumPy array") from None

@@ -1,4 +1,4 @@
-"""Files of one's own for the linker: stop words and abbreviations; and the lines of any such file, checked.
+"""Files that a user gives the linker: stop words and abbreviations; and the lines of any such file, checked.
 
 Faults (file and line are named, their words are not):
   E-LINK-001 no such file      E-LINK-004 not UTF-8       E-LINK-007 header

@@ -236,10 +236,10 @@ def _due(name, shape, parts):
 def _refuse(file, missing, wrong, unknown):
     """Raises UserError E-BERT-045 where weights do not fit."""
     faults = (("missing", missing), ("of another shape", wrong), ("unknown to BERT", unknown))
-    told = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
-    if told:
+    problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
+    if problems:
         raise UserError(
-            f"E-BERT-045 {file.name}: its weights do not fit the model; {'. '.join(told)}. Fix: give the model the "
+            f"E-BERT-045 {file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: give the model the "
             "sizes of the config.json beside the weights, or other weights."
         )
 

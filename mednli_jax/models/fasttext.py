@@ -42,7 +42,7 @@ class FastText(nn.Module):
 
     The text is the premise, the hypothesis and an end, one after the other (Herlihy & Rudinger 2021, section 6), with
     bigrams across the borders; with empty premises it is the hypothesis alone (section 3). Rows are drawn small, the
-    linear layer starts at 0, as in the library. Training is plain SGD on the rows that a batch reads (models.rows).
+    linear layer starts at 0, as in the library. Training is plain SGD on the rows that a batch reads (sparse_rows).
     A token without a word number shares the row of all such tokens; the library leaves its word out, not its bigrams.
 
     dim: D. buckets: rows that all bigrams share by their hash; the library's 2 million are 800 MB, nearly all idle.

@@ -48,7 +48,8 @@ class GAReader(nn.Module):
         for hop in range(self.hops - 1):
             states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
             x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
-            x_TD = self._drop(hop, x_TD, paired, batch, train=train)
+            keys_B = batch.get("row_key")
+            x_TD = layers.drop_tokens(self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train)
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(1.0), (2, 2))
@@ -92,13 +93,6 @@ class GAReader(nn.Module):
         if self.gate == "concat":
             return jnp.concatenate([states_TD, attended_TD], axis=-1)
         return states_TD + attended_TD if self.gate == "sum" else states_TD * attended_TD
-
-    def _drop(self, hop, x_TD, paired, batch, *, train):
-        """Dropout of passage tokens: the mask belongs to the row and the token's place."""
-        if not train or self.dropout == 0.0:
-            return x_TD
-        keys_T = paired.token_keys(batch["row_key"])
-        return layers.RowDropout(self.dropout, name=f"drop_{hop}")(x_TD, keys_T, train=train, time=paired.time_N)
 
 
 def occurs(paired, batch):

@@ -99,6 +99,13 @@ class RowDropout(nn.Module):
         return jnp.where(jax.vmap(mask_of_row)(keys, time), x / keep, 0.0)
 
 
+def drop_tokens(rate: float, x_ND, packing: Packing, keys_R, *, name: str, train: bool):
+    """RowDropout of packed tokens: the mask belongs to the sentence (keys_R) and the token's place in it."""
+    if not train or rate == 0.0:
+        return x_ND
+    return RowDropout(rate, name=name)(x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N)
+
+
 class MaskedBatchNorm(nn.Module):
     """Batch normalisation over real rows of the global batch (Ioffe & Szegedy 2015, algorithm 1).
 

@@ -34,7 +34,8 @@ class SAReader(nn.Module):
         embedding = WordEmbedding(self.train_vectors, name="embedding")
 
         def encode(tokens, packing, keys, name):
-            words_TD = self._drop(embedding(packing.tokens(tokens)), packing, keys, f"drop_{name}", train=train)
+            words_TD = embedding(packing.tokens(tokens))
+            words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
             return layers.BiRNN(self.hidden_size, "gru", name=name)(words_TD, packing)
 
         keys_B = batch.get("row_key")
@@ -48,13 +49,6 @@ class SAReader(nn.Module):
         else:
             read_BD = self._attend(states_TD, query_BD, passages, batch)
         return self._scores(read_BD, batch)
-
-    def _drop(self, words_TD, packing, keys, name, *, train):
-        """Dropout of words: the mask belongs to the row and the token's place."""
-        if not train or self.dropout == 0.0:
-            return words_TD
-        keys_T = packing.token_keys(keys)
-        return layers.RowDropout(self.dropout, name=name)(words_TD, keys_T, train=train, time=packing.time_N)
 
     def _attend(self, states_TD, query_BD, passages, batch):
         """[B, D] o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""

@@ -1,4 +1,4 @@
-"""The database of a study: opening it by optuna, and taking turns where it has no locks of its own.
+"""The database of a study: opening it by optuna, and taking turns where it has no locks.
 
 Faults: E-SWEEP-001 no optuna; E-SWEEP-002 the database.
 """
@@ -28,7 +28,7 @@ def optuna():
     return optuna
 
 
-def faults() -> tuple[type[Exception], ...]:
+def no_answer() -> tuple[type[Exception], ...]:
     """What is raised while a database does not answer."""
     from sqlalchemy import exc
 
@@ -93,11 +93,11 @@ def storage(url: str, grace: int, lock: Path | None):
                 )
         except (exc.ArgumentError, ImportError, RuntimeError) as error:
             fix = "install its driver" if isinstance(error, ImportError) else "check --storage"
-            told = type(error).__name__
+            reason = type(error).__name__
         except (exc.SQLAlchemyError, library.exceptions.OptunaError) as error:
-            told, fix = type(error).__name__, "check --storage, and that the database is there and may be written"
+            reason, fix = type(error).__name__, "check --storage, and that the database is there and may be written"
             if left and lock is None:
                 time.sleep(1 + random.random())
                 continue
-        raise UserError(f"E-SWEEP-002 --storage: the database cannot be opened ({told}). Fix: {fix}.")
+        raise UserError(f"E-SWEEP-002 --storage: the database cannot be opened ({reason}). Fix: {fix}.")
     raise AssertionError("unreachable")

@@ -106,8 +106,8 @@ class Sweep:
     def description(self, config: dict) -> dict:
         """All that shapes a trial by its number, as JSON: the sweep, and the config that it starts from."""
         fields = {f: list(s) if isinstance(s, tuple) else asdict(s) for f, s in self.fields.items()}
-        own = {"fields": fields, "metric": self.metric, "maximize": self.maximize, "seed": self.seed}
-        return json.loads(json.dumps({"sweep": own, "config": config}))
+        sweep = {"fields": fields, "metric": self.metric, "maximize": self.maximize, "seed": self.seed}
+        return json.loads(json.dumps({"sweep": sweep, "config": config}))
 
 
 def flag(field: str, value: bool | int | float | str) -> str:
@@ -171,7 +171,7 @@ def _checked(fields, metric):
 def _choices(field, choices):
     kinds = all(isinstance(choice, (*SCALARS, tuple)) for choice in choices)
     # A tuple is kept as its text: a database has no such type, and the command line reads it back.
-    told = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in choices) if kinds else ()
-    if not told or len(set(told)) != len(told):
+    texts = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in choices) if kinds else ()
+    if not texts or len(set(texts)) != len(texts):
         raise _fault(f"the choices of {field} are not distinct values", "give numbers, texts or True and False")
-    return told
+    return texts

@@ -1,6 +1,6 @@
 """The trials of a sweep in a database that any number of workers on any number of machines share.
 
-A trial may be attempted several times: an attempt is what optuna calls a trial, and knows its own by the user attribute
+A trial may be attempted several times: an attempt is what optuna calls a trial, and is found by the user attribute
 "trial". Attempts end COMPLETE, or FAIL with one of the attributes "error" (the training refused; not tried again unless
 asked for), "killed", "interrupted", "twice", or none (the worker died and its heartbeat with it).
 
@@ -32,7 +32,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialResult:
     """How a trial ended: its metric and test score, or the error that it was given up with."""
 
     trial: int
@@ -48,7 +48,7 @@ class Study:
     """The trials of a sweep in a database. Open it with `open`; several workers may have it open at once.
 
     A worker that is killed at any point leaves either what was before or what is after: an attempt is waiting,
-    running with a heartbeat, or ended. What is missing is put right by `fill`, whoever calls it next. optuna's own
+    running with a heartbeat, or ended. What is missing is put right by `fill`, whoever calls it next. optuna's
     callback for the purpose adds the retry after it has marked the failure: a kill between the two loses a trial.
     """
 
@@ -103,13 +103,13 @@ class Study:
         )
 
     @property
-    def faults(self) -> tuple[type[Exception], ...]:
+    def no_answer(self) -> tuple[type[Exception], ...]:
         """What is raised while the database does not answer; everything here may be called again after it."""
-        return database.faults()
+        return database.no_answer()
 
     @property
     def sweep(self) -> dict:
-        """What `Sweep.description` told of the sweep alone. Raises UserError."""
+        """The part of `Sweep.description` that is of the sweep. Raises UserError."""
         known = self._study.user_attrs
         if "sweep" not in known:
             raise UserError("E-SWEEP-003 the study is none of a sweep. Fix: check --study and --storage.")
@@ -231,7 +231,7 @@ class Study:
             self._end(attempt.key, **{reason: text})
         return reason
 
-    def rows(self, total: int | None = None) -> list[Row]:
+    def rows(self, total: int | None = None) -> list[TrialResult]:
         """The settled trials, the best first and those without a score last. total: of the first trials alone."""
         rows = []
         for trial, attempts in self._attempts().items():
@@ -242,7 +242,9 @@ class Study:
                     facts["error"] = ""
                 tried = sum("twice" not in a.user_attrs for a in attempts)
                 rows.append(
-                    Row(trial, ended.params, ended.value, facts["test"], facts["seconds"], tried, facts["error"])
+                    TrialResult(
+                        trial, ended.params, ended.value, facts["test"], facts["seconds"], tried, facts["error"]
+                    )
                 )
         sign = -1 if self._study.direction.name == "MAXIMIZE" else 1
         return sorted(rows, key=lambda row: (row.metric is None, sign * (row.metric or 0.0), row.trial))

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mednli_jax.analysis.figures import COLOURS, png
-from mednli_jax.sweeps.study import Row
+from mednli_jax.sweeps.study import TrialResult
 
 
 def _text(value) -> str:
@@ -15,7 +15,7 @@ def _text(value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def table(rows: Sequence[Row], sweep: Mapping) -> Iterator[str]:
+def table(rows: Sequence[TrialResult], sweep: Mapping) -> Iterator[str]:
     """Lines of a Markdown table. sweep: as `Study.sweep` gives it; scores to four places, as runs report them."""
     names = list(sweep["fields"])
     test = f"test{sweep['metric'].removeprefix('dev')}" if sweep["metric"].startswith("dev.") else "test"
@@ -30,7 +30,7 @@ def table(rows: Sequence[Row], sweep: Mapping) -> Iterator[str]:
         yield "| " + " | ".join(cells) + " |"
 
 
-def picture(rows: Sequence[Row], sweep: Mapping) -> bytes:
+def picture(rows: Sequence[TrialResult], sweep: Mapping) -> bytes:
     """PNG: a panel for each field, the metric of each trial against its value, and of choices the mean of each."""
     scored, fields = [row for row in rows if row.metric is not None], sweep["fields"]
     columns = min(3, len(fields))

@@ -1,7 +1,7 @@
-"""The worker of a sweep: takes trials of a study, has them trained, and tells the study how they ended.
+"""The worker of a sweep: takes trials of a study, has them trained, and records in the study how they ended.
 
-Each trial is a process of its own in a run directory of its own, so that whoever tries it again goes on with it. One
-loop does everything, without threads of its own: the heartbeat stops when the loop does.
+Each trial is a separate process with a separate run directory, so that the next attempt can go on with it. One loop
+does everything, without threads: the heartbeat stops when the loop does.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ class Worker:
         self.pause = max(1.0, grace / 10)  # seconds between two looks at the study
         self.due, self.signals, self.settled, self.silent = 0.0, 0, 0, 0.0
         self.running: list[_Training] = []
-        self.leaving: list[_Training] = []  # not this worker's any more, and told to stop
+        self.leaving: list[_Training] = []  # no longer this worker's, and asked to stop
 
     def run(self, *, retry: bool = False) -> bool:
         """Whether all trials are settled; False where a signal came first, and the trials under way wait again.
@@ -122,12 +122,12 @@ class Worker:
             say("stopping: the trials under way save what they have ...")
 
     def _try(self, work, *arguments):
-        """Whether the database answered. It may be away for a while: what it was not told it is told again."""
+        """Whether the database answered. It may be away for a while: what it did not get is sent again."""
         try:
             work(*arguments)
             self.silent = 0.0
             return True
-        except self.study.faults as error:
+        except self.study.no_answer as error:
             now = time.monotonic()
             if not self.silent:
                 say(f"the database does not answer ({type(error).__name__}); trying again for {PATIENCE:.0f} s")
@@ -159,8 +159,8 @@ class Worker:
         self.settled = len(rows)
         if len(rows) >= HOPELESS and not best:
             raise UserError(
-                f"E-SWEEP-007 the first {len(rows)} trials have all failed, as told above. Fix: see to the cause, and "
-                "give the command again with --retry."
+                f"E-SWEEP-007 the first {len(rows)} trials have all failed, as printed above. Fix: see to the cause, "
+                "and give the command again with --retry."
             )
         while len(self.running) < self.slots and (attempt := self.study.claim(self.total)):
             self.running.append(_Training(attempt, self.folder / f"trial-{attempt.trial}"))
@@ -177,16 +177,16 @@ class Worker:
                 self.leaving.append(training)
 
     def _start(self, training):
-        """Begins the trial, or goes on with it: once nobody trains in its folder, as orphans of a dead worker may."""
+        """Begins the trial or goes on with it, unless a process of a dead worker still trains in its folder."""
         if RunDirectory(training.folder).in_training():
             return
-        own = [flag(field, value) for field, value in training.attempt.values.items()]
+        values = [flag(field, value) for field, value in training.attempt.values.items()]
         resume = ["--resume"] if training.folder.exists() else []
-        command = [*self.command, *self.flags, *own, f"--workdir={training.folder}", *resume]
+        command = [*self.command, *self.flags, *values, f"--workdir={training.folder}", *resume]
         with open(os.open(training.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             training.begun = log.seek(0, os.SEEK_END)
             try:
-                # A session of its own: Ctrl-C comes to the worker alone, which passes it on.
+                # In a new session, Ctrl-C comes to the worker alone, which passes it on.
                 training.process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                     preexec_fn=_tied(os.getpid()),
@@ -197,7 +197,7 @@ class Worker:
                 ) from None
 
     def _settle(self, training) -> bool:
-        """Tells the study how a process ended; False where the trial has to be started again."""
+        """Records in the study how a process ended; False where the trial has to be started again."""
         attempt, code = training.attempt, training.process.returncode
         reason, text = "error", training.said()
         if code == 0:
@@ -207,7 +207,7 @@ class Worker:
                     values = ", ".join(f"{field}={value}" for field, value in attempt.values.items())
                     say(f"trial {attempt.trial}: {self.sweep.metric} {facts['metric']:.4f} of {values}")
                 return True
-        elif text.startswith("E-RUN-007 "):  # somebody was faster at the lock
+        elif text.startswith("E-RUN-007 "):  # another process holds the lock
             training.process = None
             return False
         elif code == INTERRUPTED or code < 0 or code > 128:
@@ -219,7 +219,7 @@ class Worker:
         return True
 
     def _result(self, training):
-        """What the study is told of a finished run, and what is wrong with it."""
+        """What the study keeps of a finished run, and what is wrong with it."""
         try:
             result = RunDirectory(training.folder).result()
         except UserError as error:
@@ -260,8 +260,8 @@ class Worker:
             self.study.fail(training.attempt, "interrupted", "stopped")
 
     def _give_up(self, work):
-        """On the way out a silent database is no news: the heartbeat ends, and the trial is taken over all the same."""
+        """Does not wait for a silent database: the heartbeat ends, so that another worker takes the trial over."""
         try:
             work()
-        except self.study.faults:
+        except self.study.no_answer:
             say("the database does not answer: other workers will find out by themselves")

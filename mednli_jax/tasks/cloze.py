@@ -1,4 +1,4 @@
-"""Cloze queries over passages: a config becomes a prepared corpus, rows become batches, logits become answers.
+"""Cloze queries over passages: rows become batches, logits become answers.
 
 Šuster & Daelemans 2018. A row is a query, a unit a passage with some of its queries; logits [S, N, C] are scores of the
 passage's candidates in the order of their first occurrence, C as many as any passage has.
@@ -6,6 +6,8 @@ passage's candidates in the order of their first occurrence, C as many as any pa
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,18 +16,22 @@ import optax
 from mednli_jax import answers, metrics
 from mednli_jax.baselines.entity import known_vectors
 from mednli_jax.corpora import batching
-from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora.cloze.encoding import encode_new
+from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.texts import Query, Texts
-from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli.prepared import config_path
-from mednli_jax.errors import UserError
+from mednli_jax.corpora.cloze.views import all_views
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.runs import read_types
+from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
 from mednli_jax.tasks.task import frozen
-from mednli_jax.text import SPECIALS, Vocab
+from mednli_jax.text import SPECIALS, UNK, Vocab
 
 PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has about nine
 SPELLED = 20  # characters of a word that are looked at
+LEAST = 16  # a few new queries are padded to powers of two from here on, so that their programs fit the next few
 BEST = 5  # candidates of a prediction
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _MARKED, _LOOSE = "position", "loose_position"
@@ -33,7 +39,7 @@ _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 
 @dataclass(frozen=True)
-class ClozeRows(encode.Rows):
+class ClozeRows(Rows):
     """One split. texts: candidates and answers; passage [N]: of each query; words: (Vocab, vectors [V, D]) of the
     embedding score, or None."""
 
@@ -52,43 +58,44 @@ class ClozeRows(encode.Rows):
 
 @dataclass(frozen=True)
 class ClozeTask:
-    """The right candidate of a passage (see task.Task)."""
+    """The right candidate of a passage (see task.Task).
 
+    loose: whether a candidate's mass stands at every token that is a word of it, as in unmarked passages; else at its
+    marked spans. spelled: whether a reader looks at the characters of words. answer_vectors: word vectors for the
+    embedding score of dev and test.
+    """
+
+    loose: bool = False
+    spelled: bool = False
+    answer_vectors: Path | None = None
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
 
-    def load(self, config) -> tuple[encode.Prepared, bool]:
-        """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
-
-        Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
-        """
-        prepared, hit = prepared_cloze.prepare(config)
+    def with_rows(self, prepared: Prepared) -> Prepared:
+        """The splits with the texts of their candidates and answers. Raises: DataError(s) for the answer vectors."""
         texts, words = Texts(prepared.arrays), None
-        if path := config_path(config, config.data.answer_vectors):
-            words = known_vectors(str(path), (), sorted(_all_texts(prepared, texts)))
+        if self.answer_vectors:
+            words = known_vectors(str(self.answer_vectors), (), sorted(_all_texts(prepared, texts)))
         splits = {
             name: ClozeRows(
-                **{field.name: getattr(rows, field.name) for field in fields(encode.Rows)},
+                **{field.name: getattr(rows, field.name) for field in fields(Rows)},
                 texts=texts,
                 passage=np.array(prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]),
                 words=words,
             )
             for name, rows in prepared.splits.items()
         }
-        return replace(prepared, splits=splits), hit
-
-    def vocabulary(self, config, path) -> Vocab:
-        return Vocab.load(path)
+        return replace(prepared, splits=splits)
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is told of a prepared corpus: how many phrases training shows."""
+        """What models.table.build is given of a prepared corpus: how many phrases training shows."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
-    def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device. Starts fit 32 bits; `*_places` say how many there are at most."""
         arrays = prepared.arrays
-        marks = _MARKED if config.model.name == "sa_reader" else marks_of(config)
+        marks = _LOOSE if self.loose else _MARKED
         names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
         found = {name.replace("loose_", ""): np.asarray(arrays[name]) for name in names}
         found |= {name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64}
@@ -97,25 +104,26 @@ class ClozeTask:
             found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
         return found
 
-    def frozen(self, config, words, vectors: np.ndarray) -> dict:
+    def frozen(self, words, vectors: np.ndarray) -> dict:
         """The word vectors [V, D], and how the words are spelled [V, L] where a reader looks at that."""
-        spelled = config.model.name == "ga_reader" and config.model.characters
-        return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if spelled else {})
+        return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if self.spelled else {})
 
-    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, model):
-        """A split's batches. Training follows the config; what is only predicted encodes a passage once for some of
-        its queries."""
-        rows, train = prepared.splits[name], config.train
+    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
+        """A split's batches. What is only predicted encodes a passage once for some of its queries."""
+        rows = prepared.splits[name]
         widths = tuple(max(int(array.max(initial=1)), 1) for array in _lengths(prepared))
         common = {"width": widths, "shares": shares, "first": rows.first, "joint": False}
-        group = min(train.group, train.batch_size) if name == "train" else PREDICT_GROUP
+        group = min(training.group, training.size) if name == "train" else PREDICT_GROUP
         common["groups"] = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
         if name == "train":
-            chance = {"seeds": tuple(config.seeds), "epochs": train.epochs}
+            chance = {"seeds": training.seeds, "epochs": training.epochs}
             return batching.Batches(
-                *rows.length, batch_size=train.batch_size, most=train.max_buckets, **chance, **common
+                *rows.length, batch_size=training.size, most=training.max_buckets, **chance, **common
             )
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, most=batching.MAX_BUCKETS, **common)
+
+    def new_inputs(self, run) -> "NewQueries":
+        return NewQueries(run)
 
     def to_batch(self, data, index, layout):
         """Rows `index` [U, G] as passage [U, N], query [B, Q], candidates and their marks; B = U G.
@@ -224,20 +232,6 @@ def spellings(words: Sequence[str]) -> np.ndarray:
     return table
 
 
-def marks_of(config) -> str:
-    """Where a reader finds a candidate's mass: its marked spans, or, of unmarked passages, every token that is a word
-    of it. Raises UserError for a pointer that the set-up has no use for."""
-    pointer, setup = config.model.pointer, config.data.setup
-    if setup != "noent":
-        if pointer != "sum":
-            raise UserError(
-                f"E-CONF-005 config.model.pointer '{pointer}': in the set-up '{setup}' a phrase is one token. Fix: "
-                "give sum, or --config.data.setup=noent."
-            )
-        return _MARKED
-    return _MARKED if pointer == "span" else _LOOSE
-
-
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """Softmax [..., C] over the candidates in float64; 0 where there is none."""
     logits = np.asarray(logits, np.float64)
@@ -270,7 +264,7 @@ def _of_passage(data, name, passage_U, places_T, present_U):
 
 
 def _lengths(prepared):
-    return tuple(prepared.arrays[f"{side}_length"] for side in encode.SIDES)
+    return tuple(prepared.arrays[f"{side}_length"] for side in SIDES)
 
 
 def _all_texts(prepared, texts):
@@ -300,3 +294,107 @@ def _slice(each, places):
     summaries = [answers.summary(found, places) for found in each]
     exact = metrics.mean_sd([found["exact_match"] for found in summaries])
     return {"examples": len(places), "accuracy": exact, "f1": metrics.mean_sd([found["f1"] for found in summaries])}
+
+
+class NewQueries(NewInputs):
+    """New passages and queries.
+
+    passage: tokens between spaces, phrases marked as BEG__w1 w2__END; query: the same with one @placeholder.
+    `predict` of (passage, query) string pairs gives {"answer": the most likely candidate, "" where the passage has none
+    that the model can say, "best": [{"answer", "probability"}, ...] the five most likely ones, "candidates": how many
+    there are} each. In `unknown_words` a passage that is asked several times counts once.
+    `attention` gives {"passage", "query": the tokens, "names": {token: the phrase it stands for}, "candidates": [C],
+    "spans": of each candidate its (start, end)s, "weights": [S, N] of the passage's tokens} each; weights sum to 1.
+    """
+
+    joint, many = False, 256
+    aligning = "give a run of ga_reader"
+
+    def examples_of(self, inputs):
+        """Raises: ValueError for a query without its blank."""
+        return examples_of(inputs)
+
+    @cached_property
+    def _types(self):
+        """The phrases that a model knows by number; of others, numbers say nothing."""
+        return read_types(self.run.directory) if self.run.experiment.scores_types else ()
+
+    def encode(self, examples):
+        arrays = encode_new(examples, self.run.vocabulary, self.run.experiment.corpus.encoding, self._types)
+        unknown = (int((arrays[name] == UNK).sum()) for name in ("passage", "query"))
+        self.unknown_words = dict(zip(self.task.sides, unknown, strict=True))
+        rows = ClozeRows(
+            "new",
+            first=0,
+            label=arrays["label"],
+            length=(arrays["premise_length"], arrays["hypothesis_length"]),
+            uids=tuple(example.uid for example in examples),
+            tags=((),) * len(examples),
+            texts=Texts(arrays),
+            passage=arrays["query_passage"],
+        )
+        return rows, arrays
+
+    def resident(self, arrays):
+        """With room for more in each array, so that other texts of about that size fit."""
+        prepared = Prepared(self.run.directory.folder, {}, arrays, self.run.vectors, {})
+        found = {}
+        for name, array in self.task.resident(prepared).items():
+            if name.endswith("_places"):
+                found[name] = np.arange(_room(len(array)), dtype=array.dtype)
+            elif name.endswith("_start"):  # of further passages, which are empty
+                found[name] = np.pad(array, (0, 1 + _room(len(array) - 1) - len(array)), "edge")
+            else:
+                found[name] = np.pad(array, [(0, _room(size) - size) for size in array.shape])
+        return found
+
+    def widths(self, arrays):
+        return tuple(_room(int(arrays[name].max())) for name in ("premise_length", "hypothesis_length"))
+
+    def batches(self, rows, arrays, shares):
+        few = {"batch_size": min(_room(len(rows)), PREDICT_ROWS), "coarse": True}
+        many = {"batch_size": PREDICT_ROWS, "most": batching.MAX_BUCKETS}
+        many["groups"] = batching.groups_of(rows.passage[:, None], PREDICT_GROUP)
+        how = few if len(rows) <= self.many else many
+        made = batching.Batches(*rows.length, width=self.widths(arrays), shares=shares, joint=False, **how)
+        return made, self.resident(arrays)
+
+    def described(self, rows, logits):
+        mean_NC = probabilities(logits).mean(axis=0)
+        found = []
+        for row, p_C in enumerate(mean_NC):
+            best = best_of(rows, row, p_C)
+            answer = best[0]["answer"] if p_C.any() else ""
+            found.append({"answer": answer, "best": best, "candidates": len(rows.candidates(row))})
+        return found
+
+    def looked_at(self, example, number, arrays, sown):
+        encoding = self.run.experiment.corpus.encoding
+        _, _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
+        return {
+            "passage": list(view.passage),
+            "query": list(view.query),
+            "names": {token: phrase for phrase, token in view.names.items() if phrase},
+            "candidates": list(view.candidates),
+            "spans": [[list(span) for span in spans] for spans in view.positions],
+            "weights": sown["places"][0][:, 0, : len(view.passage)],
+        }
+
+
+def examples_of(inputs) -> list[ClozeExample]:
+    """Queries without an answer from (passage, query) string pairs; equal passages are one. Raises: ValueError."""
+    passages, examples = {}, []
+    for number, (passage, query) in enumerate(inputs):
+        if passage not in passages:
+            marked, uid = parse_marked(passage), f"passage {len(passages)}"
+            passages[passage] = Passage(uid, (), marked.tokens, marked.entities, marked.sentences)
+        marked = parse_marked(query)
+        if len(marked.blanks) != 1:
+            raise ValueError(f"query {number} holds {len(marked.blanks)} of {PLACEHOLDER}, expected one")
+        of_query = (marked.tokens, marked.entities, marked.blanks[0], (Answer(""),))
+        examples.append(ClozeExample(str(number), passages[passage], *of_query))
+    return examples
+
+
+def _room(number):
+    return power_of_two(number, least=LEAST)

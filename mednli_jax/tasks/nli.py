@@ -1,6 +1,7 @@
-"""Natural language inference: a config becomes a prepared corpus, rows become batches, logits become scores."""
+"""Natural language inference: rows become batches, logits become scores."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,47 +9,41 @@ import optax
 
 from mednli_jax import metrics
 from mednli_jax.corpora import batching
-from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli import pieces as encode_pieces
-from mednli_jax.corpora.nli import prepared as prepared_data
-from mednli_jax.corpora.nli.wordpiece import WordPieces
+from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample
-from mednli_jax.progress import say
-from mednli_jax.tasks.task import frozen as frozen  # of this task, too
-from mednli_jax.text import TOKENISERS, UNK, Vocab
+from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
+from mednli_jax.tasks.task import frozen
+from mednli_jax.text import TOKENISERS
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64  # rows of word pieces
+COARSE = 16  # tokens: a few new pairs are padded to a multiple
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
 
 
 @dataclass(frozen=True)
 class NLITask:
-    """Three-way classification of premise-hypothesis pairs (see task.Task)."""
+    """Three-way classification of premise-hypothesis pairs (see task.Task).
 
-    num_classes: int = len(LABELS)
+    pieces: whether rows hold pieces of words, which have embeddings of their own. fixed_width: whether all batches have
+    one width, for models that see the padding (`masking="paper"`).
+    """
+
+    pieces: bool = False
+    fixed_width: bool = False
     name: str = "nli"
-    sides: tuple[str, str] = encode.SIDES
+    sides: tuple[str, str] = SIDES
     units: str = "pairs"
 
-    def load(self, config, asked: str = "") -> tuple[encode.Prepared, bool]:
-        """The config's corpus as arrays, prepared if it is not yet; and whether it was there already.
-
-        asked: a split that is all that is needed, see prepared.Source.
-        Raises: UserError, DataError(s) for a bad config or bad files; nothing half-built is kept.
-        """
-        prepared, hit = prepared_data.prepare(config, asked)
-        return (_with_features(config, prepared) if config.data.features else prepared), hit
-
-    def vocabulary(self, config, path) -> Vocab | WordPieces:
-        """What stands in a prepared corpus's vocabulary.json."""
-        return (WordPieces.restore if in_pieces(config) else Vocab.load)(path)
+    def with_rows(self, prepared: Prepared) -> Prepared:
+        return prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is told of a prepared corpus: its longest path between concepts, its pieces."""
+        """What models.table.build is given of a prepared corpus: its longest path between concepts, its pieces."""
         facts = {"longest_path": manifest["knowledge"]["longest_path"]}
         if "pieces" in manifest:
             pieces = manifest["pieces"]
@@ -56,36 +51,44 @@ class NLITask:
             facts["room"] = pieces["room"]
         return facts
 
-    def resident(self, config, prepared: encode.Prepared) -> dict[str, np.ndarray]:
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
-    def frozen(self, config, words, vectors: np.ndarray) -> dict:
-        return {} if in_pieces(config) else frozen(vectors)
+    def frozen(self, words, vectors: np.ndarray) -> dict:
+        return {} if self.pieces else frozen(vectors)
 
-    def batches(self, config, prepared: encode.Prepared, name: str, *, shares: int, model):
-        """A split's batches. Training follows the config; what is only predicted encodes every premise once."""
-        rows, train = prepared.splits[name], config.train
-        tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in encode.SIDES)
-        width = tuple(prepared.arrays[side].shape[1] for side in encode.SIDES)
-        common = {"width": width, "shares": shares, "first": rows.first}
-        if not in_pieces(config):
-            common["tokens"] = tokens if model.shares_words else None
-            common["fixed"] = config.model.masking == "paper"  # which sees the padding: one width for all splits
+    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
+        """A split's batches. What is only predicted encodes every premise once."""
+        rows = prepared.splits[name]
+        tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
+        common = {**self.common(prepared, tokens, shares, model), "first": rows.first}
         if name == "train":
+            group = min(training.group, training.size)
             return batching.Batches(
                 *rows.length,
-                batch_size=train.batch_size,
-                groups=batching.groups_of(tokens[0], min(train.group, train.batch_size)) if train.group > 1 else None,
-                most=train.max_buckets,
-                seeds=tuple(config.seeds),
-                epochs=train.epochs,
+                batch_size=training.size,
+                groups=batching.groups_of(tokens[0], group) if group > 1 else None,
+                most=training.max_buckets,
+                seeds=training.seeds,
+                epochs=training.epochs,
                 **common,
             )
-        if in_pieces(config):  # a pair is one row: nothing is shared, and padding is work
+        if self.pieces:  # a pair is one row: nothing is shared, and padding is work
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
+
+    def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
+        """Arguments of Batches that all splits share; tokens: of the rows, both sides."""
+        common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
+        if not self.pieces:
+            common["tokens"] = tokens if model.shares_words else None
+            common["fixed"] = self.fixed_width
+        return common
+
+    def new_inputs(self, run) -> "NewPairs":
+        return NewPairs(run)
 
     def to_batch(self, data, index, layout):
         """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features [B, F],
@@ -96,7 +99,7 @@ class NLITask:
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
         batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
-        for side, of_side, width in zip(encode.SIDES, (units, index), layout.width, strict=True):
+        for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
             batch[side] = data[side][jnp.maximum(of_side, 0), :width]
             batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
         for name in OPTIONAL_FIELDS:
@@ -110,14 +113,14 @@ class NLITask:
     def correct(self, logits, batch):
         return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
 
-    def losses(self, rows: encode.Rows, logits: np.ndarray) -> np.ndarray:
+    def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
         """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
         shifted = np.asarray(logits, np.float64)
         shifted -= shifted.max(axis=-1, keepdims=True)
         logp = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
-    def score(self, rows: encode.Rows, logits: np.ndarray) -> dict:
+    def score(self, rows: Rows, logits: np.ndarray) -> dict:
         """Accuracy and per-class scores of logits [S, N, C]; the same for each tag of the rows ("slices")."""
         predicted = np.asarray(logits).argmax(axis=-1)
         scores = _scores(rows.label, predicted)
@@ -129,7 +132,7 @@ class NLITask:
             scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])
         return scores
 
-    def predictions(self, rows: encode.Rows, logits: np.ndarray) -> list[dict]:
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
         """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities (order of LABELS)."""
         return [
             {
@@ -149,79 +152,6 @@ class NLITask:
             text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
         slices = scores.get("slices", {}).items()
         return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices)
-
-    def example(self, uid: str, premise: str, hypothesis: str, tokeniser: str) -> NLIExample:
-        """An unlabelled example from two texts. tokeniser: a name in text.TOKENISERS, that of the run's corpus."""
-        return NLIExample(uid, premise, hypothesis, "", *map(TOKENISERS[tokeniser], (premise, hypothesis)))
-
-
-def in_pieces(config) -> bool:
-    """Whether a config's models read pieces of words, through embeddings of their own."""
-    return config.data.tokens == "pieces"
-
-
-class Encoder:
-    """New examples as arrays in a trained run's vocabulary; the ontology is read and its linker made once.
-
-    Raises: UserError where the config's ontology is not the one the run was trained with, or its models take features,
-    which belong to a corpus.
-    """
-
-    def __init__(self, config, vocab: Vocab | WordPieces, ontology_sha256: str):
-        if config.data.features:
-            raise UserError(
-                "E-RUN-021 the run's models take features, which are made of a whole corpus. Fix: use a run without "
-                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
-            )
-        source = prepared_data.Source(config)
-        self.vocab, self.encoding, self.linker = vocab, source.encoding, source.linker
-        self.pieces = source.pieces
-        if source.linking.mentions:
-            say("the run's concepts were found by another program; those of new pairs are found by this package")
-        if self.linker and self.linker.ontology.sha256 != ontology_sha256:
-            name = self.linker.ontology.name
-            raise UserError(
-                f"E-RUN-012 the ontology '{name}' changed since the run was trained. Fix: restore it, or train again."
-            )
-
-    def tokens(self, example, side: str) -> list[str]:
-        """The tokens of one side that the arrays hold; of pieces all that there are."""
-        if self.pieces:
-            return [self.vocab.words[number] for number in self.vocab.encode(getattr(example, side)).numbers]
-        return encode.tokens_of(example, side, self.encoding)
-
-    def __call__(self, examples) -> tuple[dict, dict[str, int]]:
-        """(arrays of the examples, number of tokens without a vector per side)."""
-        if self.pieces:
-            return self._of_pieces(examples)
-        arrays = encode.encode_sentences(examples, self.vocab, self.encoding)
-        unknown = {side: int((arrays[side] == UNK).sum()) for side in encode.SIDES}
-        arrays["label"] = np.full(len(examples), -1, np.int32)
-        if self.linker:
-            links, _ = encode.encode_links(examples, self.linker, self.encoding)
-            arrays |= links
-        return arrays, unknown
-
-    def _of_pieces(self, examples):
-        arrays, found, _ = encode_pieces.encode_pairs(examples, self.vocab, self.pieces, self.encoding.hypothesis_only)
-        unknown = {side: int((arrays[side] == self.vocab.unk).sum()) for side in encode.SIDES}
-        if self.linker:
-            arrays |= encode_pieces.encode_links(arrays, found, self.linker, self.encoding)[0]
-        arrays["label"] = np.full(len(examples), -1, np.int32)
-        return arrays, unknown
-
-
-def _with_features(config, prepared: encode.Prepared) -> encode.Prepared:
-    """The corpus with the 35 features of the feature-based system as `features` [N, F] float32, standardised by the
-    training rows; a feature that is the same on all of them is 0."""
-    from mednli_jax.baselines import boosting  # scikit-learn takes a second to import
-
-    table, _ = boosting.load(config, prepared)
-    rows = prepared.splits["train"]
-    train = table[rows.first : rows.first + len(rows)]
-    mean, sd = train.mean(axis=0), train.std(axis=0)
-    scaled = np.where(sd > 0, (table - mean) / np.where(sd > 0, sd, 1.0), 0.0)
-    return replace(prepared, arrays={**prepared.arrays, "features": scaled.astype(np.float32)})
 
 
 def _scores(label, predicted):
@@ -250,3 +180,75 @@ def _calibration(label, p_SNC):
         "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
         "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
     }
+
+
+class NewPairs(NewInputs):
+    """New premise-hypothesis pairs.
+
+    `predict` of (premise, hypothesis) string pairs gives {"entailment": .7, "neutral": ..., "contradiction": ...} each.
+    `attention` gives {"premise", "hypothesis": the tokens, "maps": {name: {"premise": [S, P, H], "hypothesis":
+    [S, H, P]}}} each; a row of a map sums to 1. Names: "tokens" (ESIM's soft alignment), "links" (the ontology alone).
+    """
+
+    many = 2048
+    aligning = "give a run of esim, or one with config.model.knowledge"
+
+    def examples_of(self, inputs):
+        tokenise = TOKENISERS[self.run.manifest["tokeniser"]]
+        return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
+
+    @cached_property
+    def _encoder(self):
+        return NewPairEncoder(
+            self.run.experiment.corpus, self.run.vocabulary, self.run.manifest["knowledge"].get("sha256", "")
+        )
+
+    def encode(self, examples):
+        if self.run.experiment.features:
+            raise UserError(
+                "E-RUN-021 the run's models take features, which are made of a whole corpus. Fix: use a run without "
+                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
+            )
+        arrays, self.unknown_words = self._encoder(examples)
+        return len(examples), arrays
+
+    def widths(self, arrays):
+        return tuple(arrays[side].shape[1] for side in SIDES)
+
+    def batches(self, rows, arrays, shares):
+        sizes = {name: power_of_two(arrays[name].shape[1]) for name in LINK_FIELDS if name in arrays}
+        sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
+        if self.task.fixed_width:  # the logits depend on the padded length: the training's is used
+            trained = zip(SIDES, self.run.result["width"], strict=True)
+            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
+        room = power_of_two(rows, least=8)
+        few = {"batch_size": min(room, PREDICT_ROWS), "coarse": True}
+        many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}
+        made = batching.Batches(
+            *(arrays[f"{side}_length"] for side in SIDES),
+            width=tuple(sizes[side] for side in SIDES),
+            shares=shares,
+            fixed=self.task.fixed_width,
+            **(few if rows <= self.many else many),
+        )
+        return made, _widened(arrays, sizes, room)
+
+    def described(self, rows, logits):
+        mean_NC = probabilities(logits).mean(axis=0)
+        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
+
+    def looked_at(self, example, number, arrays, sown):
+        p, h = (int(arrays[f"{side}_length"][number]) for side in SIDES)
+        maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
+        tokens = {side: self._encoder.tokens(example, side) for side in SIDES}
+        return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
+
+
+def _widened(arrays, sizes, rows):
+    """The arrays [N, T] with room for more: T as in `sizes` by name, N = rows; what is added is empty."""
+    result = {}
+    for name, array in arrays.items():
+        lacking = [(0, rows - len(array))]
+        lacking += [(0, sizes[name] - array.shape[1])] if array.ndim == 2 else []
+        result[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
+    return result

@@ -1,7 +1,6 @@
-"""What the training loop and the doors ask of a task."""
+"""What the training loop and the commands ask of a task."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import jax
@@ -25,23 +24,23 @@ class Task(Protocol):
     sides: tuple[str, str]
     units: str
 
-    def load(self, config):
-        """(prepared corpus, whether it was there already). Raises UserError, DataError(s)."""
-
-    def vocabulary(self, config, path: Path):
-        """What stands in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
+    def with_rows(self, prepared):
+        """The prepared corpus with the rows of each split as `score` takes them."""
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is told of a prepared corpus."""
+        """What models.table.build is given of a prepared corpus."""
 
-    def resident(self, config, prepared) -> dict[str, np.ndarray]:
+    def resident(self, prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""
 
-    def frozen(self, config, words: Sequence[str], vectors: np.ndarray) -> dict:
+    def frozen(self, words: Sequence[str], vectors: np.ndarray) -> dict:
         """The `frozen` collection of the models, from a vocabulary and its vectors [V, D]."""
 
-    def batches(self, config, prepared, name: str, *, shares: int, model):
-        """corpora.batching.Batches of a split for a model; shares: devices."""
+    def batches(self, prepared, name: str, training, *, shares: int, model):
+        """corpora.batching.Batches of a split for a model; training: batching.TrainingBatches; shares: devices."""
+
+    def new_inputs(self, run):
+        """What predicts new inputs by a finished run, a new_inputs.NewInputs."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; holds `mask` [B] float."""

@@ -37,7 +37,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _reason(error) -> str:
-    """What the system said; tensorstore hands it on within a text of its own."""
+    """What the system said; tensorstore quotes it within its message."""
     said = getattr(error, "reason", None) or getattr(error, "strerror", None)
     return said or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
 
@@ -51,20 +51,20 @@ def _without_echoes():
     """
     logger, hook = logging.getLogger("absl"), sys.unraisablehook
 
-    def told(record):
+    def below_error(record):
         return record.levelno < logging.ERROR
 
     def unless_late(fault):
         if fault.exc_type is not RuntimeError or str(fault.exc_value) != "Event loop is closed":
             hook(fault)
 
-    logger.addFilter(told)
+    logger.addFilter(below_error)
     sys.unraisablehook = unless_late
     try:
         yield
         sys.unraisablehook = hook
     finally:
-        logger.removeFilter(told)
+        logger.removeFilter(below_error)
 
 
 class Checkpoints:
@@ -109,7 +109,7 @@ class Checkpoints:
             self._drop_old()
 
     def _refused(self, number, error) -> UserError:
-        """What to tell of a save that failed, after what it left is gone: room for what is still to be written."""
+        """The error to raise for a save that failed. First removes the files it left, to free space on the disk."""
         for _ in range(PATIENCE):
             for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
                 shutil.rmtree(path, ignore_errors=True)
@@ -153,8 +153,8 @@ class Checkpoints:
 
 def _alone():
     """Of many processes one saves and loads, and what it holds is whole: no other is to be waited for."""
-    own = jax.process_index()
-    options = ocp.options.MultiprocessingOptions(primary_host=own, active_processes={own})
+    index = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
     return {"multiprocessing_options": options} if jax.process_count() > 1 else {}
 
 

@@ -1,7 +1,7 @@
 """Where a step runs: jit on one device, pmap over several, of one process or of many. The loop sees the same calls.
 
-With many processes each keeps its arrays on its own devices, and all it does there is its own affair; only the body of
-a training step spans the devices of all.
+With many processes each one keeps its arrays on its devices, and works there alone; only the body of a training step
+spans the devices of all.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ class Devices:
     def map(self, body, *, reduced: bool, donate: bool = False):
         """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once.
 
-        A body that is not reduced has nothing to say to other devices: each process maps it over its own.
+        A body that is not reduced sends nothing to other devices: each process maps it over its devices.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
@@ -118,9 +118,9 @@ class Devices:
 class Joint:
     """A body mapped over the devices of all processes, compiled or not; arguments and results are this process's.
 
-    The same buffers are seen as parts of global arrays meanwhile, nothing is copied: pmap's own way from local arrays
-    to global ones copies all that is donated. What was converted for the call before is kept, for each place of an
-    argument as (leaves of this process, tree of global arrays).
+    During a call the same buffers are parts of global arrays, without a copy: pmap's conversion of local arrays to
+    global ones would copy all that is donated. What was converted for the last call is kept, for each place of an
+    argument, as (leaves of this process, tree of global arrays).
     """
 
     def __init__(self, devices: Devices, mapped):
@@ -152,7 +152,7 @@ class Joint:
             self._devices.kept[slot] = (leaves, wide)
         return wide
 
-    def __getattr__(self, name):  # what else a compiled body tells: its memory, its text
+    def __getattr__(self, name):  # of the compiled body: its memory, its text
         return getattr(self._mapped, name)
 
 

@@ -18,13 +18,13 @@ import time
 import jax
 import numpy as np
 
-from mednli_jax import faults
+from mednli_jax import errors
 from mednli_jax.errors import UserError
 from mednli_jax.progress import say
 from mednli_jax.training import watch
 
 JOIN_SECONDS = 300
-# Of jax's own watch, which ends a process without a word to the user: slower than ours.
+# Of jax's watch over processes, which ends one without a message to the user. It has to be slower than Watch.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
 LONG_MS = 7 * 24 * 3600 * 1000  # waits that the watch ends, if need be
 PIECE = 16 << 20  # bytes that are shared at a time
@@ -66,12 +66,12 @@ class Hosts:
         return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
-        """The largest of each value among all processes: a wish of one is everybody's."""
+        """The largest of each value among all processes."""
         if self.count == 1:
             return [float(value) for value in values]
         texts = self.exchange(" ".join(str(float(value)) for value in values))
-        wishes = [[float(number) for number in text.split()] for text in texts]
-        return [max(column) for column in zip(*wishes, strict=True)]
+        rows = [[float(number) for number in text.split()] for text in texts]
+        return [max(column) for column in zip(*rows, strict=True)]
 
     def check_same(self, what: str, value) -> None:
         """Raises UserError on every process whose JSON value is not that of the first."""
@@ -116,7 +116,7 @@ class Hosts:
             self.watch.patience = watch.PATIENCE
 
     def part(self) -> None:
-        """From here on no process waits for another's numbers: what the first still writes is its own affair."""
+        """From here on no process waits for another's numbers; the first one may still write files."""
         if self.watch:
             self.watch.parted = True
 
@@ -127,16 +127,16 @@ class Hosts:
         try:
             code = work()
         except BaseException as error:
-            self.tell(error)
+            self.report(error)
             code = 1
         self.watch.leave(code)
         return code
 
-    def tell(self, error: BaseException) -> None:
-        """Prints a fault of this process; one of the devices is mostly a broken connection, which the watch tells."""
+    def report(self, error: BaseException) -> None:
+        """Prints a bug of this process. Most errors of devices are lost connections, which the watch reports first."""
         if isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(self.watch.patience + 3 * watch.BEAT)
-        faults.tell(error)
+        errors.report_bug(error)
 
 
 _here = Hosts()
@@ -175,7 +175,7 @@ def join(
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
-        with contextlib.suppress(AttributeError):  # its own way of stopping would take SIGTERM from us
+        with contextlib.suppress(AttributeError):  # jax would otherwise catch SIGTERM, which this package does
             jax.config.update("jax_enable_preemption_service", False)
         jax.distributed.initialize(
             coordinator,
@@ -207,7 +207,7 @@ def _established(index, count, stderr, said):
     if said is not None and count > 1:
         _catch_abort(_here.watch)
     if count > 1:
-        sys.excepthook = lambda kind, error, trace: (_here.tell(error), _here.watch.leave(1))
+        sys.excepthook = lambda kind, error, trace: (_here.report(error), _here.watch.leave(1))
     return _here
 
 
@@ -237,7 +237,7 @@ def _first_line(error):
 def _quiet():
     """Takes what libraries print on a companion into a file of no name; (the user's stderr, that file).
 
-    Python's sys.stderr stays the user's, so that a fault of this process is told.
+    Python's sys.stderr stays the user's, so that a bug of this process is printed.
     """
     said = tempfile.TemporaryFile()  # noqa: SIM115 - for the life of the process
     stderr = os.dup(2)
@@ -249,7 +249,7 @@ def _quiet():
 
 
 def _catch_abort(over):
-    """A handler in C, since Python's own runs in the main thread alone, which may be waiting for a device."""
+    """A handler in C, since Python's handlers run in the main thread alone, which may be waiting for a device."""
     global _handler
     _handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(over.aborted)
     with contextlib.suppress(OSError, AttributeError):

@@ -8,7 +8,7 @@ Mean word vectors are badly conditioned for plain gradient methods, but random s
 same second moment, and that times 1/2 bounds the curvature of every one of these objectives (Boehning 1992, Multinomial
 logistic regression algorithm, Ann. Inst. Statist. Math. 44, theorem 5.1). One factorisation of it is the metric of
 L-BFGS for all, started at the optimum of all rows at the weight m / N. That start has seen the rows that a model holds
-out: it is forgotten, since each objective has one optimum and all are followed to it, by a test of each one's own.
+out: it is forgotten, since each objective has one optimum and all are followed to it, by a test for each model.
 
 Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E = C - 1 contrasts, n models.
 """
@@ -26,7 +26,7 @@ MEMORY = 8  # steps that L-BFGS remembers
 MAX_PASSES = 300
 # A model has converged when the next step in the metric would move its rows' logits by about this, in the root of the
 # mean square. On mean vectors 3 held-out predictions in 100,000 are then not those of the exact optimum; scikit-learn's
-# own tolerance leaves 400 to 700 of them.
+# default tolerance leaves 400 to 700 of them.
 TOLERANCE = 1e-4
 ABSENT = -1e9  # logit of a class of which a model has no row
 # A step is taken where the slope behind it is at most this share of the slope before, with the other sign: on a
@@ -57,7 +57,7 @@ def fit(
     labels: np.ndarray,
     chosen: np.ndarray,
     *,
-    room: int = 0,
+    capacity: int = 0,
     classes: int = 0,
     tolerance: float = TOLERANCE,
     max_passes: int = MAX_PASSES,
@@ -66,8 +66,9 @@ def fit(
 
     Args:
       features: float [N, D]; labels: int [N], from 0 up; chosen: int [n, m], the rows of each model, each row once.
-      room: rows to make room for. classes: C, 0 = as many as the labels name, at least two. Calls with the same room,
-        D, n and C share one compiled program.
+      capacity: rows that the compiled program can hold, where these are more than N.
+      classes: C, 0 = as many as the labels name, at least two. Calls with the same capacity, D, n and C share one
+        compiled program.
       tolerance: see TOLERANCE.
 
     A class that none of a model's rows has is never predicted by it. Raises: ValueError for arrays of other shapes.
@@ -77,7 +78,7 @@ def fit(
         shapes = f"{features.shape}, {labels.shape} and {chosen.shape}"
         raise ValueError(f"expected features [N, D], labels [N] and chosen [n, m], got {shapes}")
     rows, classes = len(labels), max(classes, 2, int(labels.max()) + 1)
-    blocks = -(-max(rows, room) // BLOCK)
+    blocks = -(-max(rows, capacity) // BLOCK)
     x, label, mask = _padded(features, labels, chosen, blocks)
     of_model = labels[chosen]
     present = np.stack([(of_model == c).any(axis=1) for c in range(classes)])
@@ -97,10 +98,10 @@ def fit(
 
 
 def fit_predict(
-    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, room: int = 0, classes: int = 0
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, capacity: int = 0, classes: int = 0
 ) -> tuple[np.ndarray, dict[str, int]]:
     """(predicted [n, N], what is to be known of the training): what analysis.filtering wants of its models."""
-    fits = fit(features, labels, chosen, room=room, classes=classes)
+    fits = fit(features, labels, chosen, capacity=capacity, classes=classes)
     return fits.predicted, {"passes": fits.passes, "unconverged": int((~fits.converged).sum())}
 
 
@@ -219,7 +220,7 @@ class _Search(NamedTuple):
 
 
 def _minimise(gradient_of, inverse, theta, enough, max_passes) -> _Search:
-    """L-BFGS (Nocedal & Wright 2006, algorithm 7.4) of n convex functions at once, each with steps of its own.
+    """L-BFGS (Nocedal & Wright 2006, algorithm 7.4) of n convex functions at once, each with separate steps.
 
     inverse [K, K]: of the metric; it stands for the inverse Hessian before any step is known, times a scale [n] after.
     enough: squared length of a gradient in the metric at which a model stops.
@@ -274,7 +275,7 @@ def _minimise(gradient_of, inverse, theta, enough, max_passes) -> _Search:
 
 
 def _direction(search, natural_of):
-    """Minus the gradient times the inverse Hessian that the remembered steps tell: the two loops of L-BFGS."""
+    """Minus the gradient times the inverse Hessian that the remembered steps give: the two loops of L-BFGS."""
     inverse = jnp.where(search.curvature > 0, 1 / jnp.where(search.curvature > 0, search.curvature, 1), 0)
 
     def back(q, pair):

@@ -62,7 +62,7 @@ class Trainer:
       on_save: called after each checkpoint with the seconds that `program` has compiled.
       should_stop: asked between chunks; True saves and raises Interrupted.
       profile: folder for a profiler trace of one chunk of steps, the third of this process (compilation is over then).
-      score: (dev rows, logits [S, N, C], seeds [S]) -> scores as the task's, where each seed has dev rows of its own.
+      score: (dev rows, logits [S, N, C], seeds [S]) -> scores as the task's, where each seed has other dev rows.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Trainer:
         self.epoch_seconds = 0.0  # of the epoch under way, by all processes that trained a part of it
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
-        self._chunk = self._wish = 4  # steps of a chunk, and what would be better
+        self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
 
     def _initial(self):
         program = self.program
@@ -251,9 +251,9 @@ class Trainer:
             self.sums = {name: np.add(self.sums[name], sums[name]).tolist() for name in sums}
         seconds = time.monotonic() - started
         if seconds > 1.5 * CHUNK_SECONDS:
-            self._wish = max(1, self._chunk // 2)
+            self._next_chunk = max(1, self._chunk // 2)
         elif seconds < CHUNK_SECONDS / 2:
-            self._wish = min(256, self._chunk * 2)
+            self._next_chunk = min(256, self._chunk * 2)
 
     def _note(self):
         if self.sums is None:
@@ -301,7 +301,7 @@ class Trainer:
     # -- protocols ------------------------------------------------------------------------------------------------
 
     def _evaluated(self):
-        """The average once it has samples, the learner's own weights until then."""
+        """The average once it has samples, the learner's weights until then."""
         return self.learner if self.average is None or not np.all(self.average.count) else self.average
 
     def _told_steps(self, learner):
@@ -353,9 +353,9 @@ class Trainer:
             raise Interrupted
 
     def _agreed(self, save=False):
-        """Whether to stop, and to save: if one of the processes is to, all are. Their chunks are the shortest wish."""
-        stop, save, wish = self._hosts.agree(self.should_stop(), save, -self._wish)
-        self._chunk = -int(wish)
+        """Whether to stop, and to save: if one process is to, all are. The shortest next chunk counts for all."""
+        stop, save, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk)
+        self._chunk = -int(steps)
         if stop:
             self._hosts.part()
         return bool(stop), bool(save)

@@ -107,7 +107,7 @@ def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
 def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.GradientTransformationExtraArgs:
     """The optimiser, which takes a step on every so many batches, by the mean gradient of all their rows.
 
-    `update(..., rows=n)` tells how many real rows a batch's mean gradient is of, so that the step is that of one large
+    `update(..., rows=n)` says how many real rows a batch's mean gradient is of, so that the step is that of one large
     batch even where they differ; without it all count the same. Batches left over at a run's end make no step.
     """
     inner = optax.with_extra_args_support(optimizer)
@@ -140,7 +140,7 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
 def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformation:
     """AMSGrad (Reddi et al. 2018) as PyTorch has it: the largest second moment so far, then corrected for its start.
 
-    optax takes the largest of corrected moments instead. There the first gradients, each an average of its own, bound
+    optax takes the largest of corrected moments instead. There the first gradients, each a separate average, bound
     the rate for good.
     """
     start = optax.scale_by_amsgrad().init

@@ -13,9 +13,8 @@ from flax import traverse_util
 
 from mednli_jax.errors import UserError
 
-COLLECTIONS = ("params", "batch_stats")
 NAMED = 8  # weights that an error names
-# Weights that belong to a domain alone where each has a head of its own (the published code's division): ESIM shares
+# Weights that belong to a domain alone where each has a separate head (the published code's division): ESIM shares
 # all up to the pooled vector, InferSent its encoder and the first layer, BOW the first block.
 PRIVATE = {"bow": r"(layer|norm)_[12]|logits", "infersent": r"layer_1|logits", "esim": r"layer|logits"}
 
@@ -42,8 +41,8 @@ def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Patte
 
     None where all are taken. Raises UserError where `skip` is no regular expression.
     """
-    own = f"^({PRIVATE[model]})(_|/)" if private else ""
-    parts = [part for part in (skip and f"({skip})", own) if part]
+    of_domain = f"^({PRIVATE[model]})(_|/)" if private else ""
+    parts = [part for part in (skip and f"({skip})", of_domain) if part]
     return pattern("|".join(parts), "config.transfer.skip") if parts else None
 
 
@@ -73,29 +72,29 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
     that the source lacks or has in another shape; weights that only the source has are no fault, a head is replaced.
     And where `skip` finds none of the weights, or all: it is mistaken then.
     """
-    own, theirs = flat(variables), flat(source)
+    drawn, of_source = flat(variables), flat(source)
     taken, kept, wrong = {}, [], []
-    for name, leaf in own.items():
+    for name, leaf in drawn.items():
         if skip is not None and skip.search(name.partition("/")[2]):
             kept.append(name)
-        elif name not in theirs:
+        elif name not in of_source:
             wrong.append(f"{name} (not in the source)")
-        elif theirs[name].shape[1:] != leaf.shape[1:]:
-            wrong.append(f"{name} ({_shape(theirs[name])} in the source, {_shape(leaf)} here)")
+        elif of_source[name].shape[1:] != leaf.shape[1:]:
+            wrong.append(f"{name} ({_shape(of_source[name])} in the source, {_shape(leaf)} here)")
         else:
-            taken[name] = np.asarray(theirs[name])[rows].astype(leaf.dtype)
+            taken[name] = np.asarray(of_source[name])[rows].astype(leaf.dtype)
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
         raise UserError(
-            f"E-RUN-017 {len(wrong)} of {len(own)} weights do not fit the source run: {shown}. Fix: give the source's "
-            "config.model, or leave these out with --config.transfer.skip=PATTERN."
+            f"E-RUN-017 {len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}. Fix: give the "
+            "source's config.model, or leave these out with --config.transfer.skip=PATTERN."
         )
     if skip is not None and not (kept and taken):
         which = "every weight" if kept else "no weight"
         raise UserError(
             f"E-CONF-008 config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names."
         )
-    return nested({**own, **taken}), sorted(taken), sorted(kept)
+    return nested({**drawn, **taken}), sorted(taken), sorted(kept)
 
 
 def _shape(leaf):
@@ -103,6 +102,6 @@ def _shape(leaf):
 
 
 def start(learner, source, *, rows, skip):
-    """The learner with the source's weights and its own fresh optimiser; and (taken, kept) as in `merge`."""
+    """The learner with the source's weights and a fresh optimiser; and (taken, kept) as in `merge`."""
     merged, taken, kept = merge(jax.tree.map(np.asarray, learner.variables), source, rows=rows, skip=skip)
     return learner.replace(params=merged["params"], batch_stats=merged.get("batch_stats", {})), taken, kept

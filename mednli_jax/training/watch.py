@@ -48,7 +48,7 @@ class Watch:
         self._client.key_value_set(f"{ALIVE}{self._index}", mark, allow_overwrite=True)
 
     def _beat(self):
-        """A thread of its own: it hangs where the network does."""
+        """Runs in a separate thread, since it hangs where the network does."""
         number = 0
         while not self._ending.locked():
             number += 1
@@ -93,7 +93,7 @@ class Watch:
         )
 
     def _follow(self, peer, code):
-        """Ends with the exit code of another process that has left, or with its own where they parted."""
+        """Ends with the exit code of another process that has left, or with this one's where they parted."""
         if not self._leads:  # the first waits for that
             with contextlib.suppress(Exception):
                 self._set(f"{LEFT}{code}")
@@ -101,17 +101,17 @@ class Watch:
         self._end(code if self._code is None else self._code, "" if self.parted or code == 0 else line)
 
     def _end(self, code, line=""):
-        """Leaves at once: what waits for a device cannot be told to stop."""
-        self._ending.acquire()  # and never let go of: one end is enough
+        """Leaves at once, since a thread that waits for a device cannot be stopped."""
+        self._ending.acquire()  # and never released, so that the process ends once
         if line:
-            with contextlib.suppress(Exception):  # the line is the news
+            with contextlib.suppress(Exception):  # the line is what matters
                 self.on_loss()
             os.write(self._stderr, f"{line}\n".encode())
         _flush()
         os._exit(code)
 
     def aborted(self, number: int) -> None:
-        """jax ends a process by abort() once the first one is gone; anything else that aborts is told and goes on."""
+        """jax ends a process by abort() once the first one is gone; any other abort is printed and goes on."""
         text = b""
         with contextlib.suppress(OSError):
             text = os.pread(self._said, 1 << 16, max(0, os.fstat(self._said).st_size - (1 << 16)))

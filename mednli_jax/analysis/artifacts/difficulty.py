@@ -29,13 +29,12 @@ PAPER = {"mednli": {"hypothesis": (9_463, 4_586)}}
 
 
 def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.Features:
-    """Mean vectors of all pairs by the config's vectors, concepts merged where the config takes knowledge."""
-    source = subject.source
-    mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if source.ontology_name else None
-    found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=source.encoding.lowercase)
+    """Mean vectors of all pairs by the vectors of the corpus's encoding, concepts merged where they are looked for."""
+    encoding = subject.corpus.encoding
+    mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if subject.has_concepts else None
+    found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=encoding.lowercase)
     words = (*SPECIALS, *(word for word in mean_vectors.words_of(found) if word not in SPECIALS))
-    path, dim = source.encoding.vectors_path, source.encoding.vectors_dim
-    vectors = load_vectors(path, words, dim=dim, seed=source.encoding.vectors_seed)
+    vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
     vocabulary, matrix = vectors.known()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     made = mean_vectors.mean_vectors(found, row_of, matrix, lacking=lacking)
@@ -63,7 +62,7 @@ def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) 
 def difficulty(
     subject: Subject,
     features: mean_vectors.Features,
-    wish: filtering.Settings,
+    settings: filtering.Settings,
     fit_predict: FitPredict,
     *,
     inputs: str,
@@ -74,10 +73,10 @@ def difficulty(
     labels = [example.label for example in subject.examples]
     lexical.classes_of(labels)
     uids, number = [example.uid for example in subject.examples], np.array([LABELS.index(label) for label in labels])
-    state = filtering.filtered(features.matrix, number, uids, wish, fit_predict, folder=folder, resume=resume)
+    state = filtering.filtered(features.matrix, number, uids, settings, fit_predict, folder=folder, resume=resume)
     given = {
         "input": inputs,
-        "settings": asdict(wish),
+        "settings": asdict(settings),
         "knowledge": subject.knowledge,
         "features": {**features.facts, "dim": features.matrix.shape[1]},
         "pairs": len(labels),
@@ -95,7 +94,7 @@ def _by_split(subject, state) -> dict:
     """{split: {"easy" or "difficult": {label: pairs}}}."""
     result = {}
     for name, examples, easy in _parts(subject, state):
-        counts = Counter((bool(own), pair.label) for own, pair in zip(easy, examples, strict=True))
+        counts = Counter((bool(is_easy), pair.label) for is_easy, pair in zip(easy, examples, strict=True))
         result[name] = {part: {label: counts[part == "easy", label] for label in LABELS} for part in PARTS}
     return result
 
@@ -105,7 +104,7 @@ def _lists(subject, state) -> dict[str, bytes]:
     result = {}
     for name, examples, easy in [("", subject.examples, state.easy), *_parts(subject, state)]:
         for part in PARTS:
-            uids = [pair.uid for own, pair in zip(easy, examples, strict=True) if own == (part == "easy")]
+            uids = [pair.uid for is_easy, pair in zip(easy, examples, strict=True) if is_easy == (part == "easy")]
             result[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(f"{uid}\n" for uid in uids).encode()
     return result
 
@@ -120,7 +119,9 @@ def _parts(subject, state: State) -> Iterator[tuple[str, Sequence[NLIExample], n
 
 def _notes(subject, facts, given) -> list[str]:
     notes = []
-    if subject.config.vectors.retrofit and facts["kind"] == "mean vectors":
+    corpus = subject.corpus
+    retrofitted = corpus.encoding.retrofit_lexicon or corpus.retrofit_relations is not None
+    if retrofitted and facts["kind"] == "mean vectors":
         notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
     if count := facts.get("texts_without_vector"):
         notes.append(f"{count:,} pairs have no token with a vector: their features are zero")
@@ -133,13 +134,13 @@ def _notes(subject, facts, given) -> list[str]:
 
 
 def _section(name, given) -> Section:
-    wish, facts = given["settings"], given["features"]
+    chosen, facts = given["settings"], given["features"]
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
         f"difficult; input: {given['input']}; {_features(facts, given['knowledge'])}",
-        f"a round: n = {wish['n']} models, each trained on m = {wish['m']:,} pairs; removed are the k = {wish['k']:,} "
-        f"pairs, or fewer, that most of the models which hold them out have right, {100 * wish['tau']:g} % or more of "
-        f"these; among equals the draw of seed {wish['seed']} decides",
+        f"a round: n = {chosen['n']} models, each trained on m = {chosen['m']:,} pairs; removed are the "
+        f"k = {chosen['k']:,} pairs, or fewer, that most of the models which hold them out have right, "
+        f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
     if paper := PAPER.get(name, {}).get(given["input"]):

@@ -90,7 +90,7 @@ def filtered(
     features: np.ndarray,
     labels: np.ndarray,
     uids: Sequence[str],
-    wish: Settings,
+    options: Settings,
     fit_predict: FitPredict,
     *,
     folder: Path | None = None,
@@ -103,7 +103,7 @@ def filtered(
     been interrupted: a round depends on the state, the settings and its number alone.
     Raises: UserError E-FILT-003 to E-FILT-005, E-FILT-007.
     """
-    key = {**asdict(wish), "corpus": _digest(features, labels, uids)}
+    key = {**asdict(options), "corpus": _digest(features, labels, uids)}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
     if resume:
         state = load(folder, key, len(labels))
@@ -112,11 +112,11 @@ def filtered(
         private_folder(folder)
     for left in Path(folder).glob(f".{STATE}.*.tmp") if folder else ():  # of a process that was killed
         left.unlink(missing_ok=True)
-    most = -(-(len(labels) - wish.m) // wish.k)
+    most = -(-(len(labels) - options.m) // options.k)
     try:
         with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
             while not state.ended:
-                state = next_round(features, labels, wish, fit_predict, state)
+                state = next_round(features, labels, options, fit_predict, state)
                 if folder is not None:
                     save(folder, key, state)
                 last = state.rounds[-1]
@@ -129,7 +129,7 @@ def filtered(
 
 
 def next_round(
-    features: np.ndarray, labels: np.ndarray, wish: Settings, fit_predict: FitPredict, state: State
+    features: np.ndarray, labels: np.ndarray, options: Settings, fit_predict: FitPredict, state: State
 ) -> State:
     """The state after one more round.
 
@@ -138,26 +138,26 @@ def next_round(
     The last round, which finds fewer than k, removes those. Ends there, or once m rows or fewer are left.
     """
     left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
-    rng = np.random.default_rng([wish.seed, number])
-    draws = (rng.choice(len(left), wish.m, replace=False, shuffle=False) for _ in range(wish.n))
+    rng = np.random.default_rng([options.seed, number])
+    draws = (rng.choice(len(left), options.m, replace=False, shuffle=False) for _ in range(options.n))
     chosen = np.stack([np.sort(draw) for draw in draws])
     predicted, facts = fit_predict(features[left], labels[left], chosen)
     right, times = held_out(predicted, labels[left], chosen)
     score = right / np.maximum(times, 1)
     order = np.lexsort((rng.random(len(left)), -score))
-    taken = order[: wish.k][score[order[: wish.k]] >= wish.tau]
+    taken = order[: options.k][score[order[: options.k]] >= options.tau]
     removed, scores = state.removed.copy(), state.score.copy()
     removed[left[taken]], scores[left] = number, score
     remaining = len(left) - len(taken)
     ended = ""
-    if len(taken) < wish.k:
-        ended = f"fewer than k = {wish.k:,} pairs scored {wish.tau:g} or more"
-    elif remaining <= wish.m:
-        ended = f"no more than m = {wish.m:,} pairs are left"
+    if len(taken) < options.k:
+        ended = f"fewer than k = {options.k:,} pairs scored {options.tau:g} or more"
+    elif remaining <= options.m:
+        ended = f"no more than m = {options.m:,} pairs are left"
     row = {
         "round": number,
         "pairs": len(left),
-        "removable": int((score >= wish.tau).sum()),
+        "removable": int((score >= options.tau).sum()),
         "removed": len(taken),
         "left": remaining,
         "accuracy": float(right.sum() / times.sum()),

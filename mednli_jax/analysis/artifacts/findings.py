@@ -13,6 +13,7 @@ from mednli_jax.analysis.artifacts import heuristics, lexical
 from mednli_jax.analysis.corpus_stats import SIDES
 from mednli_jax.analysis.sections import Grid, Section, figure, p_value, points
 from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 
@@ -61,7 +62,7 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Fin
     """PMI of tokens and classes over the training hypotheses, concepts merged."""
     train = subject.splits["train"].examples
     sentences, labels = subject.hypotheses(merged=True)[: len(train)], [example.label for example in train]
-    # Premises are told apart by their words: two groups of one premise tell of one patient.
+    # Premises are distinguished by their words: two groups of one premise are of one patient.
     premises = [example.premise for example in train]
     found = lexical.pmi(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
     few = int((found.premises < lexical.PUBLIC_PREMISES).sum())
@@ -155,8 +156,8 @@ def _length_section(subject, found) -> Section:
         figures = [of["classes"][label] for label in classes]
         rows.append((kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}"))))
         if paper := PAPER_LENGTHS.get(subject.name, {}).get(kind):
-            told = [paper.get(label) for label in classes]
-            rows.append(("  in the paper", *(f"{value:.1f}" for pair in told for value in pair)))
+            published = [paper.get(label) for label in classes]
+            rows.append(("  in the paper", *(f"{value:.1f}" for pair in published for value in pair)))
         whole = of["kruskal_wallis"]
         tests.append((kind, "all classes (Kruskal-Wallis)", _test(whole["p_value"]), "", ""))
         for pair in of["comparisons"]:
@@ -199,8 +200,8 @@ def _test(p: float) -> str:
 def heuristic(subject: Subject) -> Finding:
     """The annotators' heuristics over all splits together."""
     subject.needs_knowledge("heuristics")
-    ontology, labels = subject.source.ontology, [example.label for example in subject.examples]
-    _check_config(subject.config, ontology)
+    ontology, labels = subject.corpus.ontology, [example.label for example in subject.examples]
+    _check_choices(subject.corpus)
     sides = subject.mentions("premise"), subject.mentions("hypothesis")
     rows = heuristics.satisfied(subject.examples, *sides, ontology)
     given = {"splits": list(subject.splits), "pairs": len(labels), "knowledge": subject.knowledge}
@@ -219,25 +220,25 @@ def heuristic(subject: Subject) -> Finding:
     return Finding(given, [section], whole.drawn, notes=notes, private=Finding(whole.figures))
 
 
-def _check_config(config, ontology) -> None:
-    """Raises UserError E-CONF-005 for settings under which every heuristic would say nothing."""
-    if config.knowledge.permute_seed is not None and heuristics.keeps_tree_numbers(ontology):
+def _check_choices(corpus: NLICorpus) -> None:
+    """Raises UserError E-CONF-005 for a corpus of which every heuristic would say nothing."""
+    if corpus.terminology.permute_seed is not None and heuristics.keeps_tree_numbers(corpus.ontology):
         problem = "config.knowledge.permute_seed moves names and tree numbers alike: it changes no heuristic"
         raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
-    if config.data.hypothesis_only:
+    if corpus.encoding.hypothesis_only:
         problem = "config.data.hypothesis_only leaves no premises, which the heuristics compare hypotheses with"
         raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
 
 
 def _heuristic_notes(subject: Subject, labels: Sequence[str]) -> list[str]:
-    notes, linking = [], subject.source.linking
-    if not heuristics.keeps_tree_numbers(subject.source.ontology):
+    notes, linking = [], subject.corpus.linking
+    if not heuristics.keeps_tree_numbers(subject.corpus.ontology):
         notes.append(
             f"E-USE-018 {heuristics.CAUSE} is defined by MeSH descriptors, which {subject.knowledge} does not have: "
             "it is left out. Fix: --config.knowledge.ontology=mesh"
         )
     elif linking.mentions is None:
-        types = linking.types or subject.source.ontology.link_types
+        types = linking.types or subject.corpus.ontology.link_types
         if missing := [kind for kind in heuristics.CAUSE_TYPES if not kind.startswith(tuple(types))]:
             notes.append(
                 f"{heuristics.CAUSE}: kinds {', '.join(missing)} (smokers, alcoholics, the homeless) are not linked by "

@@ -2,7 +2,7 @@
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 5 and A.3: Table 5, for any corpus. Each heuristic has a class
 that it would serve; whether the pairs that satisfy it are spread evenly over the classes is tested by chi-square.
-Faults: E-USE-018 a heuristic that needs MeSH (told, not raised).
+Faults: E-USE-018 a heuristic that needs MeSH (reported, not raised).
 """
 
 from collections import Counter

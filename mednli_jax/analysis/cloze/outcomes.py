@@ -7,21 +7,24 @@ Faults besides those of `outcomes`, whose codes are used here: E-REP-016 a run o
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from ml_collections import config_dict
 
 from mednli_jax import answers, metrics
+from mednli_jax.analysis.cloze.sections import comparison_section
 from mednli_jax.analysis.cloze.tables import read_answers
 from mednli_jax.analysis.outcomes import DAMAGED, RESULT_FIELDS
-from mednli_jax.corpora.cloze import prepared as prepared_cloze
+from mednli_jax.analysis.sections import Comparison
+from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cloze.texts import Query, Texts
 from mednli_jax.corpora.lines import text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.runs import RunDirectory
+
+TASK = "cloze"  # as the config.json of these runs names it
 
 
 @dataclass(frozen=True)
@@ -47,22 +50,15 @@ class System:
         return np.mean([scores.f1 for scores in self.each], axis=0)
 
 
-def is_cloze(folder: Path) -> bool:
-    """Whether a folder holds a run on cloze queries. Raises UserError where it is no run."""
-    config = RunDirectory.existing(folder).config
-    return "task" in config and config["task"] == "cloze"
-
-
-def queries_of(folder: Path, split: str) -> list[Query]:
+def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]) -> list[Query]:
     """The queries of a run's split with their accepted answers.
 
-    Raises: UserError for an unknown split, or where the corpus is no longer what the run was trained on.
+    prepared_of: gives the prepared corpus that the run in a folder was trained on.
+    Raises: UserError E-REP-016 for a run of another task, E-USE-008 for an unknown split; as prepared_of.
     """
-    directory = RunDirectory.existing(folder)
-    if not is_cloze(folder):
+    if RunDirectory.existing(folder).config.get("task") != TASK:
         raise UserError(f"E-REP-016 {folder}: is no run on cloze queries. Fix: name runs of one task.")
-    prepared, _ = prepared_cloze.prepare(config_dict.ConfigDict(directory.config))
-    directory.check_data(prepared.manifest)
+    prepared = prepared_of(folder)
     if split not in prepared.splits:
         raise UserError(f"E-USE-008 --split={split}: no such split. Fix: give one of {', '.join(prepared.splits)}.")
     return Texts(prepared.arrays).queries(prepared.splits[split])
@@ -82,9 +78,10 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     said = _predictions(directory, split, len(result["seeds"]))
     if said[0].keys() != {query.uid for query in queries}:
         shared = sum(query.uid in said[0] for query in queries)
-        told = f"{len(said[0]):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
-        raise UserError(f"E-REP-005 {name}: {told}. Fix: compare runs of the same files, or train one of them again.")
-    each = [answers.query_scores(queries, {uid: text for uid, text in own.items() if text}) for own in said]
+        problem = f"{len(said[0]):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
+        fix = "compare runs of the same files, or train one of them again"
+        raise UserError(f"E-REP-005 {name}: {problem}. Fix: {fix}.")
+    each = [answers.query_scores(queries, {uid: text for uid, text in found.items() if text}) for found in said]
     return System(name, result["corpus"], tuple(queries), tuple(each))
 
 
@@ -108,8 +105,8 @@ def _predictions(directory, split, seeds) -> list[dict[str, str]]:
     for number, line in text_lines(path, watched=False):
         row = line if isinstance(line, DataError) else _row(line, seeds)
         if isinstance(row, tuple) and row[0] not in said[0]:
-            for own, text in zip(said, row[1], strict=True):
-                own[row[0]] = text
+            for found, text in zip(said, row[1], strict=True):
+                found[row[0]] = text
             continue
         problem = "the row is no prediction: uid, and predicted of each seed, each uid once"
         fault = DataError("E-REP-003", problem, file=path.name, line=number, fix=DAMAGED)
@@ -164,14 +161,16 @@ def comparison(first: System, second: System) -> dict:
     }
 
 
-def compared(folders: Sequence[Path], split: str) -> list[dict]:
-    """The first run against each other. Raises: as `queries_of`, `finished` and `comparison`."""
-    queries = queries_of(folders[0], split)
-    for folder in folders[1:]:
-        if not is_cloze(folder):
-            raise UserError(f"E-REP-016 {folder}: is no run on cloze queries. Fix: name runs of one task.")
+def compare(folders: Sequence[Path], split: str, prepared_of: Callable[[Path], Prepared]) -> Comparison:
+    """The first run against each other on the queries of a split; the first one's corpus gives the answers.
+
+    prepared_of: see queries_of. Raises: as queries_of, finished and comparison.
+    """
+    queries = queries_of(folders[0], split, prepared_of)
     first, *others = (finished(folder, split, queries) for folder in folders)
-    return [{**comparison(first, other), "split": split} for other in others]
+    rows = [{**comparison(first, other), "split": split} for other in others]
+    names = " and ".join(folder.resolve().name for folder in folders)
+    return Comparison(f"{names}: {split}", [comparison_section(rows)], [], rows)
 
 
 def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:

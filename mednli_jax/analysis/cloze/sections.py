@@ -20,9 +20,10 @@ HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4",
 # -- one run -----------------------------------------------------------------------------------------------------------
 
 
-def run_sections(result: dict) -> list[Section]:
-    """Scores of the run's splits, then of kinds of queries: answers seen in training or not, by length, by type."""
-    return [_scores(result), *(_slices(split, result[split]) for split in SPLITS if result.get(split))]
+def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
+    """Scores of the run's splits, which stand before the learning curves; then those of kinds of queries: answers seen
+    in training or not, by length, by type."""
+    return [_scores(result)], [_slices(split, result[split]) for split in SPLITS if result.get(split)]
 
 
 def _scores(result) -> Section:

@@ -4,12 +4,12 @@ The baselines are read from FOLDER/baselines/baselines.<split>.json, which launc
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mednli_jax.analysis.cloze.outcomes import System, answered, comparison, finished, is_cloze, queries_of
+from mednli_jax.analysis.cloze.outcomes import TASK, System, answered, comparison, finished, queries_of
 from mednli_jax.analysis.cloze.tables import METRICS, PAPER
-from mednli_jax.corpora.cloze.prepared import CLICR, DEMO, FILE
+from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE
 from mednli_jax.errors import UserError
 from mednli_jax.metrics import mean_sd
 from mednli_jax.runs import RunDirectory, read_json
@@ -50,8 +50,8 @@ def filled(folder: Path, split: str = "test") -> dict:
         if corpus:
             corpora.setdefault(corpus, system)
     if len(corpora) > 1:
-        told = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
-        raise UserError(f"E-REP-004 {folder}: {told}. Fix: keep the runs and baselines of one corpus in a folder.")
+        problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
+        raise UserError(f"E-REP-004 {folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
     corpus, found = next(iter(corpora), ""), []
     for system in dict.fromkeys((*BASELINES, *RUNS, *PAPER)):
         kind = "run" if system in RUNS else "baseline" if system in BASELINES else "human"
@@ -71,30 +71,30 @@ def filled(folder: Path, split: str = "test") -> dict:
     }
 
 
-def systems(folder: Path, split: str) -> dict[str, System]:
+def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System]:
     """The finished runs of the folder, scored query by query; the first one's corpus gives the answers.
 
-    Raises: UserError where there is none, or as `cloze_outcomes.finished` does.
+    prepared_of: see outcomes.queries_of. Raises: UserError where there is none, or as `outcomes.finished` does.
     """
     there = {system: Path(folder) / name for system, name in RUNS.items() if _state(Path(folder) / name) == "complete"}
     if not there:
         raise UserError(f"E-REP-001 {folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
-    queries = queries_of(next(iter(there.values())), split)
+    queries = queries_of(next(iter(there.values())), split, prepared_of)
     return {system: finished(path, split, queries) for system, path in there.items()}
 
 
-def against_baselines(folder: Path, split: str, run: str = "ga_anonym") -> list[dict]:
+def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str = "ga_anonym") -> list[dict]:
     """Each baseline of the most frequent phrase less a run of the folder: rows of cloze_outcomes.comparison.
 
     Raises: UserError, DataError(s) where either is not there, or is damaged.
     """
     path = Path(folder) / run
-    queries = queries_of(path, split)
-    own = finished(path, split, queries)
+    queries = queries_of(path, split, prepared_of)
+    reader = finished(path, split, queries)
     private = Path(folder) / "baselines" / "private"
     names = ("maxfreq-entity", "maxfreq-entity-not_in_the_query")
-    others = [answered(private / f"{name}.{split}.jsonl", own.corpus, split, queries) for name in names]
-    return [{**comparison(own, other), "split": split} for other in others]
+    others = [answered(private / f"{name}.{split}.jsonl", reader.corpus, split, queries) for name in names]
+    return [{**comparison(reader, other), "split": split} for other in others]
 
 
 def _baselines(folder, split) -> tuple[dict, dict]:
@@ -105,16 +105,16 @@ def _baselines(folder, split) -> tuple[dict, dict]:
     result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again")
     rows = {}
     for system, names in BASELINES.items():
-        own = next((result["rows"][name] for name in names if name in result["rows"]), None)
+        row = next((result["rows"][name] for name in names if name in result["rows"]), None)
         rows[system] = {"state": "missing", "ours": {}, "seeds": 0}
-        if own:
-            ours = {metric: mean_sd([own[metric]]) for metric in METRICS if _number(own, metric)}
+        if row:
+            ours = {metric: mean_sd([row[metric]]) for metric in METRICS if _number(row, metric)}
             rows[system] = {"state": "complete", "ours": ours, "seeds": 1}
     return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
 
 
-def _number(own, metric):
-    return metric in own and own[metric] is not None
+def _number(row, metric):
+    return metric in row and row[metric] is not None
 
 
 def _run(folder, split) -> tuple[dict, str]:
@@ -124,7 +124,7 @@ def _run(folder, split) -> tuple[dict, str]:
         return {"state": state, "ours": {}, "seeds": 0}, ""
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
-    if not is_cloze(folder) or not isinstance(scores, Mapping):
+    if RunDirectory.existing(folder).config.get("task") != TASK or not isinstance(scores, Mapping):
         raise UserError(f"E-REP-016 {folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
     return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from mednli_jax.answers import QueryScores, summary
 from mednli_jax.answers import rows as rows_of
-from mednli_jax.corpora.cloze import prepared as prepared_cloze
-from mednli_jax.corpora.cloze.prepared import CLICR, DEMO, FILE
+from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE, read
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.files import write_atomic
@@ -52,13 +51,13 @@ def corpus(name: str) -> dict[str, Split]:
     Raises: UserError E-CLZ-058, DataError.
     """
     if name == DEMO:
-        return prepared_cloze.read(DEMO)
+        return read(DEMO)
     folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
     if not folder:
         raise UserError(f"E-CLZ-058 --corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
     if not Path(folder).expanduser().is_dir():
         raise UserError(f"E-CLZ-058 {folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
-    return prepared_cloze.read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
+    return read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
 
 
 def split_of(splits: Mapping[str, Split], name: str) -> Split:
@@ -97,7 +96,7 @@ def read_answers(path, examples: Iterable[ClozeExample]) -> dict[str, str]:
 _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
 
 
-def _told(path, where, code, problem, fix):
+def _fault_at(path, where, code, problem, fix):
     """A fault at a line ("17") or an entry ("entry 17")."""
     if isinstance(where, int):
         return DataError(code, problem, file=path.name, line=where, fix=fix)
@@ -108,13 +107,13 @@ def _fault(path, where, uid, answer, known, first):
     """What is wrong with an answer; None where nothing is."""
     for name, value in (("uid", uid), ("answer", answer)):
         if not isinstance(value, str):
-            return _told(path, where, "E-CLZ-054", f"{name} is not text", "write it in quotes")
+            return _fault_at(path, where, "E-CLZ-054", f"{name} is not text", "write it in quotes")
     if uid in first:
         place = f"line {first[uid]}" if isinstance(first[uid], int) else first[uid]
-        return _told(path, where, "E-CLZ-055", f"uid repeats that of {place}", "keep one answer a query")
+        return _fault_at(path, where, "E-CLZ-055", f"uid repeats that of {place}", "keep one answer a query")
     if uid not in known:
         fix = "score the split it belongs to: --corpus and --split"
-        return _told(path, where, "E-CLZ-056", "uid is that of no query of this split", fix)
+        return _fault_at(path, where, "E-CLZ-056", "uid is that of no query of this split", fix)
     return None
 
 
@@ -136,13 +135,13 @@ def _lines(path, text):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            yield number, _told(path, number, "E-CLZ-052", "the line is not valid JSON", _FORMS)
+            yield number, _fault_at(path, number, "E-CLZ-052", "the line is not valid JSON", _FORMS)
             continue
         if isinstance(row, dict) and {"uid", "answer"} <= row.keys():
             yield number, (row["uid"], row["answer"])
         else:
             problem = "the line is no JSON object with uid and answer"
-            yield number, _told(path, number, "E-CLZ-053", problem, _FORMS)
+            yield number, _fault_at(path, number, "E-CLZ-053", problem, _FORMS)
 
 
 def _object(path, text):

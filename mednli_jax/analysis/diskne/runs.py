@@ -17,14 +17,15 @@ from mednli_jax.analysis.diskne import published as paper
 from mednli_jax.analysis.diskne import tables
 from mednli_jax.analysis.sections import Grid, Section, points
 from mednli_jax.corpora.diskne.benchmark import Benchmark
+from mednli_jax.corpora.diskne.corpus import example_of, synonyms_of
 from mednli_jax.corpora.diskne.folds import Fold
-from mednli_jax.corpora.diskne.prepared import example_of, synonyms_of
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_atomic
 from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
+TASK = "diskne"  # as the config.json of these runs names it
 TABLE = "diskne"  # and its number: --table=diskne2
 _SLOT = ("disease", "group", "seed", "best_epoch", "dev", "test")
 _EXAMPLE = ("uid", "label", "disease", "target", "category")
@@ -40,10 +41,9 @@ class System:
     runs: dict[str, dict[str, str]]
 
 
-def is_diskne(folder: Path) -> bool:
+def is_of_folds(folder: Path) -> bool:
     """Whether a folder holds a run of folds. Raises UserError where it is no run."""
-    config = RunDirectory.existing(folder).config
-    return "task" in config and config["task"] == "diskne"
+    return RunDirectory.existing(folder).config.get("task") == TASK
 
 
 def write_lines(path: Path, rows: Iterable[dict]) -> None:
@@ -88,7 +88,7 @@ def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
 def finished(folder: Path) -> System:
     """A finished run of folds. Raises UserError where it is none, or is damaged."""
     directory = RunDirectory.existing(folder)
-    if not is_diskne(folder) or directory.status() != "complete":
+    if not is_of_folds(folder) or directory.status() != "complete":
         raise UserError(f"E-DIS-026 {folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
@@ -114,7 +114,7 @@ def finished(folder: Path) -> System:
 def systems(folder: Path) -> list[System]:
     """The finished runs of folds that a folder holds, by name. Raises UserError where there is none."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
-    runs = [path for path in names if is_diskne(path) and RunDirectory.existing(path).status() == "complete"]
+    runs = [path for path in names if is_of_folds(path) and RunDirectory.existing(path).status() == "complete"]
     if not runs:
         problem = f"{folder}: holds no finished run of folds"
         raise UserError(f"E-DIS-026 {problem}. Fix: give the folder that launch/diskne_tables.sh made.")
@@ -136,7 +136,7 @@ def table_section(number: str, found: Sequence[System]) -> Section:
     return Section("DisKnE (Alghanmi et al. 2021)", words, [grid])
 
 
-def scores_section(categories: Mapping[str, dict], names: Mapping[str, str]) -> list[Section]:
+def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> list[Section]:
     """What a run reached: the averages of each category, and each disease's F1."""
     rows, each = [], []
     for category, found in categories.items():
@@ -157,13 +157,15 @@ def scores_section(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
     ]
 
 
-def run_sections(folder: Path) -> list[Section]:
-    """Those of a finished run, from its result.json; of another, none. Raises UserError where it is damaged."""
+def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
+    """The scores of a finished run, which stand before the learning curves, and those of each disease, from its
+    result.json; of another run, none. Raises UserError where it is damaged."""
     result = RunDirectory.existing(folder).result()
     if result["status"] != "complete":
-        return []
+        return [], []
     try:
-        return scores_section(result["categories"], result["names"])
+        scores, diseases = score_sections(result["categories"], result["names"])
+        return [scores], [diseases]
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"E-DIS-025 {folder}: result.json is not as a run writes it ({type(error).__name__}). "

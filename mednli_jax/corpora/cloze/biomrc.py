@@ -1,25 +1,27 @@
 """BIOMRC (Pappas et al. 2020): abstracts with numbered entities, and their titles as queries.
 
-One JSON object of four lists of equal length: `abstracts`; `titles`, with XXXX for the answer; `entities_list`;
-`answers`. An entity is "@entity3 :: ('concept', 'type') :: ['its words', ...]" and stands as @entity3 in the texts.
-The faults are listed in `data.clicr` and `data.cloze_formats`.
+A file is one JSON object of four lists of equal length: `abstracts`; `titles`, with XXXX for the answer;
+`entities_list`; `answers`. In setting A an entity is "@entity3 :: ('concept', 'type') :: ['its words', ...]", in
+setting B it is "@entity3" alone; in the texts it stands as @entity3. Beside the faults listed in `corpora.cloze.clicr`:
+  E-CLZ-022 not exactly one blank          E-CLZ-024 no query in it           E-CLZ-026 files of several releases
+  E-CLZ-023 lists of unequal length        E-CLZ-025 an entity not explained
 """
 
 import ast
-import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-from mednli_jax.corpora.cloze.files import BrokenJSON, Node, Scanner, checked_text, opened_text
-from mednli_jax.corpora.cloze.formats import Passages, answer_phrase
-from mednli_jax.corpora.cloze.views import ENTITY, all_views, phrase_of
+from mednli_jax.corpora.cloze.files import BrokenJSON, Node, Scanner, checked_text, opened_text, split_files
+from mednli_jax.corpora.cloze.views import ENTITY
 from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity
-from mednli_jax.files import write_atomic
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+from mednli_jax.files import sha256
 from mednli_jax.text import sentence_tokens
 
+FILES = {"train": "dataset_train{}.json", "dev": "dataset_val{}.json", "test": "dataset_test{}.json"}
+RELEASES = ("", "_B", "_small", "_small_B")  # large and small (Lite), each in settings A and B
+SOURCE = "download it, see github.com/PetrosStav/BioMRC_code"
 LISTS = ("abstracts", "titles", "entities_list", "answers")
 BLANK = "XXXX"
 _MARKS = re.compile(rf"({ENTITY}\d+|{BLANK})")
@@ -27,47 +29,55 @@ MAX_NAMES = 1 << 16  # characters of an entity: what goes on for longer lists no
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z@(\[])")
 
 
-def write_biomrc(examples: Iterable[ClozeExample], path: Path) -> None:
-    """BIOMRC's JSON (Pappas et al. 2020) in its setting B: entities are numbered anew in each passage.
+def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
+    """Train, dev and test of the one release that a folder holds.
 
-    Four lists of equal length, `abstracts`, `titles` (the queries, with XXXX), `entities_list` and `answers`; an entity
-    is "@entity3 :: ('concept', 'type') :: ['its words', ...]". A fifth list, `ids`, which other readers pass over,
-    holds the uids.
+    Args:
+      folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as biomrc/.
+      limit: first queries of train; dev and test are always whole.
+
+    Raises: DataError(s) for missing or bad files, and for files of several releases.
     """
-    lists = {name: [] for name in (*LISTS, "ids")}
-    for example, _, view in all_views(examples, "anonym"):
-        query = " ".join(BLANK if place == view.blank else word for place, word in enumerate(view.query))
-        right, first = answer_phrase(example, view), example.answers[0]
-        entities = {phrase: f"{token} :: ('', '') :: {[phrase]!r}" for phrase, token in view.names.items()}
-        words = list(dict.fromkeys((right, *(phrase_of(answer.text) for answer in example.answers))))
-        entities[right] = f"{view.names[right]} :: {(first.concept, first.semantic_type)!r} :: {words!r}"
-        values = (" ".join(view.passage), query, list(entities.values()), entities[right], example.uid)
-        for name, value in zip(lists, values, strict=True):
-            lists[name].append(value)
-    write_atomic(Path(path), json.dumps(lists, ensure_ascii=False) + "\n")
+    files = source_files(folder)
+    return {split: read_biomrc(path, split, limit if split == "train" else None) for split, path in files.items()}
 
 
-def read_biomrc(path: Path, *, tokenised: bool = False) -> tuple[ClozeExample, ...]:
-    """The queries of a BIOMRC file; an entity becomes its first name, further names of the answer are its synonyms.
+def source_files(folder: Path) -> dict[str, Path]:
+    """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones, E-CLZ-026."""
+    folder = Path(folder)
+    places = (folder, folder / "biomrc")
+    found = [
+        release
+        for release in RELEASES
+        if any(either_name(place / name.format(release)) for place in places for name in FILES.values())
+    ]
+    if len(found) > 1:
+        what = f"holds files of {len(found)} releases of BIOMRC"
+        raise DataError("E-CLZ-026", what, file=folder.name, fix="keep the files of one release in the folder")
+    release = found[0] if found else ""
+    return split_files(folder, "biomrc", {split: name.format(release) for split, name in FILES.items()}, SOURCE)
 
-    tokenised: blanks separate the tokens, as in what write_biomrc writes; else sentences are split and tokenised.
-    uid: that of `ids`, else "<file stem>:<place from 0>". Raises: DataError(s).
+
+def read_biomrc(path: Path, split: str, limit: int | None = None) -> Split:
+    """Reads one file; an entity becomes its first name, further names of the answer are its synonyms.
+
+    limit: the first so many queries. uid: "<file stem>:<place from 0>". Raises: DataError(s).
     """
     path = either_name(Path(path)) or Path(path)
     lists = _lists(path)
     stem = Path(path.name.removesuffix(".gz")).stem
-    problems, passages, examples, top = Problems(), Passages(), [], Node(path.name, "", {})
-    for number, values in enumerate(zip(*(lists[name] for name in LISTS), strict=True)):
+    problems, examples = Problems(), []
+    for number, values in enumerate(zip(*(lists[name][:limit] for name in LISTS), strict=True)):
         try:
-            uid = checked_text(top, f"ids[{number}]", str(lists["ids"][number]), False) if "ids" in lists else ""
-            uid = uid or f"{stem}:{number}"
-            examples.append(_query(path.name, number, uid, values, passages, tokenised))
+            examples.append(_query(path.name, number, f"{stem}:{number}", values))
         except DataError as error:
             problems.add(error)
     problems.raise_if_any()
     if not examples:
         raise DataError("E-CLZ-024", "holds no query", file=path.name, fix=FRESH_COPY)
-    return tuple(examples)
+    bare = sum(not example.passage.entities for example in examples)
+    facts = {"file": path.name, "sha256": sha256(path), "queries": len(examples), "queries_without_candidates": bare}
+    return Split(split, tuple(examples), facts)
 
 
 def _lists(path):
@@ -83,12 +93,12 @@ def _lists(path):
     for name in LISTS:
         if name not in lists:
             raise top.fault("E-CLZ-008", "is missing", name)
-    if len({len(values) for name, values in lists.items() if name in (*LISTS, "ids")}) > 1:
+    if len({len(lists[name]) for name in LISTS}) > 1:
         raise top.fault("E-CLZ-023", f"{', '.join(LISTS)} are not of equal length")
     return lists
 
 
-def _query(file, number, uid, values, passages, tokenised):
+def _query(file, number, uid, values):
     node = Node(file, "", {})
     for name, value in zip(LISTS, values, strict=True):
         kind = list if name == "entities_list" else str
@@ -104,15 +114,15 @@ def _query(file, number, uid, values, passages, tokenised):
         place = f"entities_list[{number}]"
         raise node.fault("E-CLZ-025", "holds an entity that is not 'token :: (id, type) :: [names]'", place) from None
     names = {token: names[0] for token, (_, _, names) in known.items()}
-    tokens, found, ends = _text(node, f"abstracts[{number}]", abstract, names, tokenised)
-    query, query_entities, _ = _text(node, f"titles[{number}]", title, names, tokenised)
+    tokens, found, ends = _text(node, f"abstracts[{number}]", abstract, names)
+    query, query_entities, _ = _text(node, f"titles[{number}]", title, names)
     if query.count(PLACEHOLDER) != 1:
         what = f"holds {query.count(PLACEHOLDER)} of {BLANK}, expected one"
         raise node.fault("E-CLZ-022", what, f"titles[{number}]", "correct or remove the query")
     concept, kind, texts = known[_entity(answer)[0]]
     answers = tuple(Answer(text, concept, kind, "UMLS" if place else "dataset") for place, text in enumerate(texts))
     blank = query.index(PLACEHOLDER)
-    return ClozeExample(uid, passages.of(uid, tokens, found, ends), query, query_entities, blank, answers)
+    return ClozeExample(uid, Passage(uid, (), tokens, found, ends), query, query_entities, blank, answers)
 
 
 def _entity(text):
@@ -135,13 +145,13 @@ def _entity(text):
     return token, (concept, kind, names or [token])
 
 
-def _text(node, place, text, names, tokenised):
+def _text(node, place, text, names):
     """(tokens with entities by name, entities, sentence ends) of an abstract or a title."""
     tokens, entities, ends = [], [], []
-    for sentence in [text] if tokenised else _SENTENCE.split(text):
+    for sentence in _SENTENCE.split(text):
         for number, piece in enumerate(_MARKS.split(sentence)):
             if number % 2 == 0:
-                tokens += piece.split() if tokenised else sentence_tokens(piece)
+                tokens += sentence_tokens(piece)
             elif piece == BLANK:
                 tokens.append(PLACEHOLDER)
             elif piece not in names:

@@ -8,8 +8,8 @@ JSON lines, plain or gzipped, one report a line; tokens stand between spaces:
 A SENTENCE is a string in which phrases are marked, "No BEG__fever__END .", or its tokens and the phrases' places among
 them (from 0, end exclusive): {"text": "No fever .", "entities": [{"start": 1, "end": 2, "id": "D005334", "type":
 "problem"}]}. `title` and `specialty` may be missing, and so may an entity's `id` (in an ontology) and `type`. Faults
-are told by file, line and field, never in the reports' words: E-CLZ-100 no JSON object, 101 a field is missing or of
-the wrong kind, 102 unbalanced marks, 103 entities outside the sentence or overlapping, 104 repeated id,
+are reported by file, line and field, never in the reports' words: E-CLZ-100 no JSON object, 101 a field is missing or
+of the wrong kind, 102 unbalanced marks, 103 entities outside the sentence or overlapping, 104 repeated id,
 105 a placeholder in a text, 106 no report, 107 characters that are no text.
 """
 

@@ -4,8 +4,8 @@
       {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
-the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is told by its path in the
-file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
+the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is reported by its path in
+the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
   E-CLZ-001 file missing       E-CLZ-007 no query left         E-CLZ-013 several placeholders
   E-CLZ-002 file unreadable    E-CLZ-008 field missing         E-CLZ-014 no answer of the dataset's own
   E-CLZ-003 damaged gzip       E-CLZ-009 field of wrong type   E-CLZ-015 unknown origin of an answer
@@ -30,10 +30,12 @@ from mednli_jax.corpora.cloze.files import (
     BrokenJSON,
     Node,
     Scanner,
+    found_files,
     marked_text,
     opened_bytes,
     opened_text,
     parse_marked,
+    split_files,
 )
 from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems, UserError
@@ -68,24 +70,12 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse")
 
 def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
     """(the corpus's own folder, split -> its file, plain or gzipped, or None)."""
-    place = folder / "clicr" if (folder / "clicr").is_dir() else folder
-    return place, {split: either_name(place / file) for split, file in FILES.items()}
+    return found_files(folder, "clicr", FILES)
 
 
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones."""
-    paths, problems = {}, Problems()
-    place, found = find_files(Path(folder))
-    for split, path in found.items():
-        file = FILES[split]
-        if path is None:
-            lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
-            fix = f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"
-            problems.add(DataError("E-CLZ-001", lacking, file=file, fix=fix))
-        else:
-            paths[split] = path
-    problems.raise_if_any()
-    return paths
+    return split_files(folder, "clicr", FILES, SOURCE)
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:

@@ -16,7 +16,7 @@ What belongs to passage a is field[field_start[a] : field_start[a + 1]]. Rows ar
   blank, query_passage, gold [N] int32  place of the placeholder; the passage; the right candidate's number in it, or -1
   label, premise_length, hypothesis_length [N] int32: gold, tokens of the passage and of the query, under the names by
                                         which the cache knows what every corpus has
-  candidate_text, answer_text uint8     see cloze_texts.Texts
+  candidate_text, answer_text uint8     see texts.Texts
 
 Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a query, V words.
 """
@@ -24,19 +24,19 @@ Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions
 import json
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.arrays import pad
 from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
 from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
-from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.errors import UserError
 from mednli_jax.examples import ClozeExample, Split
-from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors, vector_files
+from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors
+from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
 FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
@@ -73,34 +73,13 @@ class ClozeEncoding:
                 raise UserError(f"E-CONF-003 {name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
 
 
-def prepare_cloze(
-    name: str,
-    read: Callable[[], Mapping[str, Split]],
-    sources: Sequence[Path],
-    encoding: ClozeEncoding,
-    cache: Cache,
-    **settings,
-) -> tuple[encode.Prepared, bool]:
-    """A corpus as arrays, prepared if it is not yet; and whether it was there already.
-
-    read: gives the splits, train first. sources: the files it reads. settings: plain values that shape what it gives.
-    Training queries without a right candidate are left out, of other splits none.
-    Raises: UserError, DataError(s) as read and load_vectors do, and where the disk refuses.
-    """
-    vectors = vector_files(encoding.vectors_path) if encoding.vectors_path else []
-    plain = {key: str(value) if isinstance(value, Path) else value for key, value in vars(encoding).items()}
-    key = {"corpus": name, **settings, **plain, "format": FORMAT}
-    key["sources"] = cache.digests([*sources, *(path for path in vectors if path.is_file())])
-    return cache.get(name, key, lambda: encode_cloze(read(), encoding))
-
-
-def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding, begun: float | None = None) -> tuple:
-    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus. begun: see encode.Watch.
+def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
+    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
 
     Raises: UserError E-CLZ-027 where no training query has a right candidate.
     """
     flat, kept, facts = _Flat(encoding), {}, {}
-    with encode.Watch(sum(map(len, splits.values())), begun) as watch:
+    with Watch(sum(map(len, splits.values()))) as watch:
         for name in sorted(splits, key=lambda name: name != "train"):
             kept[name], facts[name] = flat.add(splits[name], watch, answerable_only=name == "train")
             if name == "train":
@@ -124,10 +103,10 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding, begun: fl
 def encode_new(examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]) -> dict:
     """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
 
-    types: names of the phrases of training, see cloze_texts.types_of_train; other phrases are numbered behind them.
+    types: names of the phrases of training, see texts.types_of_train; other phrases are numbered behind them.
     """
     flat = _Flat(encoding, types)
-    flat.add(Split("new", tuple(examples)), encode.unwatched, answerable_only=False)
+    flat.add(Split("new", tuple(examples)), unwatched, answerable_only=False)
     arrays = flat.arrays()
     numbers = np.array(vocab.encode(flat.number_of), np.int32)
     _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
@@ -138,7 +117,7 @@ def _number(arrays, numbers) -> None:
     """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the queries."""
     arrays["passage"], queries = numbers[arrays["passage"]], numbers[arrays.pop("query_tokens")]
     cuts = np.cumsum(arrays["query_length"])[:-1]
-    arrays["query"], _ = encode.pad(np.split(queries, cuts), int(arrays["query_length"].max()))
+    arrays["query"], _ = pad(np.split(queries, cuts), int(arrays["query_length"].max()))
     lengths = np.diff(arrays["passage_start"]).astype(np.int32)
     arrays["premise_length"], arrays["hypothesis_length"] = lengths[arrays["query_passage"]], arrays["query_length"]
     arrays["label"] = arrays["gold"]

@@ -2,7 +2,7 @@
 
 A corpus of CliCR's kind is one JSON object of hundreds of megabytes without a line break. `Scanner` gives the items of
 its long list one by one, so that memory holds one article, and `Node` says where in the file a fault is:
-`dev1.0.json:data[17].document.qas[2].answers[0].text`. The codes are listed in `data.clicr`.
+`dev1.0.json:data[17].document.qas[2].answers[0].text`. The codes are listed in `corpora.cloze.clicr`.
 """
 
 import gzip
@@ -12,16 +12,16 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax.corpora.lines import FRESH_COPY, SLOW_SECONDS
-from mednli_jax.errors import DataError
+from mednli_jax.corpora.lines import FRESH_COPY, either_name
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Entity
-from mednli_jax.progress import Bar
+from mednli_jax.progress import SLOW_SECONDS, Bar
 from mednli_jax.text import unzipped
 
 PIECE = 1 << 20  # characters that are read at a time
@@ -31,6 +31,35 @@ BEGIN, END = "BEG__", "__END"
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+
+
+def found_files(folder: Path, corpus: str, files: Mapping[str, str]) -> tuple[Path, dict[str, Path | None]]:
+    """(the corpus's own folder, split -> its file, plain or gzipped, or None); arguments: see split_files."""
+    place = Path(folder) / corpus if (Path(folder) / corpus).is_dir() else Path(folder)
+    return place, {split: either_name(place / file) for split, file in files.items()}
+
+
+def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str) -> dict[str, Path]:
+    """split -> its file, plain or gzipped.
+
+    Args:
+      folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under the corpus's name.
+      files: split -> the file's name without .gz. source: where a user gets the files, for the message.
+
+    Raises: DataError(s) E-CLZ-001 for missing ones.
+    """
+    paths, problems = {}, Problems()
+    place, found = found_files(folder, corpus, files)
+    for split, path in found.items():
+        file = files[split]
+        if path is None:
+            lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
+            fix = f"{source} and put {file} into $MEDNLI_JAX_DATA/{corpus}/"
+            problems.add(DataError("E-CLZ-001", lacking, file=file, fix=fix))
+        else:
+            paths[split] = path
+    problems.raise_if_any()
+    return paths
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mednli_jax.corpora.arrays import Prepared, Rows
 from mednli_jax.corpora.cloze.views import ENTITY
-from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.examples import Answer
 
 
@@ -35,7 +35,7 @@ class Texts:
         """All answers of a query, the dataset's first."""
         return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
 
-    def queries(self, rows: encode.Rows) -> list[Query]:
+    def queries(self, rows: Rows) -> list[Query]:
         """The queries of a split as `answers` reads them."""
         return [
             Query(uid, self.answers(rows.first + row), tags)
@@ -47,7 +47,7 @@ class Texts:
         return self.arrays[name][start:end].tobytes().decode()
 
 
-def types_of_train(prepared: encode.Prepared) -> tuple[str, ...]:
+def types_of_train(prepared: Prepared) -> tuple[str, ...]:
     """What the phrases that training shows are called, in the order of their numbers: their words; where they have no
     names (anonym), their tokens."""
     arrays, manifest = prepared.arrays, prepared.manifest

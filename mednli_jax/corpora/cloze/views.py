@@ -146,25 +146,11 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
     )
 
 
-def answerable(split: Split) -> Split:
-    """The queries whose answer, or a synonym of it, is among the passage's candidates: what readers are trained on.
-
-    facts["answerable"]: how many queries have the dataset's answer there ("exact"), a "synonym" only, or "none".
-    """
-    counts, kept, last, found = Counter(exact=0, synonym=0, none=0), [], None, {}
-    for example in split.examples:
-        if example.passage is not last:
-            last = example.passage
-            found = {phrase: number for number, phrase in enumerate(candidates(example))}
-        kind = how_answerable(example, found)
-        counts[kind] += 1
-        if kind != "none":
-            kept.append(example)
-    return replace(split, examples=tuple(kept), facts={**split.facts, "answerable": dict(counts)})
-
-
 def how_answerable(example: ClozeExample, number_of: Mapping[str, int]) -> str:
-    """One of "exact", "synonym" and "none", see answerable."""
+    """Where the answer is among the candidates: "exact" is the dataset's own, "synonym" another alone, else "none".
+
+    number_of: candidate -> its place.
+    """
     if phrase_of(example.answers[0].text) in number_of:
         return "exact"
     return "synonym" if gold_candidate(example, number_of) >= 0 else "none"

@@ -1,7 +1,7 @@
 """The demo cloze corpus: case reports and gap-filling queries made from a table of clinical facts and MeSH.
 
-It has CliCR's shape, so that every door runs without credentials. A report tells facts that relate two marked names, or
-a name and a circumstance, a sentence or two a fact; other sentences only list names, so that all are mentioned about
+It has CliCR's shape, so that every command runs without credentials. A report tells facts that relate two marked names,
+or a name and a circumstance, a sentence or two a fact; other sentences only list names, so that all are mentioned about
 equally often. A query tells one of the facts again in other words. Its answer is found by reading: other names of the
 same kind stand around the same names, any name may be asked for in any split, and how often or where it is mentioned
 says nothing.
@@ -76,12 +76,12 @@ def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[C
     if plan is None:
         return None
     sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in plan.sections]
-    told = [fact for facts in sections for fact in facts]
-    names = set(names_of(told))
+    stated = [fact for facts in sections for fact in facts]
+    names = set(names_of(stated))
     if len(names) < LEAST_CANDIDATES or not names.issuperset(plan.problems):
         return None
-    passage = _passage(draw, uid, plan, sections, lists(draw, told))
-    asked = _asked(draw, told, known)
+    passage = _passage(draw, uid, plan, sections, lists(draw, stated))
+    asked = _asked(draw, stated, known)
     if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
         return None
     return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]

@@ -63,7 +63,7 @@ class Condition:
 class Story:
     """What one report tells: whom of, the main problems, and the facts of history, work-up and therapy.
 
-    sections: of each its groups of facts; those of a group are about the same name and are told together.
+    sections: of each its groups of facts; those of a group are about the same name and are stated together.
     """
 
     sex: str
@@ -76,7 +76,7 @@ class Story:
 class Terms:
     """Conditions, symptoms, treatments and tests whose names are those of MeSH concepts.
 
-    conditions: all. told: those with enough treatments to be what a report is about. complaints: all symptoms; common:
+    conditions: all. main: those with enough treatments to be what a report is about. complaints: all symptoms; common:
     those of at least three conditions. diseases: the conditions, and others of which no more is known.
     tests: specialty -> its tests.
     """
@@ -99,7 +99,7 @@ class Terms:
                     self._known(row["treatments"], "treatment"),
                 )
             )
-        self.told = [one for one in self.conditions if len(one.treatments) > 1]
+        self.main = [one for one in self.conditions if len(one.treatments) > 1]
         count = Counter(symptom for one in self.conditions for symptom in one.symptoms)
         self.complaints, self.common = list(count), [symptom for symptom, times in count.items() if times > 2]
         self.diseases = [*(one.term for one in self.conditions), *self._known(naming.FURTHER, "problem")]
@@ -159,7 +159,7 @@ class _Cast:
         return found
 
     def new(self, slot: str) -> str:
-        """A circumstance that the report has not told yet."""
+        """A circumstance that the report has not stated yet."""
         return self._circumstances[slot].pop()
 
 
@@ -174,7 +174,7 @@ def story(terms: Terms, draw: Draw) -> Story | None:
     Two problems have each a test, which also rules out another problem; a treatment that failed and one that helped a
     symptom but had to be stopped; and relatives, travels and colleagues come with names of their own.
     """
-    main = draw.choice(terms.told), draw.choice(terms.told)
+    main = draw.choice(terms.main), draw.choice(terms.main)
     sexes = {one.term.sex for one in main} - {""}
     if len(sexes) > 1:
         return None
@@ -232,12 +232,12 @@ def lists(draw: Draw, facts: Sequence[Fact]) -> list[tuple[str, list[Name]]]:
 
     A few names, drawn without regard to what will be asked, are due more often than the others.
     """
-    told = Counter(names_of(facts))
-    loud = set(draw.shuffled(told)[:LOUD])
+    stated = Counter(names_of(facts))
+    loud = set(draw.shuffled(stated)[:LOUD])
     found = []
     for kind, frames in wording.LISTS.items():
-        names = [name for name in told if name.term.kind == kind]
-        left = Counter({name: (LOUD_MENTIONS if name in loud else MENTIONS) - told[name] for name in names})
+        names = [name for name in stated if name.term.kind == kind]
+        left = Counter({name: (LOUD_MENTIONS if name in loud else MENTIONS) - stated[name] for name in names})
         left = +left
         while left and len(names) > 2:
             chosen = sorted(draw.shuffled(names), key=lambda name: -left[name])[:3]

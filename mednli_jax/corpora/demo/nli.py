@@ -1,24 +1,21 @@
 """The demo corpus: clinical inference pairs made from MeSH and a table of clinical facts, free of any patient record.
 
-It has MedNLI's shape (three hypotheses a premise, one of each label; official file layout) so that every door runs
+It has MedNLI's shape (three hypotheses a premise, one of each label; official file layout) so that every command runs
 without credentials, and a question of its own. About half of the premises are relation groups: which of several
-statements a hypothesis speaks of is told only by an is-a path between two concepts, never met in training. The other
+statements a hypothesis speaks of is decided only by an is-a path between two concepts, never met in training. The other
 half are fact groups, decided by words and by facts that training shows, with the annotators' habits that give
 MedNLI's hypotheses away (Herlihy and Rudinger 2021).
 """
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 from mednli_jax.corpora.demo import nli_templates as wording
 from mednli_jax.corpora.demo.nli_facts import Facts, conditions
 from mednli_jax.corpora.demo.nli_relations import Draw, Relation, Relations, share_word
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
-from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
@@ -55,49 +52,6 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
         raise ValueError("the demo corpus is made from the bundled MeSH alone")
     corpus = _Corpus(linker)
     return {split: corpus.split(split, rows, size) for split, rows in SIZES[size].items()}
-
-
-def write_demo(folder: Path | str, size: str = "demo", *, linker: Linker | None = None) -> list[Path]:
-    """Write the corpus as mli_{train,dev,test}_v1.jsonl in MedNLI's official layout; returns the paths.
-
-    Binary parses branch to the right, so that reading them gives back the tokens of `load_demo`.
-    Raises: UserError E-DEMO-001 where another file has one of the names, which are MedNLI's, and nothing is written;
-    E-RUN-005 where the folder cannot be written.
-    """
-    folder = Path(folder)
-    files = {
-        folder / f"mli_{name}_v1.jsonl": "".join(json.dumps(_row(example)) + "\n" for example in split.examples)
-        for name, split in load_demo(size, linker=linker).items()
-    }
-    for path, content in files.items():
-        if path.exists() and path.read_bytes() != content.encode():
-            problem = f"{path}: is there already, and is not this demo"
-            raise UserError(f"E-DEMO-001 {problem}. Fix: give a folder of its own.")
-    private_folder(folder)
-    for path, content in files.items():
-        write_atomic(path, content)
-    return list(files)
-
-
-def _row(example: NLIExample) -> dict[str, str]:
-    row = {"pairID": example.uid, "gold_label": example.label}
-    sides = ((1, example.premise, example.premise_tokens), (2, example.hypothesis, example.hypothesis_tokens))
-    for side, text, tokens in sides:
-        leaves = [_escaped(token) for token in tokens]
-        row |= {
-            f"sentence{side}": text,
-            f"sentence{side}_parse": f"(ROOT (FRAG {' '.join(f'(X {leaf})' for leaf in leaves)}))",
-            f"sentence{side}_binary_parse": "".join(f"( {leaf} " for leaf in leaves[:-1])
-            + leaves[-1]
-            + " )" * (len(leaves) - 1),
-        }
-    return row
-
-
-def _escaped(token: str) -> str:
-    for bracket, name in (("(", "-LRB-"), (")", "-RRB-"), ("[", "-LSB-"), ("]", "-RSB-")):
-        token = token.replace(bracket, name)
-    return token
 
 
 class _Corpus:

@@ -107,9 +107,9 @@ def _numbers(draw: Draw, slots: dict[str, str]) -> tuple[str, dict[str, str]]:
     values = [one.frame.format(v=draw.choice(getattr(one, at))) for one, at in draw.shuffled(given)]
     opposite = draw.choice([other for other in (*states, "normal") if other != state])
     missing = draw.choice([other for other in ("high", "low", "normal") if getattr(absent, other)])
-    told = {"entailment": (measure, state), "neutral": (absent, missing), "contradiction": (measure, opposite)}
+    chosen = {"entailment": (measure, state), "neutral": (absent, missing), "contradiction": (measure, opposite)}
     hypotheses = {}
-    for label, (one, at) in told.items():
+    for label, (one, at) in chosen.items():
         frames = [f"{one.noun} is {at}", f"patient has {at} {one.noun}"]
         if at != "normal":
             frames += [f"patient {getattr(one, at + '_says')}"] * 2

@@ -176,9 +176,11 @@ def build(
     """
     positives, left_out = select(pairs, linker, categories)
     if not positives:
-        told = ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]) or "there is none"
+        reasons = (
+            ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]) or "there is none"
+        )
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise UserError(f"E-DIS-013 {name}: no pair is a positive example ({told}). Fix: {fix}.")
+        raise UserError(f"E-DIS-013 {name}: no pair is a positive example ({reasons}). Fix: {fix}.")
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)

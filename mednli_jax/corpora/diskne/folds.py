@@ -15,7 +15,6 @@ import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
 from mednli_jax.errors import UserError
-from mednli_jax.examples import Split
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
@@ -187,12 +186,3 @@ def folds_of(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[F
             f"E-DIS-016 {problem}. Fix: give the id or the name of a disease with {LEAST} positive examples."
         )
     return chosen
-
-
-def splits_of(benchmark: Benchmark, fold: Fold) -> dict[str, Split]:
-    """Train, dev and test of a fold as NLI pairs, as `load_nli` gives a corpus."""
-    facts = {"disease": fold.disease, "group": fold.group, "categories": list(fold.categories)}
-    return {
-        name: Split(name, tuple(benchmark.examples[row].pair for row in rows), {**facts, "rows": len(rows)})
-        for name, rows in (("train", fold.train), ("dev", fold.dev), ("test", fold.test))
-    }

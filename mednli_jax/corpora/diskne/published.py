@@ -148,7 +148,7 @@ def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
     """
     splits = list(load_nli("mednli", folder).values())
     paths = _mediqa_nli(folder)
-    if paths:  # else its pairs are among the unknown ones, which are counted and told
+    if paths:  # else its pairs are among the unknown ones, which are counted and reported
         truth = ground_truth_path(CORPORA["mediqa_nli"], paths)
         splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
     facts = {"files": {split.facts["file"]: split.facts["sha256"] for split in splits}, "mediqa_nli": bool(paths)}

@@ -1,23 +1,23 @@
-"""From a config's `knowledge` section to what finds concepts in a corpus: the linker, or a file of mentions."""
+"""Which ontology a corpus is linked to, and what finds its concepts: the linker, or a file of mentions."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.corpora.lines import SLOW_SECONDS
-from mednli_jax.errors import UserError
+from mednli_jax.corpora.base import cache_folder
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.linking import MIN_LENGTH
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.readers.metamap import read_metamap
 from mednli_jax.knowledge.readers.spans import Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
-from mednli_jax.progress import Bar
+from mednli_jax.progress import SLOW_SECONDS, Bar
 
 MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
 
@@ -66,53 +66,50 @@ class Linking:
         """
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
-        return Recognised(ontology, *MENTION_READERS[_ending(self.mentions)](self.mentions, examples, partial=partial))
+        return Recognised(ontology, *MENTION_READERS[ending(self.mentions)](self.mentions, examples, partial=partial))
 
 
-def linking(knowledge, resolve: Callable[[str], Path | None]) -> Linking:
-    """The `Linking` of a config's knowledge section. resolve: path as a config has it ("" for none) -> the file.
+@dataclass(frozen=True)
+class Terminology:
+    """An ontology as a config names it.
 
-    Raises: UserError for values that cannot be, or that do not go together.
+    name: see knowledge.load.load_ontology. folder: the data folder. permute_seed: of the control in which names belong
+    to other concepts; None leaves them.
     """
-    found = Linking(
-        mentions=resolve(knowledge.mentions),
-        types=tuple(_prefixes(knowledge.types)),
-        min_length=knowledge.min_length,
-        abbreviations=BUNDLED if knowledge.abbreviations == BUNDLED else resolve(knowledge.abbreviations),
-        stop=resolve(knowledge.stop),
-    )
-    if not 1 <= found.min_length < 1 << 15:
-        raise UserError(f"E-CONF-003 config.knowledge.min_length is {found.min_length}. Fix: give at least 1.")
-    if found.mentions is not None:
-        _check_mentions(found, knowledge.permute_seed)
-    return found
+
+    name: str
+    folder: Path | None = None
+    options: OntologyOptions = field(default_factory=OntologyOptions)
+    permute_seed: int | None = None
+
+    def read(self) -> Ontology:
+        """Raises: UserError, DataError(s) as load_ontology does."""
+        loaded = load_ontology(self.name, self.folder, self.options, cache_dir=cache_folder())
+        return loaded if self.permute_seed is None else permuted(loaded, self.permute_seed)
+
+    def files(self) -> list[Path]:
+        """The files that shape it; one that is not there is refused by its reader."""
+        return [path for path in ontology_files(self.name, self.folder) if path.is_file()]
+
+    def key(self) -> dict:
+        """The settings as JSON, without the content of the files."""
+        options = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()}
+        return {"permute_seed": -1 if self.permute_seed is None else self.permute_seed, "ontology_options": options}
 
 
-def _check_mentions(found: Linking, permute_seed: int | None) -> None:
-    ending = _ending(found.mentions)
-    if ending not in MENTION_READERS:
-        known = ", ".join(MENTION_READERS)
-        problem = f"config.knowledge.mentions: a file '{ending}' is none of those read"
-        raise UserError(f"E-CONF-004 {problem}. Fix: give one that ends in {known} (.gz may follow).")
-    if permute_seed is not None:
-        # The control moves names to other concepts, and a file of mentions names concepts themselves.
-        problem = "config.knowledge.permute_seed has no effect on the concepts of config.knowledge.mentions"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
-    own = [name for name in ("types", "abbreviations", "stop") if getattr(found, name)]
-    if own:
-        problem = f"config.knowledge.{own[0]} is for the linker, which config.knowledge.mentions replaces"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave one of them out.")
+def prefixes(types) -> tuple[str, ...]:
+    """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
+    return tuple(_prefixes(types))
 
 
 def _prefixes(types) -> Iterator[str]:
-    """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
     for given in map(str, types):
         yield from filter(None, map(str.strip, given.split(","))) if given else ("",)
 
 
-def _ending(path: Path) -> str:
+def ending(path: Path | str) -> str:
     """The ending of a file's name, less .gz."""
-    return Path(path.name.removesuffix(".gz")).suffix
+    return Path(Path(path).name.removesuffix(".gz")).suffix
 
 
 def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:

@@ -3,15 +3,14 @@
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.corpora.lines import SLOW_SECONDS
+from mednli_jax.corpora.arrays import SIDES, pad
 from mednli_jax.corpora.nli.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
@@ -19,47 +18,11 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.retrofit import retrofit
 from mednli_jax.knowledge.vectors import coverage, load_vectors
-from mednli_jax.progress import Bar
+from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
 FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
-SIDES = ("premise", "hypothesis")
-_STRIDE = 256
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
-
-
-@dataclass(frozen=True)
-class Rows:
-    """One split of a prepared corpus.
-
-    first: its first row in the arrays; label [N] int (index into LABELS, -1 = unlabelled);
-    length: (premise [N], hypothesis [N]); uids, tags: one entry per row.
-    """
-
-    name: str
-    first: int
-    label: np.ndarray
-    length: tuple[np.ndarray, np.ndarray]
-    uids: tuple[str, ...]
-    tags: tuple[tuple[str, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them (manifest)."""
-
-    folder: Path
-    manifest: dict
-    arrays: dict[str, np.ndarray]
-    vectors: np.ndarray
-    splits: dict[str, Rows]
-
-    @property
-    def longest_path(self) -> int:
-        return self.manifest["knowledge"]["longest_path"]
 
 
 @dataclass(frozen=True)
@@ -93,48 +56,6 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
 
 def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
-
-
-class Watch:
-    """Counts the examples of each pass over a corpus; a bar appears once SLOW_SECONDS have gone by since `begun`.
-
-    total: examples of all passes together. begun: time.monotonic() of what the user waits for, default: now.
-    """
-
-    def __init__(self, total: int, begun: float | None = None):
-        self._bar, self._begun = Bar("preparing", total, unit="steps"), time.monotonic() if begun is None else begun
-        self._shown = False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self._shown:
-            self._bar.__exit__(*error)
-
-    def __call__(self, examples: Sequence, note: str) -> Iterator:
-        """The examples one by one; note: what the pass does."""
-        for first in range(0, len(examples), _STRIDE):
-            part = examples[first : first + _STRIDE]
-            yield from part
-            if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
-                self._bar.__enter__()
-                self._shown = True
-            self._bar.advance(len(part), note)
-
-
-def unwatched(examples: Sequence, note: str) -> Sequence:
-    """Stands for a Watch where nobody waits."""
-    return examples
-
-
-def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
-    length = np.array([len(sequence) for sequence in sequences], np.int32)
-    numbers = np.zeros((len(sequences), width), np.int32)
-    for row, sequence in zip(numbers, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return numbers, length
 
 
 def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, watch=unwatched) -> dict:
@@ -233,38 +154,30 @@ def _unknown_concepts(mentions: dict, ontology) -> dict[str, int]:
     return {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
 
 
-def encode_corpus(
-    splits: dict[str, Split],
-    linker: Linker | Recognised | None,
-    encoding: Encoding,
-    begun: float | None = None,
-    retrofit_graph: Callable = lambda words: None,
-    paths: Callable = shortest_paths,
-):
-    """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links. begun: see Watch."""
-    examples = [example for split in splits.values() for example in split.examples]
-    passes = 1 + len(SIDES) * (1 if linker is None else 2)
-    with Watch(passes * len(examples), begun) as watch:
+class WordTexts:
+    """How the texts of pairs become numbers: words with vectors. `pieces.PieceTexts` is the same for pieces of words.
+
+    passes: over the examples to fit the vocabulary. unknown: the number of what is not in it.
+    """
+
+    passes, unknown = 1, UNK
+
+    def __init__(self, encoding: Encoding, vocabulary: Vocab | None = None):
+        self.encoding, self.vocabulary = encoding, vocabulary
+
+    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+        """Makes the vocabulary of the examples: (its vectors [V, D], facts of it)."""
+        encoding = self.encoding
         counts = Counter(
             token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
         vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
-        vocab, matrix = vectors.known()
-        graph = retrofit_graph(vocab.words)
+        self.vocabulary, matrix = vectors.known()
+        graph = retrofit_graph(self.vocabulary.words)
         if graph is not None:
             matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
-        arrays = encode_sentences(examples, vocab, encoding, watch=watch)
-        knowledge = {"ontology": "none", "longest_path": 0}
-        if linker is not None:
-            links, knowledge = encode_links(examples, linker, encoding, watch, paths)
-    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    arrays |= domains(examples)
-    if linker is not None:
-        arrays |= links
-    facts = {
-        "splits": split_facts(splits),
-        "vocabulary": {
+        return matrix, {
             "words": len(seen) - 2,
             "with_vector": vectors.found,
             "lowered": vectors.lowered,
@@ -272,14 +185,53 @@ def encode_corpus(
             "sha256": vectors.sha256,
             "coverage": coverage(vectors, counts),
             "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
-        },
-        "unknown_tokens": {side: int((arrays[side] == UNK).sum()) for side in SIDES},
-        "truncated": {
-            side: sum(len(getattr(e, f"{side}_tokens")) > encoding.max_length for e in examples) for side in SIDES
-        },
+        }
+
+    def arrays(self, examples, watch=unwatched) -> dict:
+        """premise, hypothesis [N, T] and their lengths [N] of some examples."""
+        return encode_sentences(examples, self.vocabulary, self.encoding, watch=watch)
+
+    def links(self, examples, arrays, linker, watch=unwatched, paths=shortest_paths) -> tuple[dict, dict]:
+        """Link arrays [N, K] of these examples, whose token arrays are given, and facts of them."""
+        return encode_links(examples, linker, self.encoding, watch, paths)
+
+    def facts(self, examples) -> dict:
+        """Counts of what the arrays of these examples leave out."""
+        most = self.encoding.max_length
+        return {"truncated": {side: sum(len(all_tokens(e, side)) > most for e in examples) for side in SIDES}}
+
+
+def encode_corpus(
+    splits: dict[str, Split],
+    linker: Linker | Recognised | None,
+    encoding: Encoding,
+    begun: float | None = None,
+    retrofit_graph: Callable = lambda words: None,
+    paths: Callable = shortest_paths,
+    texts=None,
+):
+    """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links.
+
+    begun: see Watch. texts: what turns texts into numbers, None = WordTexts.
+    """
+    texts = texts or WordTexts(encoding)
+    examples = [example for split in splits.values() for example in split.examples]
+    passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
+    with Watch(passes * len(examples), begun) as watch:
+        matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
+        arrays = texts.arrays(examples, watch)
+        links, knowledge = {}, {"ontology": "none", "longest_path": 0}
+        if linker is not None:
+            links, knowledge = texts.links(examples, arrays, linker, watch, paths)
+    facts = {
+        "splits": split_facts(splits),
+        "vocabulary": vocabulary,
+        "unknown_tokens": {side: int((arrays[side] == texts.unknown).sum()) for side in SIDES},
+        **texts.facts(examples),
         "knowledge": knowledge,
     }
-    return arrays, vocab, matrix, facts
+    label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    return {**arrays, "label": label, **domains(examples), **links}, texts.vocabulary, matrix, facts
 
 
 def domains(examples) -> dict[str, np.ndarray]:

@@ -68,17 +68,17 @@ CORPORA = {
 }
 
 
-def find_files(name: str, corpus: Corpus, folder: Path, asked: str = "") -> dict[str, Path]:
+def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dict[str, Path]:
     """split -> the file that holds it.
 
-    asked: a split that is all that is needed: where it is there, the others may be missing.
+    needed: a split that is all that is needed: where it is there, the others may be missing.
     Raises: DataError(s) E-DATA-001 for missing files, E-DATA-029 for two of one split.
     """
     paths, problems = {}, Problems()
     found_of = {split: split_paths(name, corpus, folder, split) for split in corpus.files}
     for split, found in found_of.items():
         owner = corpus.folders.get(split, name)
-        if not found and split not in corpus.optional and not found_of.get(asked):
+        if not found and split not in corpus.optional and not found_of.get(needed):
             problems.add(_missing(owner, corpus, corpus.files[split], _places(folder, name, owner)))
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
@@ -98,12 +98,12 @@ def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Pat
     return [path for file in corpus.names(split) if (path := _find(places, file))]
 
 
-def source_files(name: str, folder: Path, asked: str = "") -> list[Path]:
+def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
     """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
 
     A file that cannot be opened and read is E-DATA-003: who asks for the files will read them.
     """
-    paths = find_files(name, CORPORA[name], Path(folder), asked)
+    paths = find_files(name, CORPORA[name], Path(folder), needed)
     truth = ground_truth_path(CORPORA[name], paths)
     files = [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
     problems = Problems()

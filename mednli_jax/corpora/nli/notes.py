@@ -2,7 +2,7 @@
 
 Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by a colon. Where the
 authors used a trained sentence splitter, this one goes by rules written for clinical text. One note at a time is in
-memory. Faults are told as in corpora/nli/readers.py: by code, line and field, never by the note's words.
+memory. Faults are reported as in corpora/nli/readers.py: by code, line and field, never by the note's words.
 """
 
 import re

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.lines import either_name, no_such_file, text_lines, unreadable
-from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import DataError, Problems, UserError
 
 

@@ -4,16 +4,17 @@ The arrays are those of `encode` under the same names: premise, hypothesis [N, T
 special pieces), link_* [N, K] join pieces. Concepts are found among the words that the pieces are made of.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.corpora.arrays import SIDES, pad
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.examples import LABELS, Mention, Split
+from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.progress import unwatched
 
 FORMAT = 1  # of the arrays; tests/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
@@ -32,48 +33,72 @@ class PieceEncoding:
     room: int
 
 
-def vocabulary(splits: dict[str, Split], own: PieceEncoding, lowercase: bool) -> WordPieces:
-    """The vocabulary of the weights, or one of the training texts. Raises: DataError(s) E-BERT-02N."""
-    if own.file is not None:
-        return WordPieces.load(own.file)
-    texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
-    return WordPieces.of_texts(texts, own.size, lowercase=lowercase)
+class PieceTexts:
+    """How the texts of pairs become numbers: pieces of words (see encoding.WordTexts)."""
 
+    passes = 0
 
-def encode_pairs(examples, pieces: WordPieces, own: PieceEncoding, hypothesis_only: bool, watch=encode.unwatched):
-    """(arrays, pieces of each side of each example, pairs that were cut)."""
-    found, texts = {side: [] for side in encode.SIDES}, {}
-    for side in encode.SIDES:
-        for example in watch(examples, f"pieces of {encode.PLURAL[side]}"):
-            text = "" if hypothesis_only and side == "premise" else getattr(example, side)
-            if text not in texts:  # a premise stands with several hypotheses
-                texts[text] = pieces.encode(text)
-            found[side].append(texts[text])
-    cut, kept = 0, {side: [] for side in encode.SIDES}
-    for both in zip(*found.values(), strict=True):
-        sizes = tuple(len(of_side.numbers) for of_side in both)
-        room = room_for(*sizes, own.room - SPECIAL_PIECES)
-        cut += room != sizes
-        for side, of_side, most in zip(encode.SIDES, both, room, strict=True):
-            kept[side].append(of_side.numbers[:most])
-    arrays = {}
-    for side in encode.SIDES:
-        longest = max(max(map(len, kept[side]), default=0), 1)
-        arrays[side], arrays[f"{side}_length"] = encode.pad(kept[side], longest)
-    return arrays, found, cut
+    def __init__(self, encoding: encode.Encoding, own: PieceEncoding, vocabulary: WordPieces | None = None):
+        self.encoding, self.own, self.vocabulary = encoding, own, vocabulary
 
+    @property
+    def unknown(self) -> int:
+        return self.vocabulary.unk
 
-def encode_links(arrays, found, linker, encoding: encode.Encoding, watch=encode.unwatched, paths=shortest_paths):
-    """Link arrays [N, K] between pieces, and what is to be known about them; see encode.encode_links."""
-    linked, mentions = {}, {}
-    for side in encode.SIDES:
-        lengths = arrays[f"{side}_length"].tolist()
-        mentions[side] = [
-            [mention for mention in _of_pieces(of_side, linker, linked) if mention.end <= kept]
-            for of_side, kept in zip(watch(found[side], f"concepts of {encode.PLURAL[side]}"), lengths, strict=True)
-        ]
-    most = max(arrays[side].shape[1] for side in encode.SIDES)
-    return encode.links_of(mentions, linker.ontology, encoding, most, paths)
+    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+        """The vocabulary of the weights, or one of the training texts: (no vectors [V, 1], facts of it).
+
+        Raises: DataError(s) E-BERT-02N.
+        """
+        if self.own.file is not None:
+            self.vocabulary = WordPieces.load(self.own.file)
+        else:
+            texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
+            self.vocabulary = WordPieces.of_texts(texts, self.own.size, lowercase=self.encoding.lowercase)
+        source = "pieces of training texts" if self.own.file is None else f"pieces of {self.own.file.name}"
+        words = len(self.vocabulary)
+        facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
+        return np.zeros((words, 1), np.float32), facts
+
+    def arrays(self, examples, watch=unwatched) -> dict:
+        """premise, hypothesis [N, T] and their lengths [N]; the pieces are kept for `links`, the cuts for `facts`."""
+        self._found, texts = {side: [] for side in SIDES}, {}
+        for side in SIDES:
+            for example in watch(examples, f"pieces of {encode.PLURAL[side]}"):
+                text = "" if self.encoding.hypothesis_only and side == "premise" else getattr(example, side)
+                if text not in texts:  # a premise stands with several hypotheses
+                    texts[text] = self.vocabulary.encode(text)
+                self._found[side].append(texts[text])
+        self._cut, kept = 0, {side: [] for side in SIDES}
+        for both in zip(*self._found.values(), strict=True):
+            sizes = tuple(len(of_side.numbers) for of_side in both)
+            fitting = room_for(*sizes, self.own.room - SPECIAL_PIECES)
+            self._cut += fitting != sizes
+            for side, of_side, most in zip(SIDES, both, fitting, strict=True):
+                kept[side].append(of_side.numbers[:most])
+        arrays = {}
+        for side in SIDES:
+            longest = max(max(map(len, kept[side]), default=0), 1)
+            arrays[side], arrays[f"{side}_length"] = pad(kept[side], longest)
+        return arrays
+
+    def links(self, examples, arrays, linker, watch=unwatched, paths=shortest_paths) -> tuple[dict, dict]:
+        """Link arrays [N, K] between pieces, and facts of them; the examples are those that `arrays` had last."""
+        linked, mentions = {}, {}
+        for side in SIDES:
+            lengths, found = arrays[f"{side}_length"].tolist(), self._found[side]
+            mentions[side] = [
+                [mention for mention in _of_pieces(of_side, linker, linked) if mention.end <= kept]
+                for of_side, kept in zip(watch(found, f"concepts of {encode.PLURAL[side]}"), lengths, strict=True)
+            ]
+        most = max(arrays[side].shape[1] for side in SIDES)
+        return encode.links_of(mentions, linker.ontology, self.encoding, most, paths)
+
+    def facts(self, examples) -> dict:
+        """Sizes and special pieces of the vocabulary, and pairs that were cut."""
+        pieces = self.vocabulary
+        numbers = {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk}
+        return {"pieces": {**numbers, "room": self.own.room}, "truncated": {"pairs": self._cut}}
 
 
 def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
@@ -84,41 +109,3 @@ def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
             Mention(first[mention.start], first[mention.end], mention.concept) for mention in linker.link(of_side.words)
         ]
     return linked[of_side.words]
-
-
-def encode_corpus(
-    splits: dict[str, Split],
-    linker,
-    encoding: encode.Encoding,
-    own: PieceEncoding,
-    begun: float | None = None,
-    paths=shortest_paths,
-):
-    """All arrays, the vocabulary, no vectors [V, 1] and the facts of a corpus; see encode.encode_corpus."""
-    examples: Sequence = [example for split in splits.values() for example in split.examples]
-    passes = len(encode.SIDES) * (1 if linker is None else 2)
-    pieces = vocabulary(splits, own, encoding.lowercase)
-    with encode.Watch(passes * len(examples), begun) as watch:
-        arrays, found, cut = encode_pairs(examples, pieces, own, encoding.hypothesis_only, watch)
-        knowledge = {"ontology": "none", "longest_path": 0}
-        if linker is not None:
-            links, knowledge = encode_links(arrays, found, linker, encoding, watch, paths)
-            arrays |= links
-    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    arrays |= encode.domains(examples)
-    facts = {
-        "splits": encode.split_facts(splits),
-        "vocabulary": {
-            "words": len(pieces),
-            "with_vector": 0,
-            "lowered": 0,
-            "source": "pieces of training texts" if own.file is None else f"pieces of {own.file.name}",
-            "sha256": "",
-            "retrofitted": 0,
-        },
-        "pieces": {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk, "room": own.room},
-        "unknown_tokens": {side: int((arrays[side] == pieces.unk).sum()) for side in encode.SIDES},
-        "truncated": {"pairs": cut},
-        "knowledge": knowledge,
-    }
-    return arrays, pieces, np.zeros((len(pieces), 1), np.float32), facts

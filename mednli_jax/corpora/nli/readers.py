@@ -31,19 +31,19 @@ ENDINGS = {".jsonl": formats.json_rows, ".txt": formats.tsv_rows, ".tsv": format
 
 
 def load_nli(
-    name: str, folder: Path, *, limit: int | None = None, genre: str = "", asked: str = ""
+    name: str, folder: Path, *, limit: int | None = None, genre: str = "", needed: str = ""
 ) -> dict[str, Split]:
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under `name`.
     limit: keep the first so many labelled pairs of train; dev and test are always whole.
     genre: MultiNLI only, train and dev of one genre; "" means all.
-    asked: a split that is all that is needed: where it is there, the files of the others may be missing.
+    needed: a split that is all that is needed: where it is there, the files of the others may be missing.
     Raises: UserError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
     check_wishes(name, limit, genre)
     corpus = CORPORA[name]
-    paths = find_files(name, corpus, Path(folder), asked)
+    paths = find_files(name, corpus, Path(folder), needed)
     truth = ground_truth_path(corpus, paths)
     return check_disjoint(
         {

@@ -80,8 +80,8 @@ class _CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         )
 
     def _split_generators(self, dl_manager):
-        wishes = self.builder_config
-        splits = self.load(Path(dl_manager.manual_dir), wishes.limit or None, wishes.genre)
+        choice = self.builder_config
+        splits = self.load(Path(dl_manager.manual_dir), choice.limit or None, choice.genre)
         self.info.metadata.update(
             facts={name: split.facts for name, split in splits.items()},
             sha256={name: _digest(self.records(split.examples)) for name, split in splits.items()},
@@ -253,20 +253,20 @@ def load_tfds(
         known = ", ".join(BUILDERS)
         raise UserError(f"E-CONF-005 config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
     BUILDERS[name].check(limit, genre)
-    manual_dir, wishes = Path(manual_dir), part(limit, genre)
-    stem = f"{name}-{wishes.name}-"
+    manual_dir, choice = Path(manual_dir), part(limit, genre)
+    stem = f"{name}-{choice.name}-"
     root = Path(folder) / f"{stem}{_made_from(name, manual_dir)}"
-    splits = _read(name, root, wishes)
+    splits = _read(name, root, choice)
     if splits is None:
         try:
-            _build(name, root, manual_dir, wishes)
+            _build(name, root, manual_dir, choice)
             for older in root.parent.glob(f"{stem}{'[0-9a-f]' * 16}"):
                 if older != root:
                     shutil.rmtree(older)
         except OSError as error:
             fix = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
             raise UserError(f"E-RUN-005 {root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
-        splits = _read(name, root, wishes)
+        splits = _read(name, root, choice)
     if splits is None:
         raise UserError(f"E-PREP-001 {root}: what was written cannot be read back. Fix: check the disk.")
     return splits
@@ -288,7 +288,7 @@ def _digest(records):
     return digest.hexdigest()
 
 
-def _build(name, root, manual_dir, wishes):
+def _build(name, root, manual_dir, choice):
     """Builds below a temporary root, closes it to others and renames it: readers see all of it or nothing."""
     private_folder(root.parent, ours=True, fix="free space, or choose another folder ($MEDNLI_JAX_CACHE)")
     temporary = root.with_name(f".{root.name}.{os.getpid()}.tmp")
@@ -296,7 +296,7 @@ def _build(name, root, manual_dir, wishes):
     temporary.mkdir(mode=0o700)
     try:
         with _quiet():
-            BUILDERS[name](data_dir=temporary, config=wishes).download_and_prepare(
+            BUILDERS[name](data_dir=temporary, config=choice).download_and_prepare(
                 download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),
                 file_format="array_record",
             )
@@ -308,13 +308,13 @@ def _build(name, root, manual_dir, wishes):
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _read(name, root, wishes):
+def _read(name, root, choice):
     """The splits below `root`; None where there are none, or where they differ from what was written."""
     if not root.is_dir():
         return None
     try:
         with _quiet():
-            builder = BUILDERS[name](data_dir=root, config=wishes)
+            builder = BUILDERS[name](data_dir=root, config=choice)
             metadata = builder.info.metadata
             splits = {
                 split: Split(split, builder.examples(builder.as_data_source(split)), facts)
@@ -333,7 +333,7 @@ def _read(name, root, wishes):
 
 @contextlib.contextmanager
 def _quiet():
-    """TFDS prints its progress, also to stdout, where a door's answer belongs."""
+    """TFDS prints its progress, also to stdout, where a command's answer belongs."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     tfds.disable_progress_bar()

@@ -51,7 +51,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
 
     A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
     A tree number that lies below another one of the same descriptor is only a second place in the printed tree (2024
-    files Ocular Motility Disorders under its own child Strabismus); it gives no edge, because it would close a cycle.
+    files Ocular Motility Disorders under its child Strabismus); it gives no edge, because it would close a cycle.
 
     Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases, synonyms, and last
     the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type 2 Diabetes Mellitus") where no
@@ -65,7 +65,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
       DataError or DataErrors: E-ONTO-010 no such file, 011 not gzip, 012 header, 013 number of fields,
         014 empty id or name, 015 repeated id, 016 malformed tree number, 017 tree number of two descriptors,
         018 alias of an unknown descriptor, 019 not UTF-8, 020 NUL byte, 021 no descriptors.
-      A cycle (E-ONTO-003) is told with the name of the file.
+      A cycle (E-ONTO-003) is reported with the name of the file.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()

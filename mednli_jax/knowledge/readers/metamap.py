@@ -6,7 +6,7 @@ information|tree codes. MetaMap Lite leaves the location out; both are read, as 
 of Medicine. Lines on acronyms (AA and UA in place of MMI) say nothing of concepts and are counted.
 
 Give MetaMap one sentence a line (--sldiID) under the ID <uid>-p for a premise and <uid>-h for a hypothesis; -premise,
--hypothesis, .premise and .hypothesis are understood too. MetaMap uses full stops in identifiers of its own, so an ID
+-hypothesis, .premise and .hypothesis are understood too. MetaMap uses full stops in its identifiers, so an ID
 is safer without.
 
 Positions count characters from 0, say the official pages. Wrappers that hand MetaMap a quoted sentence shift them by
@@ -59,8 +59,6 @@ def read_metamap(
     examples: Sequence,
     *,
     partial: bool = False,
-    skip_negated: bool = False,
-    first: int | None = None,
 ) -> tuple[dict[tuple[str, str], tuple[Span, ...]], dict]:
     """Read MMI output for the sentences of a corpus.
 
@@ -70,8 +68,6 @@ def read_metamap(
 
     Args:
       examples: the corpus, all splits. partial: see spans.Placing.
-      skip_negated: leave out what MetaMap calls negated; otherwise it is a mention like any other.
-      first: position of a sentence's first character, 0 or 1; None lets the file's triggers decide.
 
     Returns:
       ({(uid, side): spans}, facts), as spans.Recognised takes them.
@@ -95,11 +91,10 @@ def read_metamap(
             placing.fault(line, "E-LINK-020", "not a line of MMI, AA or UA", "MMI", fix)
     if not lines and not placing.problems.total:
         raise empty(path)
-    if first is None:
-        first = _first_position(placing, occurrences)
+    first = _first_position(placing, occurrences)
     for occurrence in occurrences:
         _place(placing, occurrence, first)
-    spans, facts = placing.chosen(best_per_tokens, skip_negated)
+    spans, facts = placing.chosen(best_per_tokens)
     return spans, facts | {"first_position": first}
 
 

@@ -7,7 +7,6 @@ stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,10 +56,10 @@ class _File:
     relations: dict[str, str] = field(default_factory=dict)  # id -> name of [Typedef] stanzas
 
 
-def read_obo(path: Path, options: OntologyOptions, *, scopes: Sequence[str] = SCOPES) -> Ontology:
+def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     """Read the terms that are not obsolete.
 
-    Names are the terms' names, then their synonyms of the chosen scopes; those of a synonym type called abbreviation
+    Names are the terms' names, then their exact synonyms; those of a synonym type called abbreviation
     or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are the xrefs, the ids that were
     merged into the term (alt_id) and the obsolete terms that it alone replaces; by these ids is-a and other relations
     find it, too. With relations="all" a relationship is kept by the name of its [Typedef] ("part_of").
@@ -69,7 +68,7 @@ def read_obo(path: Path, options: OntologyOptions, *, scopes: Sequence[str] = SC
     "-base" editions: it is left out and counted. So is a term without a name kept, but never linked.
 
     Args:
-      path: .obo or .obo.gz. scopes: of synonyms, any of EXACT, NARROW, BROAD, RELATED.
+      path: .obo or .obo.gz.
 
     Raises:
       DataError or DataErrors: E-ONTO-003 an is-a cycle, 010 no such file, 011 damaged gzip, 014 a term without an id,
@@ -77,8 +76,8 @@ def read_obo(path: Path, options: OntologyOptions, *, scopes: Sequence[str] = SC
         045 a line that is not OBO.
     """
     path = Path(path)
-    digest = hashlib.sha256(repr((options.relations, options.cycles, tuple(scopes))).encode())
-    found = _read_stanzas(path, digest, scopes)
+    digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
+    found = _read_stanzas(path, digest)
     terms = [term for term in found.terms if not term.obsolete]
     index = _index(path, found.terms)
     is_a, others = _edges(path, terms, index, found.relations, options.relations == "all")
@@ -106,7 +105,7 @@ def read_obo(path: Path, options: OntologyOptions, *, scopes: Sequence[str] = SC
     )
 
 
-def _read_stanzas(path, digest, scopes) -> _File:
+def _read_stanzas(path, digest) -> _File:
     """Raises every malformed line of the file together."""
     found, problems, kind, term = _File(), Problems(), "", None
     opened = {}  # id of the [Typedef] stanza that is open
@@ -123,7 +122,7 @@ def _read_stanzas(path, digest, scopes) -> _File:
         match = _TAG.fullmatch(text)
         problem = "the line is neither 'tag: value' nor a stanza" if match is None else ""
         if match and kind == "Term":
-            problem = _read_tag(term, match[1], match[2], number, scopes, found.shorthand)
+            problem = _read_tag(term, match[1], match[2], number, found.shorthand)
         elif match and kind == "Typedef" and match[1] in ("id", "name"):
             opened[match[1]] = _value(match[2])
             found.relations[opened.get("id", "")] = opened.get("name", "")
@@ -148,7 +147,7 @@ def _read_header(found, tag, value):
         found.header.setdefault(tag, value.strip())
 
 
-def _read_tag(term, tag, value, number, scopes, shorthand) -> str:
+def _read_tag(term, tag, value, number, shorthand) -> str:
     """Notes one line of a [Term] stanza; returns what is wrong with it, if anything."""
     problem = ""
     match tag:
@@ -179,7 +178,7 @@ def _read_tag(term, tag, value, number, scopes, shorthand) -> str:
                 return "the synonym is not in quotes"
             words = match[2].split("[")[0].split()
             scope = _OLD_SYNONYMS.get(tag) or (words.pop(0) if words else "RELATED")
-            if scope in scopes and match[1].strip():
+            if scope in SCOPES and match[1].strip():
                 short = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
                 term.synonyms.append((_unescaped(match[1]).strip(), short))
     if tag in ("id", "is_a", "alt_id", "replaced_by") and not value:
@@ -229,7 +228,7 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
 def _edges(path, terms, index, relations, take_all):
     """(is-a edges [E] of (child, parent, line), {relation name: [(from, to)]})."""
     problems, is_a, others, foreign = Problems(), [], {}, 0
-    own = {_space(term.id) for term in terms}
+    id_spaces = {_space(term.id) for term in terms}
     for place, term in enumerate(terms):
         parents = [("is_a", target, line) for target, line in term.parents]
         for name, target, line in (*parents, *term.relationships):
@@ -237,7 +236,7 @@ def _edges(path, terms, index, relations, take_all):
             if relation != "is_a" and not take_all:
                 continue
             to = index.get(target)
-            if to is None and _space(target) not in own:
+            if to is None and _space(target) not in id_spaces:
                 foreign += 1
             elif to is None:
                 stated = "is_a" if relation == "is_a" else "a relationship"

@@ -1,7 +1,7 @@
 """Large tables of terminologies (RRF of the UMLS, RF2 of SNOMED CT), read in blocks of rows instead of row by row.
 
 A block keeps the bytes of some 100,000 rows and the places of their delimiters; columns are compared and turned into
-numbers as arrays, and only the rows that somebody wants become Python strings.
+numbers as arrays, and only the rows that are asked for become Python strings.
 """
 
 import gzip
@@ -29,7 +29,7 @@ _NEWLINE, _RETURN, _BLANK, _ZERO = b"\n\r 0"
 
 
 @dataclass(frozen=True)
-class Table:
+class RowFile:
     """A file and how its rows are laid out.
 
     columns: their names, in order. delimiter: one byte. closed: it also stands after the last column (RRF).
@@ -57,10 +57,10 @@ class Table:
 
         Raises DataError or DataErrors: E-ONTO-010 cannot be read, 011 damaged gzip, 012 header, 013 number of columns,
         019 not UTF-8, 020 NUL byte, 021 no rows, 044 line too long. Of faulty rows those of the first block that has
-        any are told.
+        any are reported.
         """
-        own, line, rows = hashlib.sha256(), 1, 0
-        for data in _pieces(self, own):
+        content, line, rows = hashlib.sha256(), 1, 0
+        for data in _pieces(self, content):
             self._check_text(data, line)
             if line == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
@@ -72,7 +72,7 @@ class Table:
                 yield block
         if not rows:
             raise self.fault("E-ONTO-021", "holds no rows")
-        digest.update(own.digest())
+        digest.update(content.digest())
 
     def _check_text(self, data, line):
         if not data.isascii():
@@ -98,7 +98,7 @@ class Table:
 class Block:
     """R rows of a table, all with the right number of columns; rows are asked for by index (int [N], None for all)."""
 
-    def __init__(self, table: Table, first_line: int, data: bytes):
+    def __init__(self, table: RowFile, first_line: int, data: bytes):
         self.table, self.first_line, self.data = table, first_line, data
         self._bytes = np.frombuffer(data, np.uint8)
         delimiter = table.delimiter[0]
@@ -220,7 +220,7 @@ class Edges:
         self._parts = []
 
     def add(self, source: np.ndarray, target: np.ndarray, lines: np.ndarray, kind: np.ndarray | int = 0) -> None:
-        """source, target, lines: integers [E]; kind: one number, or [E], that tells relations apart."""
+        """source, target, lines: integers [E]; kind: one number, or [E], that distinguishes relations."""
         kind = np.broadcast_to(np.asarray(kind, np.int32), len(source))
         self._parts.append(tuple(np.asarray(part, np.int32) for part in (kind, source, target, lines)))
 
@@ -239,9 +239,9 @@ class Edges:
         order = np.argsort(kind, kind="stable")
         kinds, begins = np.unique(kind[order], return_index=True)
         parts = {}
-        for code, own in zip(kinds.tolist(), np.split(order, begins)[1:], strict=True):
+        for code, edges_of in zip(kinds.tolist(), np.split(order, begins)[1:], strict=True):
             keys = parts.setdefault(names[code], [])
-            keys.append(source[own].astype(np.int64) * size + target[own])
+            keys.append(source[edges_of].astype(np.int64) * size + target[edges_of])
         edges = {}
         for name in sorted(parts):
             keys = np.unique(np.concatenate(parts.pop(name)))
@@ -249,7 +249,7 @@ class Edges:
         return Relations(edges, size)
 
 
-def is_a_graph(edges: Edges, ids: Sequence[str], table: Table, cycles: str) -> csr_array:
+def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
     """The is-a graph [C, C] bool of edges from child to parent.
 
     cycles: "refuse" raises DataError E-ONTO-003 with the line of the first edge on a cycle; "drop" leaves such edges

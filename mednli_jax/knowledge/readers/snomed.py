@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import Block, Edges, Table, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile, is_a_graph
 from mednli_jax.progress import say
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
@@ -135,7 +135,9 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
 def _tables(folder, languages):
     """({kind: tables of its files}, edition) of `snomed_files`."""
     found, edition = snomed_files(folder, languages)
-    tables = {kind: [Table(path, COLUMNS[kind], b"\t", header=True) for path in paths] for kind, paths in found.items()}
+    tables = {
+        kind: [RowFile(path, COLUMNS[kind], b"\t", header=True) for path in paths] for kind, paths in found.items()
+    }
     return tables, edition
 
 
@@ -146,7 +148,7 @@ def _active(block: Block) -> np.ndarray:
     return active
 
 
-def _read_concepts(table: Table, digest) -> tuple[_Concepts, np.ndarray]:
+def _read_concepts(table: RowFile, digest) -> tuple[_Concepts, np.ndarray]:
     """The concepts by id, and int64 [N], the line of each."""
     ids, active = [], []
     for block in table.blocks(digest):
@@ -208,7 +210,7 @@ def _labelled(concepts, full, texts, owners):
     return tuple(labels), names, tuple(types)
 
 
-def _read_relationships(table: Table, concepts: _Concepts, labels, relations: str, digest):
+def _read_relationships(table: RowFile, concepts: _Concepts, labels, relations: str, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, outside = Edges(), Edges(), 0
     for block in table.blocks(digest):
@@ -219,8 +221,8 @@ def _read_relationships(table: Table, concepts: _Concepts, labels, relations: st
         source, target = (concepts.find(block, column, rows) for column in ("sourceId", "destinationId"))
         kept = (source >= 0) & (target >= 0)
         outside += int(np.count_nonzero(~kept))
-        lines, own = block.lines(rows), kept & (kinds == IS_A)
-        is_a.add(source[own], target[own], lines[own])
+        lines, hierarchy = block.lines(rows), kept & (kinds == IS_A)
+        is_a.add(source[hierarchy], target[hierarchy], lines[hierarchy])
         rest = kept & (kinds != IS_A) & (source != target)
         if rest.any():
             kind = concepts.find(block, "typeId", rows[rest])

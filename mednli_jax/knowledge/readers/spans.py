@@ -5,9 +5,9 @@ The plain file for them is a table with tabs (.tsv) whose header names, in any o
   uid side start end concept      and, if wanted,      score negated
 
 or the same fields as one JSON object a line (.jsonl); both also gzipped. `uid` is the pair's, `side` is premise or
-hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's own tokens from 0;
+hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's tokens from 0;
 `start_char` and `end_char` in their place count characters of the sentence as the corpus has it. `score` is a number,
-higher is better, 0 where it is empty; `negated` is 0 or 1. `metamap` reads MetaMap's own output in the same way.
+higher is better, 0 where it is empty; `negated` is 0 or 1. `metamap` reads MetaMap's output in the same way.
 
 Faults (file and line are named, sentences are not), besides those of `wordlists`:
   E-LINK-011 broken JSON          E-LINK-014 unknown pair                   E-LINK-017 span outside the sentence
@@ -58,7 +58,7 @@ class Span:
 class Recognised:
     """What another program found in a corpus, in place of a Linker.
 
-    ontology: the concepts' own; one it does not have is kept (and is related to itself alone).
+    ontology: of the concepts; one it does not have is kept (and is related to itself alone).
     spans: (uid, side) -> the sentence's spans in order; a sentence without any is absent.
     facts: counts and the name of the file, as plain JSON values.
     """
@@ -77,7 +77,7 @@ class Placing:
 
     examples: the corpus's; their uids are distinct. partial: the corpus leaves out pairs of its files (a limit, a
     genre, pairs without label), so that a uid it does not have is counted ("other_pairs") and no fault.
-    problems: the faults so far; the caller adds its own. counts: of what was left out, and why.
+    problems: the faults so far; the caller adds more. counts: of what was left out, and why.
     """
 
     def __init__(self, path: Path, examples: Sequence, partial: bool):
@@ -97,7 +97,7 @@ class Placing:
         elif self.partial:
             self.counts["other_pairs"] += 1
         else:
-            fix = "make the file from this corpus, with its own pairIDs; is it of another corpus, or of more splits?"
+            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
             self.fault(line, "E-LINK-014", "field 'uid' names a pair that the corpus does not have", "uid", fix)
         return None
 
@@ -148,7 +148,7 @@ class Placing:
         self.fault(line, "E-LINK-018", "field 'score' is no number", "score", "give a number, or leave it empty")
         return 0.0
 
-    def chosen(self, choose: Callable[[list[Span]], list[Span]], skip_negated: bool) -> tuple[dict, dict]:
+    def chosen(self, choose: Callable[[list[Span]], list[Span]]) -> tuple[dict, dict]:
         """({(uid, side): spans}, counts): what `choose` leaves of each sentence's spans. Raises the faults if any."""
         self.problems.raise_if_any()
         found, counts = {}, Counter(spans=0, mentions=0, negated=0)
@@ -157,9 +157,8 @@ class Placing:
             counts += Counter(
                 spans=len(spans), outscored=len(spans) - len(best), negated=sum(span.negated for span in best)
             )
-            if best := [span for span in best if not (skip_negated and span.negated)]:
-                counts["mentions"] += len(best)
-                found[sentence] = tuple(sorted(best, key=attrgetter("start", "end")))
+            counts["mentions"] += len(best)
+            found[sentence] = tuple(sorted(best, key=attrgetter("start", "end")))
         named = ("spans", "mentions", "negated", "outscored")
         return found, {"file": self.path.name} | {name: counts[name] for name in named} | dict(self.counts)
 
@@ -177,7 +176,7 @@ class Placing:
 
 
 def read_spans(
-    path: Path | str, examples: Sequence, *, partial: bool = False, skip_negated: bool = False
+    path: Path | str, examples: Sequence, *, partial: bool = False
 ) -> tuple[dict[tuple[str, str], tuple[Span, ...]], dict]:
     """Read a plain spans file (see above) for the sentences of a corpus.
 
@@ -185,7 +184,6 @@ def read_spans(
 
     Args:
       examples: the corpus, all splits. partial: see Placing.
-      skip_negated: leave out what the file calls negated; otherwise it is a mention like any other.
 
     Returns:
       ({(uid, side): spans}, facts), as Recognised takes them.
@@ -199,7 +197,7 @@ def read_spans(
         _take(placing, line, row)
     if not rows and not placing.problems.total:
         raise empty(path)
-    return placing.chosen(without_overlaps, skip_negated)
+    return placing.chosen(without_overlaps)
 
 
 def without_overlaps(spans: Sequence[Span]) -> list[Span]:

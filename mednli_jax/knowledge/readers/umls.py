@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, Table, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile, is_a_graph
 from mednli_jax.progress import say
 
 COLUMNS = {
@@ -75,7 +75,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     `types` are semantic types by identifier ("T047|T191"); see LINK_TYPES for those that are linked.
 
     A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen sources, not suppressed,
-    with REL PAR (CUI2 is the parent) or CHD, the source's own hierarchy, or with RELA inverse_isa or isa (CUI2 is-a
+    with REL PAR (CUI2 is the parent) or CHD, the source's hierarchy, or with RELA inverse_isa or isa (CUI2 is-a
     CUI1). With relations="all" every other row is kept by its RELA, else its REL: relations["part_of"][a, b] says that
     a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, say nothing and are left out.
 
@@ -109,7 +109,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 
 def umls_files(folder: Path) -> dict[str, Path]:
-    """The three files by name; tells all that are missing at once (DataError E-ONTO-010)."""
+    """The three files by name; all that are missing are reported at once (DataError E-ONTO-010)."""
     paths = {name: _either(folder / name) for name in COLUMNS}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
@@ -125,7 +125,7 @@ def _tables(folder):
     stated, rows = _stated(folder)
     tables = {}
     for name, columns in COLUMNS.items():
-        tables[name] = Table(paths[name], stated.get(name, columns), b"|", closed=True)
+        tables[name] = RowFile(paths[name], stated.get(name, columns), b"|", closed=True)
         lost = [column for column in columns[:-1] if column not in tables[name].columns]  # older ones have no CVF
         if lost:
             problem = f"column {lost[0]} is missing, by MRFILES.RRF"
@@ -137,7 +137,7 @@ def _stated(folder):
     """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
     path = _either(folder / "MRFILES.RRF")
     columns, rows = {}, {}
-    for block in Table(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
+    for block in RowFile(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
         ours = np.flatnonzero(block.is_any("FIL", [name.encode() for name in COLUMNS]))
         files = block.texts("FIL", ours)
         columns |= {name: tuple(given.split(",")) for name, given in zip(files, block.texts("FMT", ours), strict=True)}
@@ -168,10 +168,10 @@ def _check_rows(table, count, due):
 
 def _unsuppressed(block: Block) -> np.ndarray:
     """bool [R]; refuses what is none of the official values, the sign of shifted columns."""
-    own = block.is_any("SUPPRESS", (b"N",))
+    active = block.is_any("SUPPRESS", (b"N",))
     problem = "field 'SUPPRESS' is none of N, O, E, Y"
-    block.refuse(~(own | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), "E-ONTO-070", problem, "SUPPRESS")
-    return own
+    block.refuse(~(active | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), "E-ONTO-070", problem, "SUPPRESS")
+    return active
 
 
 class _Filter:
@@ -188,7 +188,7 @@ class _Filter:
         self.others.update(block.texts(self.column, np.arange(0, len(block), _SAMPLE)))
         return block.is_any(self.column, [value.encode() for value in self.wanted])
 
-    def check(self, table: Table) -> None:
+    def check(self, table: RowFile) -> None:
         """Raises DataError E-ONTO-021 where the file has nothing of one that is wanted, most likely a typing error."""
         if self.missing:
             found = sorted(self.others)
@@ -197,7 +197,7 @@ class _Filter:
             raise table.fault("E-ONTO-021", problem, field=self.column, fix=f"leave it out; the file has {some}")
 
 
-def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> _Names:
+def _read_names(table: RowFile, due: int | None, options: OntologyOptions, digest) -> _Names:
     known, count, filters = (
         np.zeros(_CUIS, bool),
         0,
@@ -255,8 +255,8 @@ def _refuse_unknown(block, column, cuis, names, rows=None):
     block.refuse(~names.known[cuis], "E-ONTO-041", problem, column, rows=rows, fix=fix)
 
 
-def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[str, ...]:
-    """[C], the identifiers of each concept's semantic types joined by "|", in their own order."""
+def _read_types(table: RowFile, due: int | None, names: _Names, digest) -> tuple[str, ...]:
+    """[C], the identifiers of each concept's semantic types joined by "|", in the order of the file."""
     pairs, count = [], 0
     for block in table.blocks(digest):
         count += len(block)
@@ -274,7 +274,7 @@ def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[s
     return tuple(types)
 
 
-def _read_relations(table: Table, due: int | None, names: _Names, options: OntologyOptions, digest):
+def _read_relations(table: RowFile, due: int | None, names: _Names, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, kinds, count, outside = Edges(), Edges(), {}, 0, 0
     sources = _Filter("SAB", options.sources)  # not all have relations
@@ -294,8 +294,8 @@ def _read_relations(table: Table, due: int | None, names: _Names, options: Ontol
         outside += int(np.count_nonzero(~kept))
         kept &= one != two
         lines = block.lines(rows)
-        for own, child, parent in ((kept & up, one, two), (kept & down, two, one)):
-            is_a.add(child[own], parent[own], lines[own])
+        for rows_of, child, parent in ((kept & up, one, two), (kept & down, two, one)):
+            is_a.add(child[rows_of], parent[rows_of], lines[rows_of])
         rest = kept & ~up & ~down
         if rest.any():
             rest &= ~block.is_any("REL", _NO_RELATION, rows)

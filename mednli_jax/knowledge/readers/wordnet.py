@@ -109,7 +109,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
-    """The four files by name; tells all that are missing at once (DataError E-ONTO-010)."""
+    """The four files by name; reports all that are missing at once (DataError E-ONTO-010)."""
     found = {}
     for name in FILES:
         candidates = (folder / name, folder / f"{name}.gz", folder / "dict" / name, folder / "dict" / f"{name}.gz")
@@ -222,9 +222,9 @@ def _labels(synsets, names, senses):
     for word, place in names:
         meant.setdefault(word.lower(), place)
     for place, words in enumerate(synsets.words):
-        own = next((word for word in words if meant[word.lower()] == place), None)
+        unique = next((word for word in words if meant[word.lower()] == place), None)
         part = synsets.types[place].partition(".")[0]
-        yield own or f"{words[0]} ({part} {senses.get((words[0].lower(), place), 0)})"
+        yield unique or f"{words[0]} ({part} {senses.get((words[0].lower(), place), 0)})"
 
 
 def _edges(synsets, index, options):

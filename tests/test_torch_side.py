@@ -9,8 +9,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from test_parity import tree_of  # noqa: E402
 
-from mednli_jax.benchmarking import cloze_workload as workload_cloze  # noqa: E402
-from mednli_jax.benchmarking import opponents, ours, rows, torch_readers, torch_side, workload  # noqa: E402
+from mednli_jax.benchmarking import families, ours, torch_models, torch_readers, torch_side, workload  # noqa: E402
 from mednli_jax.corpora.batching import Layout  # noqa: E402
 from mednli_jax.models import table  # noqa: E402
 from mednli_jax.tasks.nli import NLITask, frozen  # noqa: E402
@@ -19,24 +18,24 @@ from mednli_jax.training.state import Learner  # noqa: E402
 from mednli_jax.training.step import train_step  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
-MODELS = tuple(opponents.STYLES)
-CASES = [(model, style) for model in MODELS for style in opponents.STYLES[model]]
+MODELS = tuple(torch_models.STYLES)
+CASES = [(model, style) for model in MODELS for style in torch_models.STYLES[model]]
 
 
 @pytest.fixture(scope="module")
 def work():
-    return workload.made_up(ROWS, dim=DIM, dev_pairs=6)
+    return workload.made_up_pairs(ROWS, dim=DIM, dev_pairs=6)
 
 
 def spec(model, style="packed", grouping="off", mode="train"):
-    style = "flat" if model == "bow" and style not in opponents.STYLES["bow"] else style
+    style = "flat" if model == "bow" and style not in torch_models.STYLES["bow"] else style
     values = {"model": model, "style": style, "grouping": grouping, "mode": mode, "compiled": False}
     return {**values, "hidden": HIDDEN, "batch": 9}
 
 
 def contender(work, model, **how):
-    """An opponent without dropout, and with one bias a gate: Adam would move two of them twice as far as our one."""
-    return plain(torch_side.Opponent(spec(model, **how), work))
+    """The PyTorch side without dropout, and with one bias a gate: Adam would move two of them twice as far."""
+    return plain(torch_side.TorchSide(spec(model, **how), work))
 
 
 def plain(side):
@@ -55,8 +54,10 @@ def arrays_of(side):
 
 def test_styles_are_those_that_the_calibration_tries():
     torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
-    known = {**opponents.STYLES, **torch_readers.STYLES, **torch_bert.STYLES}
-    assert {model: tuple(styles) for model, styles in known.items()} == rows.STYLES
+    known = {**torch_models.STYLES, **torch_readers.STYLES, **torch_bert.STYLES}
+    assert {model: tuple(styles) for model, styles in known.items()} == {
+        model: styles.tried for model, styles in families.MODELS.items()
+    }
 
 
 def same_length(work):
@@ -65,8 +66,8 @@ def same_length(work):
     for side in ("premise", "hypothesis"):
         tokens = np.random.default_rng(1).integers(2, 99, (len(arrays["label"]), size)).astype(np.int32)
         arrays[side], arrays[f"{side}_length"] = tokens, np.full(len(tokens), size, np.int32)
-    arrays["premise"] = arrays["premise"][work.group]
-    return workload.Workload(arrays, work.vectors, work.spans, work.group, work.facts)
+    arrays["premise"] = arrays["premise"][work.premise_of]
+    return workload.Workload(arrays, work.vectors, work.spans, work.premise_of, work.facts)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -114,30 +115,30 @@ def test_styles_agree(work, model, style, grouping):
 @pytest.mark.parametrize("by_length", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_batches_hold_each_pair_once(by_length, grouped):
-    work = workload.made_up(301, dim=4)
+    work = workload.made_up_pairs(301, dim=4)
     chosen = work.rows("train")
     batches = torch_side.batches_of(
-        chosen, work.lengths(chosen), work.group[chosen], size=32, by_length=by_length, grouped=grouped,
+        chosen, work.lengths(chosen), work.premise_of[chosen], size=32, by_length=by_length, grouped=grouped,
         rng=np.random.default_rng(0),
     )  # fmt: skip
     assert sorted(np.concatenate(batches)) == chosen.tolist()
     assert max(map(len, batches)) <= 34
     if grouped:
-        owners = [set(work.group[rows]) for rows in batches]
-        assert sum(map(len, owners)) == len(set(work.group[chosen]))
+        owners = [set(work.premise_of[rows]) for rows in batches]
+        assert sum(map(len, owners)) == len(set(work.premise_of[chosen]))
     longest = [work.arrays["premise_length"][rows].max() for rows in batches]
     mean = np.mean([work.arrays["premise_length"][rows].mean() for rows in batches])
     assert (np.mean(longest) < 1.6 * mean) == by_length
 
 
-@pytest.mark.parametrize("kind", [torch_side.Opponent, torch_side.Idiomatic, ours.Ours])
+@pytest.mark.parametrize("kind", [torch_side.TorchSide, torch_side.PlainScript, ours.Ours])
 def test_an_epoch_trains_all_pairs(work, kind):
     values = {**spec("bow", style="flat"), "seeds": 1}
     assert kind(values, work).epoch(0) == ROWS
 
 
 def test_until_stops_at_the_goal(work):
-    side = torch_side.Opponent(spec("bow", style="flat"), work)
+    side = torch_side.TorchSide(spec("bow", style="flat"), work)
     examples, reached = side.until(0.0, seed=0, most=3)
     assert 0 < examples < ROWS
     assert reached >= 0.0
@@ -152,7 +153,7 @@ READERS = tuple(torch_readers.STYLES)
 
 @pytest.fixture(scope="module")
 def cloze():
-    return workload_cloze.made_up_cloze(20, tokens=12, dim=DIM)
+    return workload.made_up_passages(20, tokens=12, dim=DIM)
 
 
 def recurrent(w, name):
@@ -233,14 +234,14 @@ def steps_agree(values, work, theirs, tree_of_arrays, atol):
 @pytest.mark.parametrize("model", READERS)
 def test_training_of_readers_follows_ours(cloze, model, grouping):
     values = {**spec(model, grouping=grouping), "batch": 8}
-    steps_agree(values, cloze, torch_readers.Opponent(values, cloze), reader_tree, 1e-4)
+    steps_agree(values, cloze, torch_readers.TorchReader(values, cloze), reader_tree, 1e-4)
 
 
 def test_training_of_bert_follows_ours():
     torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
-    pieces = workload.word_pieces(12, length=0)
+    pieces = workload.made_up_pieces(12, length=0)
     values = {**spec("bert"), "style": "eager", "hidden": 64, "batch": 4}
-    steps_agree(values, pieces, torch_bert.Opponent(values, pieces), bert_tree, 1e-4)
+    steps_agree(values, pieces, torch_bert.TorchBERT(values, pieces), bert_tree, 1e-4)
 
 
 @pytest.mark.parametrize("model", READERS)
@@ -250,7 +251,7 @@ def test_styles_of_readers_agree(cloze, model, style, grouping):
     """Packed passages of any length; bucketed ones where there is no padding. Grouped passages change nothing."""
     batch = np.arange(12) if style == "packed" else np.array([5])
     first, other = (
-        torch_readers.Opponent({**spec(model, grouping=how), "style": name}, cloze)
+        torch_readers.TorchReader({**spec(model, grouping=how), "style": name}, cloze)
         for name, how in (("packed", "off"), (style, grouping))
     )
     other.model.load_state_dict(first.model.state_dict())
@@ -259,8 +260,8 @@ def test_styles_of_readers_agree(cloze, model, style, grouping):
 
 def test_styles_of_bert_agree():
     torch_bert = pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
-    work, values = workload.word_pieces(12, length=0), {**spec("bert"), "hidden": 32}
-    sides = [torch_bert.Opponent({**values, "style": style}, work) for style in torch_bert.STYLES["bert"]]
+    work, values = workload.made_up_pieces(12, length=0), {**spec("bert"), "hidden": 32}
+    sides = [torch_bert.TorchBERT({**values, "style": style}, work) for style in torch_bert.STYLES["bert"]]
     sides[1].model.load_state_dict(sides[0].model.state_dict())
     logits = [side.predict([np.arange(6)])[1][0] for side in sides]
     torch.testing.assert_close(*logits, atol=1e-5, rtol=0)

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from test_encode_cloze import corpus
 
-from mednli_jax import defaults, experiment, passages
+from mednli_jax import defaults, experiment
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.batching import Layout
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze, encode_new
 from mednli_jax.corpora.cloze.files import marked_text
 from mednli_jax.corpora.cloze.texts import Texts, types_of_train
 from mednli_jax.corpora.cloze.views import SETUPS, all_views
-from mednli_jax.corpora.nli.encoding import Prepared
 from mednli_jax.errors import UserError
-from mednli_jax.passages import PassagePredictor, examples_of, keep_types, kept_types
-from mednli_jax.runs import RunDirectory
-from mednli_jax.tasks.cloze import ClozeTask
+from mednli_jax.runs import RunDirectory, read_types, write_types
+from mednli_jax.tasks import cloze, new_inputs
+from mednli_jax.tasks.cloze import NewQueries, examples_of
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
 
@@ -73,16 +74,16 @@ def test_types_are_what_the_views_call_them(setup):
 def test_types_are_kept_with_the_run_and_damage_is_noticed(tmp_path):
     _, prepared, _ = prepared_corpus("ent")
     directory = RunDirectory.create(tmp_path / "run", {"model": {"name": "sa_reader"}})
-    keep_types(directory, prepared)
-    assert kept_types(directory) == types_of_train(prepared)
+    write_types(directory, types_of_train(prepared))
+    assert read_types(directory) == types_of_train(prepared)
     path = directory.private / "types.json"
     assert path.stat().st_mode & 0o077 == 0
     path.write_text(path.read_text().replace("w1", "w2", 1))
     with pytest.raises(UserError, match=r"E-RUN-010 .*types\.json: differs"):
-        kept_types(directory)
+        read_types(directory)
     path.unlink()
     with pytest.raises(UserError, match="E-RUN-001"):
-        kept_types(directory)
+        read_types(directory)
 
 
 def test_equal_passages_are_one_and_a_query_has_one_blank():
@@ -105,17 +106,18 @@ def made_run(model, setup, **fields):
     kept, prepared, vocab = prepared_corpus(setup)
     config = defaults.cloze(model, setup=setup)
     config.model.update(hidden_size=4, train_vectors=False, **fields)
-    task, facts = ClozeTask(), {"num_types": prepared.manifest["candidates"]["types_of_train"]}
+    own = experiment.of(config)
+    task, facts = own.task, own.task.model_facts(prepared.manifest)
     devices = Devices(jax.local_devices()[:1])
-    frozen = task.frozen(config, vocab.words, prepared.vectors)
-    bodies = experiment.bare_program(config, devices.replicate(frozen), facts, devices)
-    data = task.resident(config, prepared)
-    layout = passages.batching.Layout.full(1, (64, 32), joint=False)
+    frozen = task.frozen(vocab.words, prepared.vectors)
+    bodies = own.bare_program(devices.replicate(frozen), facts, devices)
+    data = task.resident(prepared)
+    layout = Layout.full(1, (64, 32), joint=False)
     batch = task.to_batch(data, np.array([[0]]), layout)
     learner = init_learner(bodies.model, bodies.optimizer, (0, 1), batch, frozen)
     variables = {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), learner.params), "batch_stats": {}}
     return SimpleNamespace(
-        task=task, config=config, vocabulary=vocab, vectors=prepared.vectors, variables=variables, model_facts=facts,
+        task=task, experiment=own, vocabulary=vocab, vectors=prepared.vectors, variables=variables, model_facts=facts,
         directory=SimpleNamespace(folder=None), types=types_of_train(prepared), test=kept["test"].examples,
     )  # fmt: skip
 
@@ -125,7 +127,7 @@ def one_device(monkeypatch):
     """Programs are compiled for one device, which takes a fraction of the time; counts them."""
     calls = []
     mapped = Devices.map
-    monkeypatch.setattr(passages, "Devices", lambda: Devices(jax.local_devices()[:1]))
+    monkeypatch.setattr(new_inputs, "Devices", lambda: Devices(jax.local_devices()[:1]))
     monkeypatch.setattr(Devices, "map", lambda *given, **how: calls.append(1) or mapped(*given, **how))
     return calls
 
@@ -147,7 +149,7 @@ def same(found, expected):
 
 
 def test_an_answer_depends_neither_on_company_nor_on_order(reader, one_device, monkeypatch):
-    predictor, given = PassagePredictor(reader), [strings(example) for example in reader.test]
+    predictor, given = NewQueries(reader), [strings(example) for example in reader.test]
     long = (" ".join(["w1 BEG__w2 w3__END w4"] * 40), "w5 @placeholder")
     together = predictor.predict([*given, long])
     backwards = predictor.predict([long, *given[::-1]])[::-1]
@@ -159,7 +161,7 @@ def test_an_answer_depends_neither_on_company_nor_on_order(reader, one_device, m
     shapes = len(one_device)
     predictor.predict([given[4]])
     assert len(one_device) == shapes <= made + 1  # one more shape, for short passages alone; then none
-    monkeypatch.setattr(passages, "MANY", 2)  # programs of their own, queries of a passage together
+    monkeypatch.setattr(NewQueries, "many", 2)  # programs of their own, queries of a passage together
     for found, expected in zip(predictor.predict([*given, long]), together, strict=True):
         same(found, expected)
     assert predictor.predict([]) == []
@@ -167,7 +169,7 @@ def test_an_answer_depends_neither_on_company_nor_on_order(reader, one_device, m
 
 
 def test_answers_are_candidates_with_probabilities(reader, one_device):
-    predictor = PassagePredictor(reader)
+    predictor = NewQueries(reader)
     passage = "w1 BEG__New Thing__END w2 BEG__w3__END w4 BEG__new thing__END xylo"
     found, bare = predictor.predict([(passage, "w1 unheard @placeholder ."), ("w1 w2", "@placeholder w3")])
     assert found["candidates"] == 2
@@ -185,7 +187,7 @@ def test_answers_are_candidates_with_probabilities(reader, one_device):
 
 def test_where_a_reader_looks_is_what_it_answers_by(reader, one_device):
     """Pointer sum attention: a candidate's probability is the weight of its places, renormalised."""
-    predictor, given = PassagePredictor(reader), [strings(reader.test[0]), ("w1 w2", "@placeholder")]
+    predictor, given = NewQueries(reader), [strings(reader.test[0]), ("w1 w2", "@placeholder")]
     looked, said = predictor.attention(given), predictor.predict(given)
     seen = looked[0]
     assert np.array(seen["weights"]).shape == (2, len(seen["passage"]))
@@ -202,11 +204,11 @@ def test_where_a_reader_looks_is_what_it_answers_by(reader, one_device):
 
 def test_a_phrase_that_training_never_showed_is_not_said_where_phrases_are_outputs(one_device, monkeypatch):
     run = made_run("sa_reader", "ent")
-    monkeypatch.setattr(passages, "kept_types", lambda directory: run.types)
+    monkeypatch.setattr(cloze, "read_types", lambda directory: run.types)
     known = run.types[0]
     given = [(f"BEG__quite new__END , BEG__{known}__END and BEG__newer__END", "@placeholder is there")]
     given.append(("BEG__quite new__END alone", "@placeholder is there"))
-    found, alone = PassagePredictor(run).predict(given)
+    found, alone = NewQueries(run).predict(given)
     assert (found["answer"], found["candidates"]) == (known, 3)
     assert found["best"][0]["probability"] == pytest.approx(1)
     assert (alone["answer"], alone["candidates"]) == ("", 1)

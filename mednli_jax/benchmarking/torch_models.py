@@ -1,4 +1,4 @@
-"""The models in PyTorch, as fast as we know how to write them: the other side of the benchmark.
+"""The models in PyTorch, as fast as we know how to write them.
 
 Architecture, initialisation, dropout, loss and optimiser are those of `models` (Romanov & Shivade 2018); only how the
 sentences of a batch reach the matrix products differs, by style:
@@ -73,7 +73,7 @@ def maxima(states, mask):
 
 
 class BiLSTM(nn.Module):
-    """[R, T, D] -> states [R, T, 2H]; what stands on padding is for nobody to read."""
+    """[R, T, D] -> states [R, T, 2H]; the states of padding have no meaning."""
 
     def __init__(self, inputs, hidden, style: Style):
         super().__init__()

@@ -1,0 +1,81 @@
+"""Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History sections.
+
+  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv --number=5000
+  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv --number=5000 --seed=1 \\
+      --categories='Discharge summary,Physician'
+
+Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences whose keyed hashes
+are the lowest: every distinct sentence is as likely as any other, the same seed gives the same sentences, and the first
+M rows are the sample of --number=M. Writes rows of uid (ROW_ID:place in the note), TAB, sentence below a header, for
+the owner alone (0600). The sentences are licensed text: keep the file out of git and off shared disks. Prints counts
+as JSON, never text.
+"""
+
+import argparse
+import hashlib
+import heapq
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.corpora.nli.notes import PastMedicalHistory
+from mednli_jax.errors import UserError
+from mednli_jax.files import private_folder, write_over
+from mednli_jax.progress import say
+
+HEADER = "uid\tsentence\n"
+
+
+def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
+    """`number` of (uid, sentence), or all where there are fewer; of equal sentences the first, in a random order.
+
+    Memory holds the sample alone: a sentence that was let go has a higher hash than all that are kept from then on.
+    """
+    kept, highest = {}, []
+    for uid, sentence in pairs:
+        digest = int.from_bytes(hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=16).digest())
+        if digest in kept or (len(kept) == number and digest > -highest[0]):
+            continue
+        kept[digest] = uid, sentence
+        heapq.heappush(highest, -digest)
+        if len(kept) > number:
+            del kept[-heapq.heappop(highest)]
+    return [kept[digest] for digest in sorted(kept)]
+
+
+def write(arguments: argparse.Namespace) -> None:
+    """Samples, writes and prints the counts. Raises: UserError, DataError(s) for bad notes."""
+    if arguments.number < 1:
+        raise UserError(f"E-NOTE-001 --number is {arguments.number}. Fix: give 1 or more.")
+    out = arguments.out.expanduser()
+    if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
+        say(f"E-PRIV-002 {out}: lies in a git work tree. Licensed text could be committed: give another folder.")
+    categories = tuple(name.strip() for name in arguments.categories.split(",") if name.strip())
+    history = PastMedicalHistory(arguments.notes.expanduser(), categories)
+    chosen = sample(history, arguments.number, arguments.seed)
+    if not chosen:
+        what = "holds no sentence of a Past Medical History section" + " in these categories" * bool(categories)
+        raise UserError(f"E-NOTE-002 {arguments.notes}: {what}. Fix: check the file and --categories.")
+    private_folder(out.parent)
+    write_over(out, HEADER + "".join(f"{uid}\t{sentence}\n" for uid, sentence in chosen), HEADER)
+    print(json.dumps({**history.facts, "sampled": len(chosen)}, indent=2))
+
+
+def main() -> int:
+    """Reads the flags and samples; returns the exit code."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
+    parser.add_argument("--notes", type=Path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write; an older sample is replaced")
+    parser.add_argument("--number", type=int, required=True, help="distinct sentences")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument("--categories", default="", help="values of CATEGORY to read, between commas; '' reads all")
+    arguments = parser.parse_args()
+    return cli.script(lambda: write(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

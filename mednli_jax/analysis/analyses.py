@@ -1,0 +1,155 @@
+"""The analyses of a corpus by name: each takes what it analyses and the options of the command, and gives a Finding."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mednli_jax.analysis import corpus_stats, html
+from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import paths as path_lengths
+from mednli_jax.analysis.artifacts import difficulty, filtering, findings
+from mednli_jax.analysis.cloze import skills as cloze_skills
+from mednli_jax.analysis.cloze import stats as cloze_statistics
+from mednli_jax.analysis.cloze import tables as cloze_tables
+from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.errors import UserError
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the analyses may be asked for.
+
+    Args:
+      top, smoothing, min_count: of lexical: tokens of a class, what is added to counts, occurrences at least.
+      input: of aflite: what is filtered by, "hypothesis" or "pair".
+      m, n, k, tau, seed: of aflite, see filtering.settings.
+      entities: of aflite: "parts" or "drop", for merged entities without a vector.
+      features: of aflite: the folder of a finished run whose outputs are filtered by, None for mean word vectors.
+      resume: whether the aflite that was interrupted in the folder goes on.
+      folder: where results and the state of aflite are kept, None for nowhere.
+      outputs: of the folder of a run, the logits [S * C] of each uid.
+      fit_predict: of a number of pairs, what trains the models of aflite.
+    """
+
+    top: int
+    smoothing: float
+    min_count: int
+    input: str
+    m: int | None
+    n: int
+    k: int | None
+    tau: float
+    seed: int
+    entities: str
+    features: str | None
+    resume: bool
+    folder: Path | None
+    outputs: Callable[[str], Mapping]
+    fit_predict: Callable[[int], filtering.FitPredict]
+
+
+def stats(subject: Subject, options: Options) -> Finding:
+    """Sizes, lengths, labels and words."""
+    figures = corpus_stats.statistics(subject.splits)
+    section = findings.corpus_section(subject.name, figures)
+    return Finding(figures, [section], lines=corpus_stats.table(subject.name, figures))
+
+
+def paths(subject: Subject, options: Options) -> Finding:
+    """Path lengths between the concepts of premises and hypotheses."""
+    subject.needs_knowledge("paths")
+    corpus, ontology = subject.corpus, subject.corpus.ontology
+    choice = {"direction": corpus.encoding.direction, "max_path": corpus.encoding.max_path}
+
+    def distances(pairs):
+        return corpus.paths(ontology, pairs, direction=choice["direction"], max_length=choice["max_path"])
+
+    sides = subject.mentions("premise"), subject.mentions("hypothesis")
+    found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances)
+    lengths_found = [key for key in path_lengths.ordered_keys(found) if key.isdigit()]
+    counts = [found["occurrences"].get(key, 0) for key in lengths_found]
+    drawn = pictures.bars(
+        {"concept pairs": counts}, lengths_found, title=f"{subject.name}, {subject.knowledge}",
+        x="edges on the shortest path", y="pairs of concepts in premise and hypothesis",
+    )  # fmt: skip
+    figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
+    section = html.path_lengths_section(subject.name, figures)
+    lines = path_lengths.table(subject.name, subject.knowledge, found)
+    return Finding(figures, [section], {"paths.png": drawn}, lines=lines)
+
+
+def lexical(subject: Subject, options: Options) -> Finding:
+    """Tokens that give classes away."""
+    if not math.isfinite(options.smoothing):
+        raise UserError("E-USE-021 --smoothing is no finite number. Fix: give 0 or more.")
+    return findings.tokens(subject, k=options.top, smoothing=options.smoothing, min_count=options.min_count)
+
+
+def lengths(subject: Subject, options: Options) -> Finding:
+    """Lengths of hypotheses by class."""
+    return findings.lengths(subject)
+
+
+def heuristics(subject: Subject, options: Options) -> Finding:
+    """Pairs that satisfy the annotators' heuristics."""
+    return findings.heuristic(subject)
+
+
+def aflite(subject: Subject, options: Options) -> Finding:
+    """Easy and difficult pairs by adversarial filtering."""
+    pairs, run = len(subject.examples), options.features
+    numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
+    settings = filtering.settings(pairs, **numbers)
+    if run and (options.input != "hypothesis" or options.entities != "parts"):
+        raise UserError(
+            "E-USE-022 --features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
+        )
+    if options.resume:
+        filtering.state_file(options.folder)
+    if run:
+        features = difficulty.run_features(subject, run, options.outputs(run))
+    else:
+        features = difficulty.mean_features(subject, options.input, options.entities)
+    how = {"inputs": "run" if run else options.input, "folder": options.folder, "resume": options.resume}
+    return difficulty.difficulty(subject, features, settings, options.fit_predict(pairs), **how)
+
+
+ANALYSES = {
+    "stats": stats,
+    "paths": paths,
+    "lexical": lexical,
+    "lengths": lengths,
+    "heuristics": heuristics,
+    "aflite": aflite,
+}
+
+
+def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
+    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that is not read."""
+    subject.splits  # noqa: B018 - which is one message, not one of every analysis
+    for name in names:
+        try:
+            yield name, ANALYSES[name](subject, options)
+        except UserError as error:
+            yield name, error
+
+
+def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Finding:
+    """What a corpus of cloze queries looks like, and the skills that they need.
+
+    corpus: demo_cloze, clicr or a folder. skills: a file of the queries' skills, None for none. scores: files with the
+    F1 of queries, one for each system. Raises: UserError, DataError(s) for what is missing or damaged.
+    """
+    named = cloze_skills.read_skills(skills) if skills else {}
+    f1 = {file.stem: cloze_skills.read_scores(file) for file in scores}
+    splits = cloze_tables.corpus(corpus)
+    figures = cloze_statistics.statistics(splits)
+    lines, drawn = cloze_statistics.table(corpus, figures), cloze_statistics.drawn(corpus, figures)
+    if skills:
+        examples = [example for split in splits.values() for example in split.examples]
+        figures["skills"] = cloze_skills.statistics(named, examples, f1)
+        lines += cloze_skills.table(figures["skills"])
+        drawn |= cloze_skills.drawn(corpus, figures["skills"])
+    notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
+    return Finding(figures, drawn=drawn, lines=lines, notes=notes)

@@ -1,0 +1,146 @@
+"""What is said of a run, by the task that its config.json names: the one place in the analysis that knows tasks.
+
+Faults: E-REP-016 runs of several tasks; E-REP-017, E-USE-024 a flag that the task has no use for; E-USE-023 a corpus of
+another task.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mednli_jax.analysis.cloze import evaluation as cloze_evaluation
+from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+from mednli_jax.analysis.cloze import predictions as cloze_predictions
+from mednli_jax.analysis.cloze import sections as cloze_sections
+from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.analysis.evaluation import Evaluation, Options
+from mednli_jax.analysis.nli import comparison, evaluation, page, predictions
+from mednli_jax.analysis.sections import Comparison, Section
+from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory
+
+NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is said of the runs of one task.
+
+    Args:
+      corpus: what its corpora are of, in messages.
+      units: the rows of its corpora.
+      inputs: what its runs predict from, a key of inputs.FIELDS.
+      run_sections: of a RunDirectory and its result, the sections of its page before and after the learning curves.
+      closing_sections: of the same, what `train` prints besides the scores of the splits.
+      compare: of folders, a split and prepared_of, the Comparison of the first run with each other. prepared_of gives
+        the prepared corpus that the run in a folder was trained on.
+      evaluate: of a finished_run.ScoredCorpus and evaluation.Options, the Evaluation.
+      prediction_lines: of what a run predicts, the lines that `predict` prints.
+      write_attention: of a finished run and new inputs, the folder where it looked, written in the run's private/.
+    """
+
+    corpus: str
+    units: str
+    inputs: str
+    run_sections: Callable[[RunDirectory, dict], tuple[Sequence[Section], Sequence[Section]]]
+    closing_sections: Callable[[RunDirectory, dict], Sequence[Section]]
+    compare: Callable[..., Comparison]
+    evaluate: Callable[[object, Options], Evaluation]
+    prediction_lines: Callable[[Sequence[dict]], Iterable[str]]
+    write_attention: Callable[..., Path]
+
+
+PAIRS = Kind(
+    corpus="sentence pairs",
+    units="pairs",
+    inputs="nli",
+    run_sections=lambda _, result: page.run_sections(result),
+    closing_sections=lambda *_: (),
+    compare=comparison.compare,
+    evaluate=evaluation.evaluate,
+    prediction_lines=predictions.prediction_lines,
+    write_attention=predictions.write_attention,
+)
+QUERIES = Kind(
+    corpus="cloze queries",
+    units="queries",
+    inputs="cloze",
+    run_sections=lambda _, result: cloze_sections.run_sections(result),
+    closing_sections=lambda *_: (),
+    compare=cloze_outcomes.compare,
+    evaluate=cloze_evaluation.evaluate,
+    prediction_lines=cloze_predictions.prediction_lines,
+    write_attention=cloze_predictions.write_attention,
+)
+FOLDS = replace(
+    PAIRS,
+    corpus="diseases",
+    run_sections=lambda directory, _: diskne_runs.run_sections(directory.folder),
+    closing_sections=lambda directory, _: diskne_runs.run_sections(directory.folder)[0],
+)
+KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS}
+_LEAVE_OUT = "Fix: leave it out."
+# (command, flags that only runs of some tasks take, these tasks, what is said of others)
+FLAGS = (
+    (
+        "report",
+        ("categories", "categories_file", "paths"),
+        (NLI, DISKNE),
+        "E-REP-017 --{} is of sentence pairs. Fix: leave it out for runs on cloze queries.",
+    ),
+    (
+        "evaluate",
+        ("vectors", "skills", "scores"),
+        (CLOZE,),
+        f"E-USE-024 --{{}} is of cloze queries, and the run of sentence pairs. {_LEAVE_OUT}",
+    ),
+    (
+        "evaluate",
+        ("config", "workdir"),
+        (NLI, DISKNE),
+        f"E-USE-024 --{{}} asks for another corpus, and a cloze run is scored on its own alone. {_LEAVE_OUT}",
+    ),
+    (
+        "evaluate",
+        ("partition",),
+        (NLI, DISKNE),
+        f"E-USE-024 --{{}} is of sentence pairs, and the run of cloze queries. {_LEAVE_OUT}",
+    ),
+)
+
+
+def task_of(directory: RunDirectory | Path) -> str:
+    """The task of a run; one that names none of KINDS is of sentence pairs. Raises UserError where it is no run."""
+    task = RunDirectory.existing(getattr(directory, "folder", directory)).config.get("task")
+    return task if isinstance(task, str) and task in KINDS else NLI
+
+
+def of_run(directory: RunDirectory | Path) -> Kind:
+    """The kind of a run. Raises UserError where it is no run."""
+    return KINDS[task_of(directory)]
+
+
+def compare(folders: Sequence[Path], split: str, prepared_of) -> Comparison:
+    """The first run against each other. Raises: UserError E-REP-016 for runs of several tasks; as Kind.compare."""
+    task = task_of(folders[0])
+    for folder in folders[1:]:
+        if task_of(folder) != task:
+            raise UserError(f"E-REP-016 {folder}: is no run on {KINDS[task].corpus}. Fix: name runs of one task.")
+    return KINDS[task].compare(folders, split, prepared_of)
+
+
+def check_flags(command: str, task: str, given) -> None:
+    """Refuses flags that a command has no use for with a run of this task. given: the flags, by name. Raises
+    UserError."""
+    for of_command, names, tasks, message in FLAGS:
+        if of_command == command and task not in tasks:
+            for name in names:
+                if given[name].value:
+                    raise UserError(message.format(name))
+
+
+def check_corpus(task: str, other: str) -> None:
+    """Refuses to score a run of a task on a corpus of the task `other`. Raises UserError."""
+    if other != task:
+        problem = f"--config is of {KINDS[other].corpus}, and the run of {KINDS[task].corpus}"
+        raise UserError(f"E-USE-023 {problem}. Fix: give another.")

@@ -1,0 +1,39 @@
+"""Kinds of error of finished runs: by rules over the pairs of their corpus, or as somebody annotated them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mednli_jax.analysis.categories import categories, category_scores, read_annotations
+from mednli_jax.analysis.outcomes import finished
+from mednli_jax.analysis.sections import BY_RULES, Section, category_section
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.encoding import find_mentions
+from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
+from mednli_jax.progress import unwatched
+
+
+def error_kinds(
+    folders: Sequence[Path], split: str, annotations: Path | None, corpus_of: Callable[[Path], NLICorpus]
+) -> tuple[list[Section], dict[str, dict]]:
+    """([section], figures by the name of the run).
+
+    annotations: a file of kinds, None for the rules. corpus_of: gives the corpus of a run's folder with its concepts
+    linked; it is asked for the first run's alone, and only for the rules.
+    Raises: UserError, DataError(s) where a run, the file or the corpus is missing or damaged.
+    """
+    runs = [finished(folder, split) for folder in folders]
+    if annotations is not None:
+        of_uid, source = read_annotations(annotations), "as annotated"
+    else:
+        of_uid, source = _by_rules(corpus_of(folders[0]), split), BY_RULES
+    found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
+    return [category_section(found, source)], found
+
+
+def _by_rules(corpus: NLICorpus, split: str) -> Mapping:
+    """uid -> kinds of the split's pairs. The corpus is read again; its ontology says what is a concept."""
+    splits = corpus.splits()
+    linker, examples = corpus.recogniser(splits), splits[split].examples
+    mentions = [find_mentions(examples, side, linker, corpus.encoding, {}, unwatched) for side in SIDES]
+    return categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))

@@ -1,0 +1,70 @@
+"""What a prepared corpus holds, as lines for a terminal."""
+
+from collections.abc import Iterator
+
+from mednli_jax.corpora.arrays import Prepared
+
+
+def pairs(prepared: Prepared) -> Iterator[str]:
+    """Facts of a corpus of sentence pairs."""
+    manifest = prepared.manifest
+    for name, rows in prepared.splits.items():
+        facts = manifest["splits"][name]
+        dropped = f", {facts['dropped_unlabelled']} unlabelled dropped" if facts.get("dropped_unlabelled") else ""
+        yield (
+            f"  {name}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
+            f"hypothesis {rows.length[1].max()} tokens"
+        )
+        if "tokens" in facts:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in facts["tokens"].items() if count)
+            yield f"    tokens from: {kinds}"
+    words = manifest["vocabulary"]
+    yield f"  vocabulary: {words['words']} words, {words['with_vector']} with a vector ({words['source']})"
+    truncated = manifest["truncated"]
+    if "pairs" in truncated:
+        yield f"  truncated to {manifest['pieces']['room']} pieces: {truncated['pairs']} pairs"
+    else:
+        yield (
+            f"  truncated to {manifest['key']['max_length']} tokens: {truncated['premise']} premises, "
+            f"{truncated['hypothesis']} hypotheses"
+        )
+    knowledge = manifest["knowledge"]
+    if knowledge["ontology"] != "none":
+        yield (
+            f"  {knowledge['ontology']} {knowledge['version']}: {knowledge['links']} links in "
+            f"{knowledge['pairs_with_links']} pairs, longest path {knowledge['longest_path']}, "
+            f"{knowledge['dropped_links']} links over max_links dropped"
+        )
+
+
+def queries(prepared: Prepared) -> Iterator[str]:
+    """Facts of a corpus of cloze queries."""
+    manifest = prepared.manifest
+    for name, rows in prepared.splits.items():
+        facts = manifest["splits"][name]
+        answerable, passages = facts["answerable"], max(facts["passages"], 1)
+        asked = sum(answerable.values())
+        left_out = f", {asked - len(rows)} without an answer in their passage left out" if asked > len(rows) else ""
+        passage, query = (max(length.tolist(), default=0) for length in rows.length)
+        yield (
+            f"  {name}: {len(rows)} queries of {facts['passages']} passages{left_out}; longest passage {passage}, "
+            f"query {query} tokens"
+        )
+        each = f"{facts['candidates'] / passages:.1f} a passage"
+        yield (
+            f"    {facts['candidates']} candidates, {each}; answers among them: "
+            f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym, {answerable['none']} not"
+        )
+        yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
+        cut = facts["truncated"]
+        if cut["passages"]:
+            lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
+            yield f"    truncated: {cut['passages']} passages, {lost}"
+    types, words = manifest["candidates"], manifest["vocabulary"]
+    yield f"  set-up {manifest['setup']}: {types['types']} phrases, {types['types_of_train']} of them in training"
+    source = f"{words['with_vector']} with a vector ({words['source']})" if "source" in words else "random vectors"
+    more = f"{words['of_other_splits']} of dev and test alone, {words['cut']} rare ones left out"
+    yield f"  vocabulary: {words['words']} words, {source}; {more}"
+
+
+LINES = {"nli": pairs, "diskne": pairs, "cloze": queries}  # by the name of a task

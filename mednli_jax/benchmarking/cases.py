@@ -1,0 +1,105 @@
+"""What the benchmark measures: one case for each line of its result, made from the command's flags."""
+
+import itertools
+from dataclasses import asdict, dataclass
+
+from mednli_jax.benchmarking import families
+from mednli_jax.errors import UserError
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the result.
+
+    model, batch, seeds: its name, rows of a batch, seeds trained in one program.
+    mode: train, predict, epoch or until. grouping: off, or premise.
+    pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
+    hidden, vectors: sizes of the model and of the made-up word vectors.
+    tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
+    against: "torch" or "none". rounds: how often each side is measured. accuracy: goal of the mode "until".
+    """
+
+    model: str
+    batch: int
+    seeds: int
+    mode: str
+    grouping: str
+    pairs: int
+    prepared: str = ""
+    hidden: int = 300
+    vectors: int = 300
+    tokens: int = 1500
+    length: int = 64
+    against: str = "torch"
+    rounds: int = 5
+    accuracy: float = 0.7
+
+    def spec(self, **changes) -> dict:
+        """What a worker is sent: the fields that shape its work, and these changes."""
+        fields = asdict(self)
+        for name in ("against", "rounds", "accuracy"):
+            del fields[name]
+        return {**fields, **changes}
+
+
+def from_flags(values) -> list[Case]:
+    """The cases that the flags ask for. Raises UserError for a bad flag."""
+    _chosen(values, "against", ("torch", "none"))
+    models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
+    groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
+    if "until" in modes and seeds != [1]:
+        raise UserError("E-BENCH-008 --mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
+    return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
+
+
+def _of_model(values, model, modes, groupings, seeds):
+    family = families.of(model)
+    for name, words, known in (("mode", modes, family.modes), ("grouping", groupings, family.groupings)):
+        for word in words:
+            if word not in known:
+                raise UserError(
+                    f"E-BENCH-009 --{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
+                    "or leave the model out."
+                )
+    if values.prepared and not family.prepared:
+        known = ", ".join(name for name in families.MODELS if families.of(name).prepared)
+        raise UserError(f"E-BENCH-010 --prepared: {model} reads made-up rows only. Fix: give models among {known}.")
+    hidden, size = values.hidden or family.hidden, family.hidden_multiple
+    if hidden % size:
+        raise UserError(
+            f"E-BENCH-011 --hidden={hidden}: {model}'s heads have {size} numbers. Fix: a multiple of {size}."
+        )
+    if 0 < values.length < family.least_length:
+        raise UserError(
+            f"E-BENCH-012 --length={values.length}: too short for a pair. Fix: give at least {family.least_length}, "
+            "or 0."
+        )
+    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
+    shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
+    pairs = [1] if values.prepared else _numbers(values, "pairs", (family.rows,))
+    batches = _numbers(values, "batch", family.batch)
+    return [
+        Case(model, batch, count, mode, grouping, size, **shared)
+        for size, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
+    ]
+
+
+def _chosen(values, name, known) -> list[str]:
+    """The words of a flag. Raises UserError for one that is not known."""
+    words = [word.strip() for word in values[name].value.split(",")]
+    for word in words:
+        if word not in known:
+            raise UserError(f"E-BENCH-004 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+    return words
+
+
+def _numbers(values, name, default=()) -> list[int]:
+    """The numbers of a flag, each at least 1, or the default of an empty flag. Raises UserError."""
+    text = values[name].value
+    try:
+        result = [int(word) for word in text.split(",")] if text else list(default)
+    except ValueError:
+        result = [0]
+    if min(result, default=0) < 1:
+        raise UserError(f"E-BENCH-006 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
+    return result

@@ -1,0 +1,105 @@
+"""Where the benchmark's figures go: a table, JSON lines, and the description of the machine beside each line."""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+from mednli_jax.benchmarking import families
+from mednli_jax.errors import UserError
+from mednli_jax.files import append_line
+
+COLUMNS = {
+    "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
+    "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
+    "spread": "spread", "gemm_share": "of matmul", "seconds": "seconds", "seeds_cost": "seeds cost",
+    "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
+}  # fmt: skip
+TITLES = {"torch": "PyTorch"}  # of packages that have another name than their distribution
+
+
+def version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_installed(models) -> None:
+    """Raises UserError where a package is missing that the PyTorch side of one of the models needs."""
+    needed = dict.fromkeys(package for model in models for package in families.of(model).packages)
+    missing = next((package for package in needed if not version_of(package)), None)
+    if missing:
+        raise UserError(
+            f"E-BENCH-002 {TITLES.get(missing, missing)} is not installed. Fix: pip install 'mednli_jax[torch]', or "
+            "--against=none"
+        )
+
+
+def machine() -> dict:
+    """Versions and processor, for each line of the result."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    names = {"mednli_jax_version": "mednli_jax", "jax_version": "jax", "torch_version": "torch"}
+    return {
+        **{key: version_of(name) for key, name in names.items()},
+        "python": platform.python_version(), "cpu": _processor(), "cpus": cores,
+    }  # fmt: skip
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def json_writer(where: str | None) -> Callable[[dict], None]:
+    """Writes a line of the result as JSON: to stdout ("true"), to the end of a file, or nowhere (None).
+
+    Raises UserError before anything is measured where the file cannot be written.
+    """
+    if where is None:
+        return lambda row: None
+    if where == "true":
+        return lambda row: print(json.dumps(row, allow_nan=False), flush=True)
+    path = Path(where).expanduser()
+    try:
+        with open(path, "a"):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
+        ) from None
+    return lambda row: append_line(path, json.dumps(row, allow_nan=False))
+
+
+def show(results: list[dict]) -> None:
+    """Prints a table, by rich on a terminal, with tabs elsewhere. A column that is empty in all rows is left out."""
+    table = [{**row, "spread": _spread(row)} for row in results]
+    columns = {key: title for key, title in COLUMNS.items() if any(row[key] not in (None, "") for row in table)}
+    cells = [[_cell(row[key]) + ("*" if key == "ratio" and row["loaded"] else "") for key in columns] for row in table]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        shown = Table(*columns.values())
+        for line in cells:
+            shown.add_row(*line)
+        Console().print(shown)
+    else:
+        for line in [columns.values(), *cells]:
+            print("\t".join(line))
+    if any(row["loaded"] for row in results):
+        print("*: others used the machine meanwhile; measure again.")
+
+
+def _spread(row):
+    return "" if row["ratio"] is None else f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}"
+
+
+def _cell(value):
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,69 @@
+"""What every corpus shares: where files are looked for, and what the rest of the package asks of a corpus."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.lines import either_name
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Split
+
+
+class Corpus(Protocol):
+    """A corpus and how it is encoded, as frozen fields.
+
+    name: as in configs. title: as results name it, e.g. `multinli/slate` or `mednli+snli`.
+    """
+
+    name: str
+    title: str
+
+    def splits(self) -> Mapping[str, Split]:
+        """The examples, read from their files. Raises: UserError, DataError(s)."""
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """The corpus as arrays, prepared where it is not yet; and whether it was there already.
+
+        Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
+        """
+
+    def read_vocabulary(self, path: Path):
+        """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
+
+
+def cache_folder() -> Path:
+    """$MEDNLI_JAX_CACHE, else ~/.cache/mednli_jax."""
+    return Path(os.environ.get("MEDNLI_JAX_CACHE", "~/.cache/mednli_jax")).expanduser()
+
+
+def data_folder(given: str | None) -> Path | None:
+    """The folder of licensed corpora: the one given, else $MEDNLI_JAX_DATA, else None."""
+    folder = given or os.environ.get("MEDNLI_JAX_DATA")
+    return Path(folder).expanduser() if folder else None
+
+
+def file_path(path: str | None, folder: Path | None) -> Path | None:
+    """A file as a config names it, plain or gzipped; None for none. $MEDNLI_JAX_DATA in it is the data folder."""
+    if not path:
+        return None
+    if folder is not None:
+        path = path.replace("$MEDNLI_JAX_DATA", str(folder))
+    path = Path(os.path.expandvars(path)).expanduser()
+    return either_name(path) or path
+
+
+def required_folder(name: str, folder: Path | None) -> Path:
+    """The folder with the files of a corpus. Raises: UserError where none is set."""
+    if folder is None and name == "file":
+        raise UserError(
+            "E-CONF-006 no folder is set for your own files. Fix: give --config.data.dir=FOLDER with the files of each "
+            "split in it."
+        )
+    if folder is None:
+        raise UserError(
+            f"E-CONF-006 no data folder is set for corpus '{name}'. Fix: set $MEDNLI_JAX_DATA to the folder that "
+            f"holds {name}/, or give --config.data.dir=FOLDER."
+        )
+    return folder

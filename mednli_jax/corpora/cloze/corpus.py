@@ -1,0 +1,102 @@
+"""A corpus of cloze queries over passages: what it is read from, how it is encoded, and its arrays on disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mednli_jax.corpora import inventory
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.base import cache_folder, required_folder
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze import biomrc, clicr, encoding
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
+from mednli_jax.corpora.cloze.views import tag_seen, with_titles
+from mednli_jax.corpora.demo import cloze as demo
+from mednli_jax.corpora.demo.nli_facts import demo_files
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Split
+from mednli_jax.knowledge.vectors import vector_files
+from mednli_jax.text import Vocab
+
+DEMO, CLICR, BIOMRC, FILE = "demo_cloze", "clicr", "biomrc", "file"
+NAMES = (DEMO, CLICR, BIOMRC, FILE)
+
+
+@dataclass(frozen=True, eq=False)
+class ClozeCorpus:
+    """A corpus of cloze queries (see base.Corpus).
+
+    name: demo_cloze (bundled); clicr, whose passages begin with their titles, as its published readers and baselines
+    read them; biomrc, its official files; or file, a folder in CliCR's layout, whose passages are the contexts alone.
+    folder: of the files. limit: first queries of train. stray_marks: see clicr.read_clicr; biomrc has no such marks.
+    """
+
+    name: str
+    encoding: ClozeEncoding
+    folder: Path | None = None
+    limit: int | None = None
+    stray_marks: str = "refuse"
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def splits(self) -> Mapping[str, Split]:
+        """Train, dev and test, the queries of dev and test tagged seen or unseen. Raises: DataError(s)."""
+        return read(self.name, self.folder, limit=self.limit, stray_marks=self.stray_marks)
+
+    def read_vocabulary(self, path: Path) -> Vocab:
+        return Vocab.load(path)
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """See base.Corpus. Training queries without a right candidate are left out, of other splits none."""
+        cache = Cache(cache_folder())
+        found = cache.get(self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding))
+        if self.folder is not None:
+            inventory.warn(self.folder, (self.name,))
+        return found
+
+    def key(self, cache: Cache) -> dict:
+        """Everything that shapes the arrays, as JSON: settings, and sources by content."""
+        settings = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()}
+        choice = {"limit": self.limit or 0, "stray_marks": self.stray_marks}
+        if self.name == DEMO:
+            choice["demo_format"] = demo.FORMAT
+        return {
+            "corpus": self.name,
+            **choice,
+            **settings,
+            "format": encoding.FORMAT,
+            "sources": cache.digests(self.source_files()),
+        }
+
+    def source_files(self) -> list[Path]:
+        """All files whose content shapes the arrays. Raises: UserError, DataError(s) for missing ones."""
+        if self.name == DEMO:
+            files = demo_files()
+        else:
+            reader = biomrc if self.name == BIOMRC else clicr
+            files = list(reader.source_files(required_folder(self.name, self.folder)).values())
+        for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
+            if not path.is_file():  # refused before the corpus is read
+                raise UserError(f"E-VEC-001 {path}: there is no such file. Fix: check --config.vectors.path.")
+            files.append(path)
+        return files
+
+
+def read(
+    name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "refuse"
+) -> Mapping[str, Split]:
+    """The splits of a ClozeCorpus, for those who need no arrays. Raises: UserError, DataError(s)."""
+    if name == DEMO:
+        splits = demo.load_demo_cloze()
+        if limit:
+            splits = {**splits, "train": replace(splits["train"], examples=splits["train"].examples[:limit])}
+        return tag_seen(splits)
+    if name == BIOMRC:
+        return tag_seen(biomrc.load(required_folder(name, folder), limit=limit))
+    splits = clicr.load(required_folder(name, folder), limit=limit, stray_marks=stray_marks)
+    if name == CLICR:
+        inventory.warn(folder, (CLICR,))
+        splits = {title: with_titles(split) for title, split in splits.items()}
+    return tag_seen(splits)

@@ -1,0 +1,282 @@
+"""A corpus of premise-hypothesis pairs: what it is read from, how it is encoded, and its arrays on disk."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+
+from mednli_jax.corpora import inventory
+from mednli_jax.corpora.arrays import SIDES, Prepared
+from mednli_jax.corpora.base import cache_folder, required_folder
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.demo import nli as demo
+from mednli_jax.corpora.demo.nli_facts import demo_files
+from mednli_jax.corpora.nli import encoding as words
+from mednli_jax.corpora.nli import mixing, readers
+from mednli_jax.corpora.nli import pieces as word_pieces
+from mednli_jax.corpora.nli.concepts import Linking, Terminology, corpus_paths
+from mednli_jax.corpora.nli.files import CORPORA, source_files
+from mednli_jax.corpora.nli.wordpiece import WordPieces, vocabulary_files
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.examples import Split
+from mednli_jax.knowledge import load, related
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.vectors import vector_files
+from mednli_jax.knowledge.wordlists import check_file
+from mednli_jax.progress import say
+from mednli_jax.text import Vocab
+
+NAMES = (*demo.SIZES, *CORPORA)
+MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
+LARGE = 100_000_000  # bytes of sources that take long enough to say so
+
+
+@dataclass(frozen=True, eq=False)
+class NLICorpus:
+    """A corpus of pairs (see base.Corpus). What is read for one is read once.
+
+    Args:
+      name: one of NAMES.
+      encoding: how pairs become arrays.
+      folder: the data folder, None where none is set.
+      genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
+        premises. builder: "direct", or "tfds" to read through a TFDS builder.
+      mix: the corpus whose training pairs are mixed in.
+      pieces: how word pieces are made, None for words.
+      terminology: the ontology of links and of retrofitting, None where there is neither.
+      linking: how concepts are found, None for a corpus without links.
+      retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
+      only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
+        something is made of the training pairs. The files that are there are read, and shape the key.
+    """
+
+    name: str
+    encoding: words.Encoding
+    folder: Path | None = None
+    genre: str = ""
+    limit: int | None = None
+    sample: int | None = None
+    builder: str = "direct"
+    mix: "NLICorpus | None" = None
+    pieces: word_pieces.PieceEncoding | None = None
+    terminology: Terminology | None = None
+    linking: Linking | None = None
+    retrofit_relations: tuple[str, ...] | None = None
+    only: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name + (f"/{self.genre}" if self.genre else "") + (f"+{self.mix.title}" if self.mix else "")
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def splits(self) -> dict[str, Split]:
+        """The corpus: as its reader gives it, or of its training pairs a sample, or with another's among them."""
+        splits = self._read()
+        if self.sample:
+            splits = {**splits, "train": mixing.sampled(splits["train"], self.sample)}
+        if self.mix:
+            splits = mixing.mixed(splits, self.mix.splits()["train"], self.mix.title)
+        self.warn_of_readers()
+        return splits
+
+    def _read(self) -> dict[str, Split]:
+        """The corpus as its reader gives it, or its TFDS builder over that reader."""
+        choice = {"limit": self.limit, "genre": self.genre}
+        if self.builder == "tfds":
+            from mednli_jax.corpora.nli import tfds  # slow to import, and the direct route does without
+
+            return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
+        if self.name not in demo.SIZES:
+            return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
+        # The demo is made with MeSH: the linker takes longer than the corpus, so that one serves both.
+        splits = demo.load_demo(self.name, linker=self.linker if self._links_by_bundled_mesh() else None)
+        if self.limit:
+            train = splits["train"]
+            splits["train"] = replace(train, examples=train.examples[: self.limit])
+        return splits
+
+    @property
+    def needed(self) -> str:
+        """`only`, or "" where the training pairs are needed besides."""
+        of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
+        return "" if of_train else self.only
+
+    def _links_by_bundled_mesh(self):
+        terminology = self.terminology
+        return self.linking == Linking() and terminology.name == "mesh" and terminology.permute_seed is None
+
+    def _folder(self) -> Path:
+        return required_folder(self.name, self.folder)
+
+    def warn_of_readers(self):
+        """Says where others can read the licensed text, or the ontology, that the corpus was just read from."""
+        if self.folder is not None:
+            names = self._licensed()
+            borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
+            inventory.warn(self.folder, tuple(sorted({*names, *borrowed} - {""})))
+
+    def _licensed(self):
+        """Names of what is read from the data folder."""
+        return [
+            self.name,
+            *([self.mix.name] if self.mix else []),
+            *([self.terminology.name] if self.linking is not None else []),
+        ]
+
+    # -- knowledge ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ontology(self) -> Ontology | None:
+        """The ontology of links and of retrofitting; None where there is neither."""
+        return self.terminology.read() if self.terminology else None
+
+    @cached_property
+    def linker(self) -> Linker | None:
+        """Finds the ontology's concepts in any sentence; None for a corpus without links.
+
+        A corpus with a file of mentions has one too, for sentences that are not in the file.
+        """
+        return None if self.linking is None else Linker(self.ontology, **self.linking.settings())
+
+    def recogniser(self, splits: dict[str, Split]) -> Linker | Recognised | None:
+        """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
+
+        A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
+        would, in a fraction of the memory.
+        Raises: DataError(s) for a file of mentions that does not fit the splits.
+        """
+        if self.linking is None:
+            return None
+        if self.linking.mentions is not None:
+            filtered = bool(self.limit or self.sample or self.genre)
+            if self.needed and self.name in CORPORA:
+                corpus = CORPORA[self.name]
+                filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
+            return self.linking.recognised(self.ontology, splits, filtered)
+        if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces are made of other words
+            return self.linker
+        examples = (example for split in splits.values() for example in split.examples)
+        tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
+        return Linker(self.ontology, vocabulary=tokens, **self.linking.settings())
+
+    @property
+    def paths(self):
+        """Finds the distances between a corpus's concepts, or finds them in the cache."""
+        return corpus_paths(cache_folder() / "paths")
+
+    def _retrofit_graph(self, words):
+        """Which words are neighbours [V, V], or None where vectors stay as they are."""
+        if self.retrofit_relations is not None:
+            relations = ("synonym", *self.retrofit_relations)
+            return related.ontology_word_graph(self.ontology, words, relations=relations)
+        if lexicon := self.encoding.retrofit_lexicon:
+            return related.word_graph(related.read_lexicon(lexicon), words)
+        return None
+
+    # -- arrays -------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """See base.Corpus."""
+        cache = Cache(cache_folder())
+        found = cache.get(self._cache_name, self.key(cache), self.build)
+        self.warn_of_readers()
+        return found
+
+    _cache_name = property(lambda self: self.name)
+
+    def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
+        return (WordPieces.restore if self.pieces else Vocab.load)(path)
+
+    def texts(self, vocabulary=None) -> words.WordTexts | word_pieces.PieceTexts:
+        """What turns texts into numbers; vocabulary: None where it is to be fitted."""
+        if self.pieces:
+            return word_pieces.PieceTexts(self.encoding, self.pieces, vocabulary)
+        return words.WordTexts(self.encoding, vocabulary)
+
+    def key(self, cache: Cache) -> dict:
+        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
+        settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
+        key = {
+            "corpus": self.name,
+            "limit": self.limit or 0,
+            "genre": self.genre,
+            "builder": self.builder,
+            "sample": self.sample or 0,
+            "mix": self.mix.title if self.mix else "",
+            **settings,
+            "tokens": "pieces" if self.pieces else "words",
+            "formats": self._formats(),
+            "nltk": metadata.version("nltk"),  # its Treebank tokeniser
+            "sources": cache.digests(self.source_files()),
+        }
+        if self.pieces:
+            key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
+        if self.linking is not None:
+            key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
+        if self.terminology:
+            key |= self.terminology.key()
+        if self.retrofit_relations is not None:
+            key["retrofit"] = [self.terminology.name, *self.retrofit_relations]
+        return key
+
+    def _formats(self) -> dict[str, int]:
+        """The FORMAT of every module that shapes the arrays."""
+        formats = {"words": words.FORMAT}
+        if self.pieces:
+            formats["pieces"] = word_pieces.FORMAT
+        if self.terminology:
+            formats["ontology"] = load.FORMAT
+        if self.name in demo.SIZES or (self.mix and self.mix.name in demo.SIZES):
+            formats["demo"] = demo.FORMAT
+        return formats
+
+    def _corpus_files(self) -> list[Path]:
+        if self.name not in CORPORA:
+            return demo_files()
+        return source_files(self.name, self._folder(), self.needed)
+
+    def source_files(self) -> list[Path]:
+        """All files whose content shapes the arrays. Raises: UserError, DataError(s) for missing ones."""
+        files = list(self._corpus_files())
+        if self.mix:
+            files += self.mix._corpus_files()
+        if self.encoding.vectors_path:
+            files += vector_files(self.encoding.vectors_path)
+        if self.pieces and self.pieces.file:
+            files += vocabulary_files(self.pieces.file)
+        if self.terminology:
+            files += self.terminology.files()
+        if lexicon := self.encoding.retrofit_lexicon:
+            if not lexicon.is_file():  # refused before the vectors are read, which takes minutes
+                fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
+                raise DataError("E-LEX-001", "there is no such file", file=lexicon.name, fix=fix)
+            files.append(lexicon)
+        for path in self.linking.files() if self.linking else ():
+            check_file(path)
+            files.append(path)
+        if missing := [path for path in files if not path.is_file()]:
+            raise UserError(f"E-VEC-001 {missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+        return list(dict.fromkeys(files))
+
+    def build(self):
+        """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
+        begun, size = time.monotonic(), sum(path.stat().st_size for path in self.source_files())
+        if size > LARGE:
+            say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
+        splits = self.splits()
+        *arrays, facts = words.encode_corpus(
+            splits, self.recogniser(splits), self.encoding, begun, self._retrofit_graph, self.paths, self.texts()
+        )
+        return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits)}
+
+
+def _tokeniser(splits: dict[str, Split]) -> str:
+    """The name in text.TOKENISERS of what tokenised the training pairs, or the first split where they are not needed.
+    New texts have no parses: where the corpus has them, the name is that of the closest tokeniser."""
+    train = splits.get("train", next(iter(splits.values())))
+    used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
+    return "blanks" if used == {"blanks"} else "sentences, treebank"

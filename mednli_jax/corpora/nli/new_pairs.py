@@ -1,0 +1,44 @@
+"""New pairs as arrays, in the vocabulary of a trained run."""
+
+import numpy as np
+
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli import encoding
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.wordpiece import WordPieces
+from mednli_jax.errors import UserError
+from mednli_jax.progress import say
+from mednli_jax.text import Vocab
+
+
+class NewPairEncoder:
+    """Encodes examples as a corpus does; the ontology is read and its linker made once.
+
+    Args:
+      corpus: that the run was trained on. vocabulary: the run's. ontology_sha256: of the ontology it was trained with.
+    Raises: UserError where the corpus's ontology is another one by now.
+    """
+
+    def __init__(self, corpus: NLICorpus, vocabulary: Vocab | WordPieces, ontology_sha256: str):
+        self.texts, self.linker = corpus.texts(vocabulary), corpus.linker
+        self.vocabulary, self.encoding, self.pieces = vocabulary, corpus.encoding, corpus.pieces
+        if corpus.linking is not None and corpus.linking.mentions:
+            say("the run's concepts were found by another program; those of new pairs are found by this package")
+        if self.linker and self.linker.ontology.sha256 != ontology_sha256:
+            name = self.linker.ontology.name
+            raise UserError(
+                f"E-RUN-012 the ontology '{name}' changed since the run was trained. Fix: restore it, or train again."
+            )
+
+    def tokens(self, example, side: str) -> list[str]:
+        """The tokens of one side that the arrays hold; of pieces all that there are."""
+        if self.pieces:
+            return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
+        return encoding.tokens_of(example, side, self.encoding)
+
+    def __call__(self, examples) -> tuple[dict, dict[str, int]]:
+        """(arrays of the examples, number of tokens without a vector per side)."""
+        arrays = self.texts.arrays(examples)
+        links = self.texts.links(examples, arrays, self.linker)[0] if self.linker else {}
+        unknown = {side: int((arrays[side] == self.texts.unknown).sum()) for side in SIDES}
+        return {**arrays, **links, "label": np.full(len(examples), -1, np.int32)}, unknown

@@ -1,0 +1,349 @@
+"""A finished run on disk: scores of a split of its corpus or of another one, and predictions on new inputs."""
+
+import hashlib
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from ml_collections import config_dict
+
+from mednli_jax import defaults, experiment
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.nli import partitions
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.errors import UserError
+from mednli_jax.files import write_json
+from mednli_jax.inputs import text_pairs
+from mednli_jax.runs import RunDirectory, environment, read_json
+from mednli_jax.text import TOKENISERS, UNK
+from mednli_jax.training import transfer
+from mednli_jax.training.checkpoint import Checkpoints
+
+DIRECT = "direct"  # mode of transfer: as trained, on another corpus
+RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
+NEURAL_FIELDS = ("best_epoch", "width")
+_FILES = ("files.vectors.npy", "files.vocabulary.json")
+DATA_FIELDS = {"nli": (*_FILES, "knowledge.longest_path", "tokeniser"), "cloze": (*_FILES, "candidates.types_of_train")}
+
+
+def load_run(folder) -> "FinishedRun":
+    """Opens a finished run. Raises UserError where the folder is none, or is damaged."""
+    return FinishedRun(RunDirectory.existing(Path(folder).expanduser()))
+
+
+class FinishedRun:
+    """A finished run, ready to score a split or new inputs. Open it with `load_run`.
+
+    experiment: what was trained. result, manifest: its result.json and data.json. vocabulary, vectors [V, D] and
+    variables (leaves [S, ...]): of the best epoch of each seed.
+    """
+
+    def __init__(self, directory: RunDirectory):
+        self.directory = directory
+        self.result = _finished(directory)
+        if reason := _keeps_no_weights(self.result):
+            raise UserError(
+                f"E-RUN-020 {directory.folder}: a run of {reason}. Fix: its scores are in "
+                "result.json, `python -m mednli_jax.report` shows them."
+            )
+        _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
+        self.config = _saved_config(directory)
+        self.manifest = read_json(directory.folder / "data.json")
+        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
+        if self.manifest.get("tokeniser", "blanks") not in TOKENISERS:
+            raise UserError(
+                f"E-RUN-014 {directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
+                "version wrote the run. Fix: train again with this version."
+            )
+        self.experiment = experiment.of(self.config)
+        self.task = self.experiment.task
+        self.vocabulary = self.experiment.corpus.read_vocabulary(self._own("vocabulary.json"))
+        self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
+        self.variables = self._best()
+
+    def _own(self, name):
+        """A file the run keeps for itself, checked against its manifest."""
+        path = self.directory.private / name
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UserError(
+                f"E-RUN-010 {path}: cannot be read ({error.strerror}). Fix: restore the run directory."
+            ) from None
+        if digest != self.manifest["files"][name]:
+            raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
+        return path
+
+    def _best(self):
+        loaded = Checkpoints(self.directory.checkpoints).load()
+        best = loaded[0]["best"] if loaded else None
+        if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
+            raise UserError(
+                f"E-RUN-008 {self.directory.checkpoints}: what is left undamaged is not the finished run. "
+                "Fix: restore the run directory, or train again with --force."
+            )
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+
+    # -- scores -------------------------------------------------------------------------------------------------------
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.
+
+        Raises: UserError for an unknown split, or where the corpus is no longer what it was.
+        """
+        return self.on_own_corpus().scores(split)
+
+    def on_own_corpus(self) -> "ScoredCorpus":
+        """The run on the corpus it was trained on. Raises: UserError where that is no longer what it was."""
+        prepared, _ = self.experiment.prepare()
+        self.directory.check_data(prepared.manifest)
+        return ScoredCorpus(self, self.experiment, self.config, prepared)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as on_own_corpus."""
+        own, found = self.on_own_corpus(), {}
+        for split, rows in own.prepared.splits.items():
+            logits_NSC = np.swapaxes(own.scores(split)[1], 0, 1)
+            found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
+        return found
+
+    def on(self, data, split: str = "") -> "ScoredCorpus":
+        """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
+        section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
+        without a vector is the run's unknown word. split: all that will be asked for; the other files may be missing.
+
+        Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
+        """
+        config = restored_config(self.config.to_dict())
+        config.data = data.copy_and_resolve_references()
+        config.data.features = self.config.data.features  # which the models take or do not; scaled as on that corpus
+        there = experiment.of(config)
+        if not there.features:  # which are scaled as on the training pairs
+            there = replace(there, corpus=replace(there.corpus, only=split))
+        prepared, _ = there.prepare()
+        self.check_words(prepared)
+        own, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if own != other:
+            raise UserError(
+                f"E-RUN-012 the ontology '{config.knowledge.ontology}' changed since the run was trained. "
+                "Fix: restore it, or train again."
+            )
+        vectors = np.array(prepared.vectors)
+        vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
+        return ScoredCorpus(self, there, config, replace(prepared, vectors=vectors))
+
+    @property
+    def model_facts(self) -> dict:
+        return self.task.model_facts(self.manifest)
+
+    def check_words(self, prepared) -> None:
+        """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
+        own, other = self.manifest, prepared.manifest
+        trained = self.experiment.trains_words
+        same = {name: own["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        if same["vocabulary.json"] and (trained or same["vectors.npy"]):
+            return
+        if trained:
+            problem = "trained its word vectors, and the other corpus has other words"
+            fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
+        elif same["vocabulary.json"] or _vectors_of(own) != _vectors_of(other):
+            problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
+        elif not self.config.vectors.path:
+            problem = "has random word vectors, which say nothing of words that it has not seen"
+            fix = "train the source with --config.vectors.path=FILE"
+        else:
+            return
+        raise UserError(f"E-RUN-019 {self.directory.folder}: {problem}. Fix: {fix}.")
+
+    # -- new inputs ---------------------------------------------------------------------------------------------------
+
+    def predict(self, inputs) -> list[dict]:
+        """What the run says of new inputs, in their order; `unknown_words` afterwards: tokens without vectors, by side.
+
+        inputs: (premise, hypothesis), of a cloze run (passage, query): tuples or lists of two strings, or dicts
+        {"premise": ..., "hypothesis": ...}, {"sentence1": ..., "sentence2": ...}, {"passage": ..., "query": ...}.
+        Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
+        Raises: UserError for any other item, with its index; see inputs.text_pairs.
+        """
+        return self._new_inputs.predict(text_pairs(inputs, self.task.name))
+
+    def attention(self, inputs) -> list[dict]:
+        """What the tokens of new inputs attend to; inputs: as in `predict`. Raises UserError where the model aligns
+        nothing."""
+        return self._new_inputs.attention(text_pairs(inputs, self.task.name))
+
+    @property
+    def unknown_words(self) -> dict[str, int]:
+        return self._new_inputs.unknown_words
+
+    @cached_property
+    def _new_inputs(self):
+        return self.task.new_inputs(self)
+
+
+class ScoredCorpus:
+    """A finished run on a prepared corpus, its own or another. A split is scored once."""
+
+    def __init__(self, run: FinishedRun, there: experiment.Experiment, config, prepared):
+        self.run, self.experiment, self.config, self.prepared = run, there, config, prepared
+        self._scored = {}
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
+        if split not in self.prepared.splits:
+            known = ", ".join(self.prepared.splits)
+            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
+        if split not in self._scored:
+            program, batches = self.experiment.program(self.prepared, [split], model_facts=self.run.model_facts)
+            logits = program.logits(self.run.variables, batches[split])
+            self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
+        return self._scored[split]
+
+    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
+        """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
+
+        Raises: DataError E-PART-006 for ids of no pair.
+        """
+        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        _, logits = self.scores(split)
+        rows = self.prepared.splits[split]
+        inside = np.array([uid in found for uid in rows.uids])
+        if not inside.any():
+            return {"examples": 0}
+        tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
+        return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+
+    def write(self, folder: Path, corpus: str) -> None:
+        """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""
+        directory = RunDirectory.create(folder, self.config.to_dict())
+        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "data.json", self.prepared.manifest)
+        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
+        splits = self.prepared.manifest["splits"].values()
+        result = {
+            **{name: self.run.result[name] for name in kept},
+            "task": self.run.task.name,
+            "corpus": corpus,
+            "transfer": {
+                "source": self.run.directory.folder.name,
+                "corpus": self.run.result["corpus"],
+                "mode": DIRECT,
+            },
+            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
+            "prepared": self.prepared.folder.name,
+        }
+        for split in ("dev", "test"):
+            result[split] = None
+            if split in self.prepared.splits:
+                result[split], logits = self.scores(split)
+                directory.write_predictions(split, self.run.task.predictions(self.prepared.splits[split], logits))
+        directory.write_result("complete", result)
+
+
+def prepared_of(folder: Path) -> Prepared:
+    """The prepared corpus that a run was trained on, made again where it is gone; the run's weights are not needed.
+
+    Raises: UserError, DataError(s) where the run is damaged, or its corpus is no longer what it was.
+    """
+    directory = RunDirectory.existing(folder)
+    prepared, _ = experiment.of(_saved_config(directory)).corpus.prepare()
+    directory.check_data(prepared.manifest)
+    return prepared
+
+
+def linked_corpus(folder: Path) -> NLICorpus:
+    """The sentence pairs that a run was trained on, with links to concepts whether or not its model took any.
+
+    What concerns training alone is left out (another corpus mixed in, a sample, word pieces); fields that the run's
+    config lacks have their defaults. Raises: UserError where it is no run, or names no known corpus.
+    """
+    saved, config = RunDirectory.existing(folder).config, defaults.nli("esim", knowledge="replace")
+    for section in ("data", "knowledge"):
+        for name, value in saved.get(section, {}).items():
+            if name in config[section] and name not in ("mix", "sample", "tokens") and value is not None:
+                config[section][name] = tuple(value) if isinstance(value, list) else value
+    return experiment.nli_corpus(config)
+
+
+def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
+    """The run that a new run's transfer.init_from names; prepared: the new run's corpus.
+
+    Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
+    """
+    source = load_run(asked.transfer.init_from)
+    source.check_words(prepared)
+    if source.experiment.trains_words and not asked.trains_words:
+        raise UserError(
+            f"E-RUN-019 {source.directory.folder}: trained its word vectors, which this config would leave behind. "
+            "Fix: give --config.model.train_vectors=True, too."
+        )
+    transfer.seed_rows(source.experiment.seeds, asked.seeds)
+    return source
+
+
+def restored_config(values: dict) -> config_dict.ConfigDict:
+    """A run's config.json as the config it was: sequences are tuples again."""
+
+    def tuples(value):
+        if isinstance(value, dict):
+            return {key: tuples(item) for key, item in value.items()}
+        return tuple(value) if isinstance(value, list) else value
+
+    return config_dict.ConfigDict(tuples(values))
+
+
+def _keeps_no_weights(result) -> str:
+    """What kind of run leaves none, and what it leaves none of; "" where a run has them."""
+    if result["model"] == "features":
+        return "features keeps no trees"
+    if result.get("transfer", {}).get("mode") == DIRECT:
+        return "direct transfer keeps no weights"
+    return "folds keeps no weights" if "folds" in result else ""
+
+
+def _check_fields(path: Path, values, needed) -> None:
+    """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
+    if missing := sorted(set(needed) - set(_fields(values))):
+        names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise UserError(
+            f"E-RUN-014 {path}: lacks {names}, which this version reads: another version wrote the run. "
+            "Fix: train again with this version."
+        )
+
+
+def _fields(tree, prefix="") -> list[str]:
+    """Dotted names of the leaves of nested dicts."""
+    if not isinstance(tree, dict):
+        return [prefix]
+    return [name for key, item in tree.items() for name in _fields(item, f"{prefix}.{key}" if prefix else key)]
+
+
+def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
+    """The config of a run of this version. Raises UserError where a field is missing."""
+    path, values = directory.folder / "config.json", directory.config
+    _check_fields(path, values, ["model.name", "task"])
+    parent = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne}[values["task"]]
+    _check_fields(path, values, _fields(parent(values["model"]["name"]).to_dict()))
+    return restored_config(values)
+
+
+def _finished(directory: RunDirectory) -> dict:
+    """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
+    result = directory.result()
+    if result["status"] != "complete":
+        if directory.in_training():
+            problem, fix = "the run is in training", "wait until it is finished"
+        else:
+            problem = f"the run is not finished (status {result['status']})"
+            fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
+        raise UserError(f"E-RUN-011 {directory.folder}: {problem}. Fix: {fix}.")
+    _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
+    return result
+
+
+def _vectors_of(manifest: dict) -> tuple:
+    """What makes a word's vector, whatever the corpus: the files' content, and how they were retrofitted."""
+    key = manifest["key"]
+    retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
+    return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)

@@ -1,0 +1,39 @@
+"""The feature-based system: gradient boosting over features of the pairs, in place of a network."""
+
+import numpy as np
+
+from mednli_jax.baselines import boosting
+from mednli_jax.fitting.session import Fitted, Session
+from mednli_jax.progress import Bar
+from mednli_jax.training.loop import Interrupted
+
+
+def fit(experiment, prepared, session: Session) -> Fitted:
+    """Fits trees on the features of a prepared corpus. Nothing is saved on the way."""
+    session.write_facts(prepared.manifest)
+    session.catch_signals()
+    fields, seeds = experiment.model.fields, experiment.seeds
+    matrix, _ = boosting.load(experiment.corpus, prepared)
+    part = {name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()}
+    with Bar("boosting", fields["trees"] * len(seeds), unit="trees") as bar:
+
+        def on_tree():
+            bar.advance(1)
+            if session.should_stop():
+                raise Interrupted
+
+        fitted = boosting.fit_predict(
+            matrix,
+            np.asarray(prepared.arrays["label"]),
+            part["train"],
+            seeds,
+            **{name: fields[name] for name in ("trees", "depth", "learning_rate", "subsample")},
+            on_tree=on_tree,
+        )
+    importance = boosting.importance_table(fitted.importance)
+    logits = np.log(np.maximum(fitted.probabilities, 1e-12))
+    return Fitted(
+        {"parameters": 0, "importance": importance},
+        lambda split: logits[:, part[split]],
+        lines=boosting.importance_lines(importance),
+    )

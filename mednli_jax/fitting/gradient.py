@@ -1,0 +1,125 @@
+"""Gradient training of a network on one corpus: all seeds of a run in one program."""
+
+import jax
+import numpy as np
+
+from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
+from mednli_jax.models import table
+from mednli_jax.training import transfer
+from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.loop import Trainer
+
+
+def fit(experiment, prepared, session: Session) -> Fitted:
+    """Trains an experiment's model on a prepared corpus; the best epoch of each seed is what is kept."""
+    program, batches = experiment.program(prepared)
+    program.compile_seconds += session.compile_seconds
+    devices = program.devices.all
+    session.write_facts(prepared.manifest, devices)
+    if session.directory:
+        experiment.keep_for_prediction(session.directory, prepared)
+    trainer = Trainer(
+        program,
+        experiment.settings,
+        prepared.splits,
+        batches,
+        experiment.seeds,
+        checkpoints=Checkpoints(session.checkpoints) if session.checkpoints else None,
+        on_epoch=lambda row: _on_epoch(row, experiment, session),
+        on_save=session.on_save,
+        should_stop=session.should_stop,
+        profile=session.profile,
+    )
+    session.say(
+        f"{experiment.model.name}: {_parameters(trainer.learner):,} parameters; seeds "
+        f"{', '.join(map(str, experiment.seeds))}; {len(devices)} device{'s' * (len(devices) > 1)}, "
+        f"{_kind(devices[0])}; batches of {' or '.join(map(str, batches['train'].sizes))}"
+    )
+    taken = _start(trainer, experiment, session)
+    session.say("the first steps compile, which takes a while; later runs find most of it in the cache")
+    trainer.align()
+    session.catch_signals()
+    best = trainer.run()
+    epochs = best.epoch.tolist()
+    check_converged(epochs, "seed")
+    facts = {
+        **({"transfer": taken} if taken else {}),
+        "epochs": trainer.epoch - 1,
+        "best_epoch": np.asarray(best.epoch).tolist(),
+        "parameters": _parameters(best),
+        "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
+        "compile_seconds": round(program.compile_seconds, 2),
+        "width": list(trainer.batches["train"].width),
+    }
+    diverged = [seed for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch == 0]
+    notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
+    return Fitted(facts, lambda split: trainer.predict(split, best.variables), notes)
+
+
+def start_from_pretrained(trainer: Trainer, experiment) -> list[str]:
+    """Gives a new trainer pretrained weights, for all seeds the same; returns the names that were not used.
+
+    Raises: UserError, DataError where they do not fit.
+    """
+    reader = table.MODELS[experiment.model.name].pretrained
+    params, unused = reader.load_weights(experiment.model.weights, trainer.learner.params, stacked=True)
+    trainer.learner = trainer.learner.replace(params=params)
+    trainer.begin()
+    return unused
+
+
+def _start(trainer, experiment, session) -> dict:
+    """The weights that training starts from: drawn, pretrained, a source run's, or a checkpoint's. Returns what was
+    taken of a source run, {} where there is none."""
+    if not session.directory:  # the first process shares what it has
+        return {}
+    taken = {}
+    if experiment.model.weights:
+        unused = start_from_pretrained(trainer, experiment)
+        session.say(f"weights from {experiment.model.weights.name}; of other heads, not used: {len(unused)}")
+    if session.source:
+        taken = _start_from_source(trainer, experiment, session.source)
+        drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""
+        session.say(f"{taken['weights_taken']} weights from {taken['source']}{drawn}")
+    if session.resume:
+        found = trainer.resume()
+        where = f"resumed in epoch {trainer.epoch} after {trainer.done} batches"
+        session.say(where if found else "no checkpoint to resume from: starting at the beginning")
+    session.directory.keep_metrics(trainer.epoch - 1)
+    return taken
+
+
+def _start_from_source(trainer, experiment, source) -> dict:
+    """Raises UserError where the source's weights do not fit (training.transfer.merge)."""
+    choice = experiment.transfer
+    trainer.learner, taken, kept = transfer.start(
+        trainer.learner,
+        source.variables,
+        rows=transfer.seed_rows(source.experiment.seeds, trainer.seeds),
+        skip=transfer.drawn_anew(experiment.model.name, skip=choice.skip, private=choice.private),
+    )
+    trainer.begin()
+    return {
+        "source": source.directory.folder.name,
+        "corpus": source.result["corpus"],
+        "seeds": list(source.experiment.seeds),
+        "best_epoch": source.result["best_epoch"],
+        "weights_taken": len(taken),
+        "weights_drawn": kept,
+    }
+
+
+def _on_epoch(row, experiment, session):
+    session.write_epoch(row, epoch_line(row, experiment.settings.epochs, "dev_accuracy"))
+    if session.directory:
+        session.directory.write_scalars(row)
+
+
+def _parameters(state) -> int:
+    """Parameters of one seed."""
+    return sum(int(leaf[0].size) for leaf in jax.tree.leaves(state.params))
+
+
+def _kind(device):
+    """`cpu`, or `gpu NVIDIA H200`: the kind only where it says more than the platform."""
+    return device.platform if device.device_kind == device.platform else f"{device.platform} {device.device_kind}"

@@ -1,0 +1,130 @@
+"""One training session of a run: what fitters report to, what they write, and when they stop."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mednli_jax.errors import UserError
+from mednli_jax.files import write_json
+from mednli_jax.progress import say
+from mednli_jax.runs import RunDirectory, environment
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fitter gives back.
+
+    facts: fields of result.json. logits: of a split's rows [S, N, C], computed when they are asked for; None for a run
+    whose scores are among the facts. notes: what must not be overlooked. lines: what to print at the end.
+    """
+
+    facts: dict
+    logits: Callable | None = None
+    notes: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+class Session:
+    """What one process does for a run.
+
+    Args:
+      directory: where the run is written; None for a process that trains along with others and writes nothing.
+      resume: go on with what the directory holds. profile: trace some steps.
+      source: the finished run whose weights are the start, None for none.
+    """
+
+    def __init__(self, directory: RunDirectory | None, *, resume: bool = False, profile: bool = False, source=None):
+        self.directory, self.resume, self.source = directory, resume, source
+        self.profile = directory.folder / "profile" if directory and profile else None
+        self.signals, self._begun = 0, time.monotonic()
+        self._before, self.compile_seconds = {}, 0.0  # of the sessions before; of compiling, this one, too
+
+    def say(self, line: str) -> None:
+        """One line for the terminal and the run's log."""
+        if self.directory:
+            say(line)
+            self.directory.log(line)
+
+    @property
+    def checkpoints(self) -> Path | None:
+        return self.directory.checkpoints if self.directory else None
+
+    def should_stop(self) -> bool:
+        return self.signals > 0
+
+    def catch_signals(self) -> None:
+        """The first signal stops after the work under way, the second at once."""
+
+        def stop(number, frame):
+            self.signals += 1
+            if self.signals > 1:
+                raise KeyboardInterrupt
+            if self.directory:
+                say("stopping after the work under way ...")
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+
+    # -- seconds ------------------------------------------------------------------------------------------------------
+
+    def count_earlier_sessions(self) -> None:
+        """Takes over the seconds that the run's directory has of the sessions before this one."""
+        found = self.directory.result()
+        self._before = {name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)}
+        self.compile_seconds = self._before.get("compile_seconds", 0.0)
+
+    def _spent(self):
+        """What a later session adds its own seconds to."""
+        seconds = self._before.get("seconds", 0.0) + time.monotonic() - self._begun
+        return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
+
+    def write_status(self, status: str, result: dict | None = None) -> None:
+        """result.json: the run's status, its result once it is complete, and the seconds of all its sessions."""
+        spent = self._spent() if result is None else {"seconds": self._spent()["seconds"]}
+        self.directory.write_result(status, {**(result or {}), **spent})
+
+    def on_save(self, compile_seconds: float) -> None:
+        """Keeps the seconds with each checkpoint: a killed run loses those of the work that it loses."""
+        self.compile_seconds = compile_seconds
+        self.write_status("running")
+
+    def write_facts(self, manifest: dict, devices=()) -> None:
+        """env.json and data.json."""
+        if self.directory:
+            named = {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
+            write_json(self.directory.folder / "env.json", {**environment(), **named})
+            write_json(self.directory.folder / "data.json", manifest)
+
+    def write_epoch(self, row: dict, line: str) -> None:
+        """A row of metrics, and the line that says it."""
+        if self.directory:
+            self.directory.append_metrics(row)
+            self.say(line)
+
+
+def epoch_line(row: dict, epochs: int, *measures: str) -> str:
+    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of an epoch's row.
+
+    measures: names in the row besides the losses, e.g. dev_accuracy.
+    """
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {_mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
+    )
+    rate = f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
+    return f"epoch {row['epoch']}/{epochs}: {shown}, {rate}"
+
+
+def _mean(values):
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else float("nan")
+
+
+def check_converged(best_epoch, what: str) -> None:
+    """Raises UserError where no seed ever had a finite dev loss; best_epoch [S], 0 = none."""
+    if not any(epoch > 0 for epoch in best_epoch):
+        raise UserError(
+            f"E-RUN-013 the dev loss of no {what} was ever a finite number. Fix: a lower "
+            "--config.train.learning_rate, or --config.train.clip=10."
+        )

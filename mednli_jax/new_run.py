@@ -1,0 +1,127 @@
+"""A new run: from an experiment to a run directory with its result."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.analysis import html
+from mednli_jax.errors import UserError
+from mednli_jax.experiment import Experiment, use_compile_cache
+from mednli_jax.files import write_atomic
+from mednli_jax.finished_run import source_run
+from mednli_jax.fitting.session import Fitted, Session
+from mednli_jax.runs import RunDirectory
+from mednli_jax.training import hosts
+from mednli_jax.training.loop import Interrupted
+
+
+def train(
+    asked: Experiment,
+    folder: Path,
+    config: dict,
+    *,
+    name: str = "run",
+    resume: bool = False,
+    force: bool = False,
+    profile: bool = False,
+    command: str = "train --resume",
+) -> int:
+    """Trains an experiment into a run directory and returns the exit code of cli.
+
+    config: what the directory keeps of the config. name: of the config, as tables know it. resume: go on with the run
+    in the folder. force: drop it and start over. profile: trace some steps. command: what goes on with the run.
+    Raises: UserError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
+    """
+    here = hosts.here()
+    RunDirectory.check(folder, resume=resume, force=force)
+    prepared, hit = _prepared(asked, here)  # before the run directory: bad data leaves none behind
+    source = source_run(asked, prepared) if asked.transfer.init_from else None  # and no bad source run does
+    directory = RunDirectory.create(folder, config, resume=resume, force=force)
+    session = Session(directory, resume=resume, profile=profile, source=source)
+    if resume and directory.status() == "complete":
+        session.say(f"{folder}: the run is complete already; nothing to do.")
+        return cli.OK
+    if resume:  # before anything is written: a refusal leaves the run as it was
+        directory.check_data(prepared.manifest)
+        directory.metrics()
+        session.count_earlier_sessions()
+
+    def interrupted():
+        session.write_status("interrupted")
+        session.say(f"interrupted. Go on with: {command}")
+
+    session.write_status("running")
+    if here.watch:
+        here.watch.on_loss = interrupted
+    session.say(f"corpus {asked.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+    use_compile_cache()
+    try:
+        _finish(asked, name, prepared, asked.fit(prepared, session), session)
+        return cli.OK
+    except (Interrupted, KeyboardInterrupt):
+        interrupted()
+        return cli.INTERRUPTED
+    except BaseException:
+        with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
+            session.write_status("failed")
+        raise
+    finally:
+        directory.close_scalars()
+
+
+def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
+    """Scores dev and test, writes the result and its page, prints what there is to know."""
+    directory, task = session.directory, asked.task
+    result = {
+        "corpus": asked.corpus.title,
+        "task": task.name,
+        "model": asked.model.name,
+        "config": name,
+        "seeds": list(asked.seeds),
+        **fitted.facts,
+        "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + fitted.notes,
+        "prepared": prepared.folder.name,
+    }
+    lines = []
+    for split in ("dev", "test") if fitted.logits else ():
+        rows, result[split] = prepared.splits.get(split), None
+        if rows:
+            logits = fitted.logits(split)
+            result[split] = task.score(rows, logits)
+            directory.write_predictions(split, task.predictions(rows, logits))
+            lines.append(task.summary(split, result[split]))
+    hosts.here().part()
+    session.write_status("complete", result)
+    write_atomic(directory.folder / "report.html", html.run_page(directory))
+    for line in (*lines, *html.closing_lines(directory), *result["notes"], *fitted.lines):
+        session.say(line)
+    print(directory.folder / "result.json")
+
+
+def train_along(asked: Experiment) -> int:
+    """What every process but the first does: it trains along, says nothing, and leaves nothing behind."""
+    here = hosts.here()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        prepared, _ = _prepared(asked, here)
+        use_compile_cache()
+        try:
+            fitted = asked.fit(prepared, Session(None))
+        except (Interrupted, KeyboardInterrupt):
+            return cli.INTERRUPTED
+        for split in ("dev", "test"):
+            if prepared.splits.get(split):
+                fitted.logits(split)
+        here.part()
+        return cli.OK
+
+
+def _prepared(asked, here):
+    """(prepared corpus, whether it was on disk): the first process prepares it, the others find it there."""
+    if not here.leads:
+        here.meet()
+    prepared, hit = asked.prepare()
+    if here.leads:
+        here.meet()
+    here.check_same("corpus", prepared.manifest["files"])
+    return prepared, hit

@@ -1,0 +1,116 @@
+"""New inputs for a finished run: what predicting and looking at attention have in common, whatever the task.
+
+Programs are compiled for coarse shapes, so that the next few inputs find them compiled.
+"""
+
+from functools import cached_property
+
+import jax
+import numpy as np
+
+from mednli_jax.corpora import batching
+from mednli_jax.errors import UserError
+from mednli_jax.models.layers import ATTENTION
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.program import Program
+
+
+class NewInputs:
+    """Predicts new inputs by a run (finished_run.FinishedRun) with what the run kept for itself.
+
+    `unknown_words` holds the tokens without a vector of the inputs given last, by side.
+    """
+
+    joint = True  # whether one loop goes over both sides of a row
+    many = 0  # inputs from which programs of their own pay
+
+    def __init__(self, run):
+        self.run, self.task = run, run.task
+        self.unknown_words = dict.fromkeys(self.task.sides, 0)
+
+    # -- of each task -------------------------------------------------------------------------------------------------
+
+    def examples_of(self, inputs) -> list:
+        """Examples without labels from pairs of texts."""
+        raise NotImplementedError
+
+    def encode(self, examples):
+        """(rows, arrays) of examples; sets `unknown_words`."""
+        raise NotImplementedError
+
+    def batches(self, rows, arrays, shares: int):
+        """(batches, data on the device) in coarse shapes."""
+        raise NotImplementedError
+
+    def described(self, rows, logits) -> list[dict]:
+        """What is said of each row, from logits [S, N, C]."""
+        raise NotImplementedError
+
+    def looked_at(self, example, number: int, arrays, sown: dict) -> dict:
+        """What is shown of the attention of one example; sown: what the model put into ATTENTION, leaves [S, ...]."""
+        raise NotImplementedError
+
+    # -- of all -------------------------------------------------------------------------------------------------------
+
+    def predict(self, inputs) -> list[dict]:
+        """What the run says of each input, in their order: means over its seeds."""
+        examples = self.examples_of(inputs)
+        if not examples:
+            self.unknown_words = dict.fromkeys(self.task.sides, 0)
+            return []
+        rows, arrays = self.encode(examples)
+        program = self._program
+        batches, data = self.batches(rows, arrays, program.devices.count)
+        program.data = program.devices.replicate(data)
+        logits = program.logits(self.run.variables, batches)
+        program.data = {}  # the programs are kept, not the texts
+        if len(examples) > self.many:  # programs fitted to these inputs fit no others
+            program.forget()
+        return self.described(rows, logits)
+
+    def attention(self, inputs) -> list[dict]:
+        """What the tokens of each input attend to, for each seed of the run. Raises UserError where the model aligns
+        nothing."""
+        examples = self.examples_of(inputs)
+        if not examples:
+            return []
+        _, arrays = self.encode(examples)
+        data = self.resident(arrays)
+        layout = batching.Layout.full(1, self.widths(arrays), joint=self.joint)
+        frozen, model = self._frozen(), self._program.model
+
+        def of_seed(variables, frozen, data, index):
+            batch = self.task.to_batch(data, index, layout)
+            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
+            return made.get(ATTENTION, {})
+
+        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        found = []
+        for number, example in enumerate(examples):
+            sown = jax.tree.map(np.asarray, body(self.run.variables, frozen, data, np.array([[number]])))
+            if not sown:
+                name = self.run.experiment.model.name
+                raise UserError(f"E-USE-014 the model '{name}' of this run aligns nothing. Fix: {self.aligning}.")
+            found.append(self.looked_at(example, number, arrays, sown))
+        return found
+
+    def resident(self, arrays) -> dict:
+        """The arrays that live on the device."""
+        return arrays
+
+    def widths(self, arrays) -> tuple[int, int]:
+        """The longest of each side."""
+        raise NotImplementedError
+
+    def _frozen(self):
+        return self.task.frozen(self.run.vocabulary.words, self.run.vectors)
+
+    @cached_property
+    def _program(self) -> Program:
+        devices = Devices()
+        return self.run.experiment.bare_program(devices.replicate(self._frozen()), self.run.model_facts, devices)
+
+
+def power_of_two(number: int, least: int = 1) -> int:
+    """The least power of two that is not below the number, nor below `least`."""
+    return max(least, 1 << max(number - 1, 0).bit_length())
