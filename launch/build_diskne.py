@@ -25,7 +25,7 @@ from mednli_jax.corpora.demo.nli import SIZES, load_demo
 from mednli_jax.corpora.diskne import negatives as ranks
 from mednli_jax.corpora.diskne.benchmark import WORDINGS, Benchmark
 from mednli_jax.corpora.diskne.builder import build, read_categories
-from mednli_jax.corpora.diskne.folds import folds, folds_of
+from mednli_jax.corpora.diskne.folds import folds, folds_of_disease
 from mednli_jax.corpora.diskne.published import read_published, source_pairs
 from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.corpora.nli.readers import load_nli
@@ -87,7 +87,9 @@ def main_build(arguments: argparse.Namespace) -> None:
     benchmark = made(arguments)
     found = folds(benchmark, pool=arguments.pool)
     whole = (
-        found if "all" in arguments.fold else [f for name in arguments.fold for f in folds_of(found, benchmark, name)]
+        found
+        if "all" in arguments.fold
+        else [f for name in arguments.fold for f in folds_of_disease(found, benchmark, name)]
     )
     folder = write_benchmark(benchmark, found, arguments.out, whole)
     print(json.dumps({"folder": str(folder), "folds": len(found), **benchmark.facts}, indent=2))

@@ -117,7 +117,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         freeze="",  # a pattern of weights that are not trained
     )
     config.train = _train()
-    CORPORA[corpus](config)
+    CORPORA.get(corpus, _file)(config)
     if corpus in GROUPED and "heads" in config.model:  # models that encode a premise apart from its hypotheses
         config.train.group = 3
     if model == "fasttext":
@@ -318,5 +318,4 @@ CORPORA = {
     "mediqa_nli": _mednli,  # MedNLI's training and dev pairs, another test
     "snli": _snli,
     "multinli": _snli,
-    "file": _file,
 }

@@ -63,7 +63,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Transfer:
-    """init_from: the run whose weights are the start, "" = none. private: a domain's own layers are drawn anew.
+    """init_from: the run whose weights are the start, "" = none. private: the layers of a domain
+    (transfer.PRIVATE) are drawn anew.
     skip, freeze: patterns of weights that are drawn anew, or not trained."""
 
     init_from: str = ""
@@ -111,9 +112,9 @@ class Experiment:
     def program(
         self, prepared: Prepared, splits=None, *, model_facts: dict | None = None
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """The compiled bodies over a prepared corpus, and the batches of these splits (None: of all).
+        """The Program (it compiles at first use) with the corpus on the devices, and the batches of these splits.
 
-        model_facts: those of the corpus the model was trained on, where it is not this one.
+        splits: None = all. model_facts: those of the corpus the model was trained on, where it is not this one.
         """
         words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
         return self.program_over(prepared, words, splits, model_facts=model_facts)
@@ -134,7 +135,7 @@ class Experiment:
         }
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
-        """The bodies without rows to work on. `frozen` stands on the devices; model_facts: see tasks.task.Task."""
+        """A Program whose `data` is still empty. frozen: on the devices. model_facts: see tasks.task.Task."""
         model = table.build(self.model.name, self.model.fields, axis_name=devices.axis_name, **model_facts)
         optimizer = optim.build_optimizer(**self.optimizer)
         if self.transfer.freeze:
@@ -158,7 +159,7 @@ class Experiment:
 
     @property
     def scores_types(self) -> bool:
-        """Whether the model knows the phrases of training by number."""
+        """Whether the model has one output for each phrase that training shows (its field num_types)."""
         return table.MODELS[self.model.name].has_field("num_types")
 
     @property

@@ -111,7 +111,9 @@ class FinishedRun:
     def on(self, data, split: str = "") -> "ScoredCorpus":
         """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
         section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
-        without a vector is the run's unknown word. split: all that will be asked for; the other files may be missing.
+        without a vector is the run's unknown word.
+
+        split: the only split that will be scored; files of others may be missing.
 
         Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
         """
@@ -294,7 +296,7 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
 
 
 def _keeps_no_weights(result) -> str:
-    """What kind of run leaves none, and what it leaves none of; "" where a run has them."""
+    """Why a run has no weights to load, "" where it has them."""
     if result["model"] == "features":
         return "features keeps no trees"
     if result.get("transfer", {}).get("mode") == DIRECT:

@@ -30,13 +30,14 @@ def train(
     """Trains an experiment into a run directory and returns the exit code of cli.
 
     config: what the directory keeps of the config. name: of the config, as tables know it. resume: go on with the run
-    in the folder. force: drop it and start over. profile: trace some steps. command: what goes on with the run.
+    in the folder. force: drop it and start over. profile: trace some steps. command: the shell
+    command that resumes the run, printed when it is interrupted.
     Raises: UserError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
-    prepared, hit = _prepared(asked, here)  # before the run directory: bad data leaves none behind
-    source = source_run(asked, prepared) if asked.transfer.init_from else None  # and no bad source run does
+    prepared, hit = _prepared(asked, here)  # before the directory is made: bad data leaves none
+    source = source_run(asked, prepared) if asked.transfer.init_from else None  # so does a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
     session = Session(directory, resume=resume, profile=profile, source=source)
     if resume and directory.status() == "complete":

@@ -18,6 +18,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.ontology import CYCLES, RELATIONS
 from mednli_jax.models.table import MODELS
+from mednli_jax.training.transfer import PRIVATE
 
 MOST = (1 << 15) - 1  # of a length or a dimension that is kept in 16 bits
 
@@ -196,6 +197,13 @@ RULES = (
     one_of("data.setup", SETUPS),
     one_of("data.stray_marks", STRAY_MARKS),
     one_of("data.builder", ("direct", "tfds")),
+    one_of("data.tokens", ("words", "pieces")),
+    conflict(
+        "data.tokens",
+        "this model reads words",
+        lambda config: (config.data.tokens == "pieces") > ("weights" in config.model),
+        "leave it out, or give model bert",
+    ),
     at_least("data.limit", 1, "give at least 1, or leave it out for all"),
     at_least("data.sample", 1, "give at least 1, or leave it out for all"),
     between("data.max_length", 1, MOST),
@@ -317,7 +325,7 @@ RULES = (
     left_out(
         "transfer.private",
         "this model has no layers of its own for each domain",
-        lambda config: "heads" not in config.model,
+        lambda config: config.model.name not in PRIVATE,
     ),
     # -- DisKnE
     *(

@@ -16,7 +16,7 @@ from mednli_jax.corpora.diskne import builder
 from mednli_jax.corpora.diskne import negatives as ranks
 from mednli_jax.corpora.diskne import published as files
 from mednli_jax.corpora.diskne.benchmark import Positive, hypothesis_of, with_article
-from mednli_jax.corpora.diskne.folds import folds, folds_of, mentioned
+from mednli_jax.corpora.diskne.folds import folds, folds_of_disease, mentioned
 from mednli_jax.corpora.diskne.store import read_benchmark, write_benchmark
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import DataErrors, UserError
@@ -385,10 +385,10 @@ def test_a_premise_and_claim_that_stand_twice_are_trained_on_and_tested_once():
 def test_folds_are_asked_for_by_id_or_name():
     found = big()
     made = folds(found, least=1)
-    assert [f.group for f in folds_of(made, found, "C05")] == ["medical", "terminological"]
-    assert folds_of(made, found, "Urinary Tract infection") == folds_of(made, found, "C05")
+    assert [f.group for f in folds_of_disease(made, found, "C05")] == ["medical", "terminological"]
+    assert folds_of_disease(made, found, "Urinary Tract infection") == folds_of_disease(made, found, "C05")
     with pytest.raises(UserError, match="E-DIS-016"):
-        folds_of(made, found, SECRET)
+        folds_of_disease(made, found, SECRET)
     with pytest.raises(UserError, match="E-DIS-017"):
         folds(found, least=100)
 

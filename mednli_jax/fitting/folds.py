@@ -52,7 +52,7 @@ class Chunk:
 def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
     """The folds of a choice, by their places. Raises UserError for a disease without one."""
     found, benchmark = folds_of(prepared), benchmark_of(prepared)
-    named = {id(fold) for name in choice.diseases for fold in corpus_folds.folds_of(found, benchmark, name)}
+    named = {id(fold) for name in choice.diseases for fold in corpus_folds.folds_of_disease(found, benchmark, name)}
     chosen = tuple(
         place
         for place, fold in enumerate(found)

@@ -1,4 +1,4 @@
-"""One training session of a run: what fitters report to, what they write, and when they stop."""
+"""One training session of a run: what fitters report to, what they write, and how they learn that they should stop."""
 
 import signal
 import time
@@ -39,7 +39,8 @@ class Session:
         self.directory, self.resume, self.source = directory, resume, source
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
-        self._before, self.compile_seconds = {}, 0.0  # of the sessions before; of compiling, this one, too
+        self._before = {}  # seconds of earlier sessions
+        self.compile_seconds = 0.0  # of this one, too
 
     def say(self, line: str) -> None:
         """One line for the terminal and the run's log."""

@@ -1,1 +1,1 @@
-"""Linen modules. Pure functions of a Batch: `model.apply(variables, batch, train=...) -> logits [B, 3]`."""
+"""Linen modules. Pure functions of a Batch: `model.apply(variables, batch, train=...) -> logits [B, C]`."""

@@ -2,7 +2,7 @@
 
 Dimension letters: R sentences (Q premises, then B hypotheses), N slots, F padded positions of both sides, D feature.
 A staircase ((steps, sentences), ...) fixes the slots: at step t the first so many sentences have one. Whoever makes
-it promises that no sentence has a token beyond it (data.batching).
+it promises that no sentence has a token beyond it (corpora.batching).
 """
 
 import functools

@@ -1,6 +1,7 @@
 """DisKnE: the pairs of natural language inference, divided by disease; each slot has the rows of its own fold.
 
-A slot is a fold and a seed (data.fold_batches). Rows are numbers in the arrays of the whole corpus, in all splits.
+A slot is a fold and a seed (corpora.diskne.fold_batches). Rows are numbers in the arrays of the whole corpus, in all
+splits.
 """
 
 from collections.abc import Sequence

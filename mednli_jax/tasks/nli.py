@@ -108,6 +108,7 @@ class NLITask:
         return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}
 
     def loss(self, logits, batch):
+        """Cross-entropy in JAX, for training; `losses` is the same in NumPy, for dev and test."""
         return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
 
     def correct(self, logits, batch):

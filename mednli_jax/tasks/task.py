@@ -17,7 +17,8 @@ class Task(Protocol):
     """A frozen dataclass that turns row numbers into batches and logits into scores.
 
     Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes or
-    candidates. name: as a config gives it. sides: what the two texts of a row are called, units: the rows.
+    candidates.
+    name: as a config gives it. sides: what the two texts of a row are called. units: what the rows are called.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Task(Protocol):
         """The prepared corpus with the rows of each split as `score` takes them."""
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is given of a prepared corpus."""
+        """Arguments of models.table.build that depend on the prepared corpus."""
 
     def resident(self, prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""

@@ -1,4 +1,4 @@
-"""From cloze queries to arrays in one set-up; `data.cache` keeps them on disk.
+"""From cloze queries to arrays in one set-up; `corpora.cache` keeps them on disk.
 
 A passage stands once, for all its queries: passages are of very different lengths (CliCR's have 100 to 6,000 tokens)
 and have about nine queries each, so that the arrays are flat, with offsets, and never of the shape queries x tokens.

@@ -1,4 +1,4 @@
-"""The strings that stand behind the arrays of a prepared corpus of cloze queries (data.encode_cloze)."""
+"""The strings that stand behind the arrays of a prepared corpus of cloze queries (corpora.cloze.encoding)."""
 
 import json
 from collections.abc import Mapping

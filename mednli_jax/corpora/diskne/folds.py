@@ -176,7 +176,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     return tuple(found)
 
 
-def folds_of(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
+def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
     """The folds of one disease, by id or by name. Raises: UserError E-DIS-016 where it has none."""
     ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
     chosen = [fold for fold in found if fold.disease in ids]

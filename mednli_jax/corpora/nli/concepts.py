@@ -113,7 +113,7 @@ def ending(path: Path | str) -> str:
 
 
 def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
-    """`distance.shortest_paths` for a whole corpus: kept on disk in `folder`, with a bar where it takes a while."""
+    """`distances.shortest_paths` for a whole corpus: kept on disk in `folder`, with a bar where it takes a while."""
 
     def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
         with ExitStack() as stack:

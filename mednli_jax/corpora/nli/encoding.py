@@ -1,4 +1,4 @@
-"""From Examples to padded arrays; `data.cache` keeps them on disk.
+"""From Examples to padded arrays; `corpora.cache` keeps them on disk.
 
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
@@ -98,7 +98,7 @@ def encode_links(
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
 
-    paths: finds distances between concepts, see distance.corpus_links.
+    paths: finds distances between concepts, see distances.corpus_links.
     """
     found = {}
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}

@@ -15,7 +15,7 @@ class Corpus:
     files: split -> official file name; source: where to get it; genres: those of its training file.
     endings: other endings that the files may have, tried in turn. triples: so may `s1.train s2.train labels.train`.
     folders: split -> the corpus it is borrowed from. ground_truth: the file with the test labels where the test file
-    has none. optional: splits that may be missing.
+    has none. optional: splits that may be missing. restricted: whether its licence forbids passing it on.
     """
 
     files: dict[str, str]
@@ -26,6 +26,7 @@ class Corpus:
     folders: dict[str, str] = field(default_factory=dict)
     ground_truth: str = ""
     optional: tuple[str, ...] = ()
+    restricted: bool = False
 
     def names(self, split: str) -> list[str]:
         """File names that may hold a split, the official one first."""
@@ -36,13 +37,16 @@ class Corpus:
 
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
 CORPORA = {
-    "mednli": Corpus(MEDNLI, "apply for PhysioNet credentialed access at physionet.org/content/mednli"),
+    "mednli": Corpus(
+        MEDNLI, "apply for PhysioNet credentialed access at physionet.org/content/mednli", restricted=True
+    ),
     # The 405 test pairs of the MEDIQA 2019 shared task, task 1; its participants trained on MedNLI.
     "mediqa_nli": Corpus(
         {**MEDNLI, "test": "mednli_bionlp19_shared_task.jsonl"},
         "apply for PhysioNet credentialed access at physionet.org/content/mednli-bionlp19",
         folders={"train": "mednli", "dev": "mednli"},
         ground_truth="mednli_bionlp19_shared_task_ground_truth.csv",
+        restricted=True,
     ),
     "snli": Corpus(
         {"train": "snli_1.0_train.jsonl", "dev": "snli_1.0_dev.jsonl", "test": "snli_1.0_test.jsonl"},
