@@ -85,7 +85,9 @@ def main(values: cli.Flags) -> int:
 
 def _describe(asked) -> int:
     if asked.fitter != "gradient":
-        raise UserError("E-USE-017 --dry-run times the training steps of a network on one corpus. Fix: leave it out.")
+        raise UserError(
+            "E-USE-017 --dry-run is of a network on one corpus, not of features or folds. Fix: leave it out."
+        )
     from mednli_jax import experiment
     from mednli_jax.training.describe import describe
     from mednli_jax.training.loop import Trainer

@@ -6,12 +6,12 @@ Each rule names one field. It holds for configs that have the field; a rule with
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
-from mednli_jax.corpora.diskne.benchmark import CATEGORIES
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
 from mednli_jax.errors import UserError
@@ -98,7 +98,7 @@ def _seeds(seeds, _):
 
 def several(values: Sequence[str]) -> list[str]:
     """The names of a config's tuple; a command line gives those of an empty one as one string, with commas."""
-    return [name for value in values for name in value.split(",") if name]
+    return [name for value in values for name in str(value).split(",") if name]
 
 
 def kind(config) -> str:
@@ -212,6 +212,8 @@ RULES = (
         for name in ("max_passage", "max_query", "max_words")
     ),
     between("vectors.dim", 1, MOST),
+    between("vectors.seed", 0, 2**32 - 1),
+    at_least("vectors.retrofit_rounds", 0),
     left_out(
         "data.builder",
         "DisKnE has no TFDS builder",
@@ -270,6 +272,7 @@ RULES = (
     one_of("model.gate", ("mul", "sum", "concat")),
     one_of("model.pointer", ("sum", "mean", "span")),
     *(at_least(f"model.{name}", 1) for name in ("hidden_size", "dim", "buckets", "hops", "trees", "depth", "heads")),
+    Rule("model.knowledge_scale", lambda value, _: isfinite(value), "give a finite number"),
     Rule("model.dropout", lambda value, _: 0 <= value < 1, "give 0 or more, under 1"),
     Rule("model.learning_rate", lambda value, _: 0 < value < inf, "give a number over 0"),
     Rule("model.subsample", lambda value, _: 0 < value <= 1, "give a number over 0, at most 1"),
@@ -352,6 +355,7 @@ RULES = (
     at_least("diskne.least", 1),
     Rule("diskne.dev", lambda value, _: 0 < value < 1, "give a share over 0 and under 1"),
     one_of("diskne.pool", ("group", "all")),
+    one_of("diskne.wording", ("", *WORDINGS)),
     Rule(
         "diskne.categories",
         lambda names, _: set(several(names)) <= set(CATEGORIES),

@@ -45,12 +45,17 @@ def data_folder(given: str | None) -> Path | None:
 
 
 def file_path(path: str | None, folder: Path | None) -> Path | None:
-    """A file as a config names it, plain or gzipped; None for none. $MEDNLI_JAX_DATA in it is the data folder."""
+    """A file as a config names it, plain or gzipped; None for none. $MEDNLI_JAX_DATA in it is the data folder.
+
+    Raises: UserError for the root folder, which has no name.
+    """
     if not path:
         return None
     if folder is not None:
         path = path.replace("$MEDNLI_JAX_DATA", str(folder))
     path = Path(os.path.expandvars(path)).expanduser()
+    if not path.name:
+        raise UserError(f"E-CONF-009 {path}: is a folder, where a config names a file. Fix: give the file's path.")
     return either_name(path) or path
 
 
