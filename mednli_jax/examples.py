@@ -1,4 +1,4 @@
-"""The vocabulary of the house: examples, mentions and splits, as frozen strings.
+"""Examples, mentions and splits: what readers give, as frozen dataclasses of strings.
 
 Readers produce these, `tasks` turn them into arrays; nothing here knows of arrays or devices.
 """

@@ -66,7 +66,7 @@ def unzipped(raw) -> io.BufferedReader:
 
 
 def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
-    """Streams the lines of a plain or gzipped file (told apart by content) as bytes, in bounded memory.
+    """Streams the lines of a plain or gzipped file (recognised by content) as bytes, in bounded memory.
 
     watch: called now and then with the number of bytes of the file, compressed or not, that were read so far.
     Yields: (line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.

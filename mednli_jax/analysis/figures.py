@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 DPI = 130
-# Okabe & Ito 2008: told apart with colour-blind eyes, and in grey.
+# Okabe & Ito 2008: distinct for colour-blind readers, and in grey.
 COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9")
 
 

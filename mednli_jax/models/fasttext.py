@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
-from mednli_jax.models.sparse_rows import Table
+from mednli_jax.models.sparse_rows import TrainedRows
 
 END = 0  # the number of padding; fastText's "</s>", which ends every text, takes its row
 MULTIPLIER = 116049371  # fastText's
@@ -72,7 +72,7 @@ class FastText(nn.Module):
         )
         word_N, bigram_N = packing.tokens(premise_BP, hypothesis_BH), packing.tokens(*bigrams)
         index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
-        rows = Table(words + self.buckets, self.dim, name="embedding")(index)
+        rows = TrainedRows(words + self.buckets, self.dim, name="embedding")(index)
         of_words_ND, of_bigrams_ND, end_1D = jnp.split(rows, [packing.size, 2 * packing.size])
         of_premises_BD, of_hypotheses_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
         # A word each, the end, and between any two neighbours a bigram.

@@ -16,7 +16,7 @@ from jax import lax
 INDEX = "index"  # the collection of the rows that a batch reads: {path of the table: index [N]}
 
 
-class Table(nn.Module):
+class TrainedRows(nn.Module):
     """Rows index [N] of a trained table [M, D], drawn from U(-1/D, 1/D) as fastText draws its own.
 
     Where the collection INDEX is mutable, the index is left there. Where it is given, the parameter is no longer the

@@ -64,7 +64,7 @@ def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str
 
 @contextmanager
 def opened_bytes(path: Path):
-    """The bytes of a plain or gzipped file (told apart by content) as a buffered stream; its `place()` is how many
+    """The bytes of a plain or gzipped file (recognised by content) as a buffered stream; its `place()` is how many
     bytes of the file, compressed or not, were read so far.
 
     Raises: DataError where the file is missing, cannot be read or decompressed, also while it is read.

@@ -75,7 +75,7 @@ def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> 
     return found
 
 
-class _Table:
+class _Columns:
     """The columns of a benchmark that folds are made of, each an array [N]."""
 
     def __init__(self, benchmark: Benchmark):
@@ -160,7 +160,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     """
     if pool not in ("group", "all"):
         raise UserError(f"E-CONF-004 pool is '{pool}'. Fix: give one of group, all.")
-    table, found = _Table(benchmark), []
+    table, found = _Columns(benchmark), []
     counts = table.counts()
     for group, of_group in GROUPS.items():
         usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)

@@ -1,7 +1,7 @@
 """The file formats that hold premise-hypothesis pairs: JSON lines, tables with a header, CSV, one sentence a line.
 
-Each format is an iterator of (line, Row), or (line, DataError) where the line is no row; it never raises for what the
-file holds, so that a reader can tell the first faults together. Memory is bounded by one row.
+Each format is an iterator of (line, PairFields), or (line, DataError) where the line is no row; it never raises for
+what the file holds, so that a reader can tell the first faults together. Memory is bounded by one row.
 """
 
 import json
@@ -19,7 +19,7 @@ PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": 
 REQUIRED = ("gold_label", "sentence1", "sentence2")
 
 
-class Row:
+class PairFields:
     """The named fields of one pair; raises DataError for what is wrong with one, without its words.
 
     file, number: where it stands. values: by field. files: the file of each field, where they differ.
@@ -71,7 +71,7 @@ def _missing_fix(field):
     return f"use the official file, which has this field{plain}"
 
 
-def json_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
+def json_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
     """Rows of JSON lines: one object with named fields a line. Blank lines are passed over."""
     for number, line in text_lines(path):
         if isinstance(line, DataError):
@@ -88,10 +88,10 @@ def _json_row(file, number, line):
     if not isinstance(values, dict):
         fix = "write one object with named fields"
         return line_fault(file, number, "E-DATA-014", "the line is not a JSON object", fix)
-    return Row(file, number, values)
+    return PairFields(file, number, values)
 
 
-def tsv_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
+def tsv_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
     """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are: quotes mean nothing there."""
     records = (
         (number, line if isinstance(line, DataError) else line.split("\t"))
@@ -101,7 +101,7 @@ def tsv_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
     return _table_rows(path.name, records)
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
+def csv_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
     """Rows of a CSV file with a header (RFC 4180: double quotes, doubled inside, around commas and line breaks)."""
     return _table_rows(path.name, csv_records(path))
 
@@ -127,7 +127,7 @@ def _header_fault(file, number, header):
     if len(set(header)) != len(header):
         fix = "give each column its own name"
         return line_fault(file, number, "E-DATA-025", "the header names a column twice", fix)
-    row = Row(file, number, dict.fromkeys(header, ""))
+    row = PairFields(file, number, dict.fromkeys(header, ""))
     try:
         for field in REQUIRED:
             row.text(field)
@@ -142,10 +142,10 @@ def _table_row(file, number, header, cells):
     if len(cells) > len(header) or not all(re.fullmatch(r"label\d", name) for name in spare):
         problem = f"{len(cells)} columns, expected {len(header)}"
         return line_fault(file, number, "E-DATA-023", problem, "write as many columns as the header names")
-    return Row(file, number, dict(zip(header, cells, strict=False)))
+    return PairFields(file, number, dict(zip(header, cells, strict=False)))
 
 
-def triple_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
+def triple_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
     """Rows of the layout `s1.train s2.train labels.train`: line n of each file belongs to pair n.
 
     path: the file of premises; the two others lie beside it under the same ending. The sentences are tokenised
@@ -172,7 +172,7 @@ def triple_rows(path: Path) -> Iterator[tuple[int | None, Row | DataError]]:
             return
         values = {field: item[1] for field, item in lines.items()}
         if not faults and any(value.strip() for value in values.values()):
-            yield number, Row(files["sentence1"], number, values, files, tokenised=True)
+            yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)
 
 
 def triple_paths(path: Path) -> dict[str, Path]:

@@ -56,7 +56,7 @@ def read_partition(path: Path, name: str = "") -> Partition:
 
 
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
-    """Several, told apart by their names, or where those are equal by the paths as given.
+    """Several, distinguished by their names, or where those are equal by the paths as given.
 
     Raises: as read_partition; UserError E-PART-007 for a path given twice.
     """

@@ -37,7 +37,7 @@ LINK_TYPES = (
 
 
 @dataclass
-class _Table:
+class _Descriptors:
     """The rows of the descriptor file that could be read."""
 
     ids: list[str] = field(default_factory=list)
@@ -161,7 +161,7 @@ def _text(source, content):
     return text
 
 
-def _read_descriptors(source, digest) -> _Table:
+def _read_descriptors(source, digest) -> _Descriptors:
     """The table sorted by id; raises every fault of the file together."""
     problems, rows, owner = Problems(), {}, {}
 
@@ -193,7 +193,7 @@ def _read_descriptors(source, digest) -> _Table:
     problems.raise_if_any()
     if not rows:
         raise DataError("E-ONTO-021", "holds no descriptors", file=source.name, fix="fetch it again")
-    table = _Table()
+    table = _Descriptors()
     for concept in sorted(rows):
         label, trees, synonyms = rows[concept]
         table.ids.append(concept)
@@ -222,7 +222,7 @@ def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -
     return found
 
 
-def _edges(table: _Table) -> Iterator[tuple[int, int]]:
+def _edges(table: _Descriptors) -> Iterator[tuple[int, int]]:
     """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
     owner = {tree: concept for concept, trees in enumerate(table.trees) for tree in trees}
     for tree, concept in owner.items():
@@ -232,7 +232,7 @@ def _edges(table: _Table) -> Iterator[tuple[int, int]]:
             yield concept, above[0]
 
 
-def _names(table: _Table, shorthand, everyday) -> Iterator[tuple[str, int]]:
+def _names(table: _Descriptors, shorthand, everyday) -> Iterator[tuple[str, int]]:
     """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
     given = [*((label, concept) for concept, label in enumerate(table.labels)), *shorthand, *everyday]
     given += [(name, concept) for concept, names in enumerate(table.synonyms) for name in names]
