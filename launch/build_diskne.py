@@ -29,7 +29,7 @@ from mednli_jax.corpora.diskne.folds import folds, folds_of_disease
 from mednli_jax.corpora.diskne.published import read_published, source_pairs
 from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.corpora.nli.readers import load_nli
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 
@@ -68,7 +68,7 @@ def _pairs(arguments):
 
 def _data(arguments):
     if not arguments.data:
-        raise UserError("E-CONF-006 no data folder is set. Fix: set $MEDNLI_JAX_DATA, or give --data=FOLDER.")
+        raise ConfigError("no data folder is set. Fix: set $MEDNLI_JAX_DATA, or give --data=FOLDER.")
     return Path(arguments.data).expanduser()
 
 

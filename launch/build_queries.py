@@ -22,10 +22,10 @@ from mednli_jax.knowledge.load import load_ontology
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Reads the reports, writes the corpus, and prints the counts. Raises: UserError E-CLZ-114 over another corpus."""
+    """Reads the reports, writes the corpus, and prints the counts. Raises: UserError over another corpus."""
     there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
     if there:
-        raise UserError(f"E-CLZ-114 {there[0]}: is there already. Fix: give --out another folder, or remove it.")
+        raise UserError(f"{there[0]}: is there already. Fix: give --out another folder, or remove it.")
     reports = read_reports(arguments.reports)
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
     whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)

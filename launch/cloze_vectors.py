@@ -78,7 +78,7 @@ def kept(path: Path) -> list[dict]:
         try:
             rows.append(json.loads(line))
         except ValueError:
-            raise UserError(f"E-CLZ-070 {path}:{len(rows) + 1}: is no JSON. Fix: remove the line.") from None
+            raise UserError(f"{path}:{len(rows) + 1}: is no JSON. Fix: remove the line.") from None
     return rows
 
 

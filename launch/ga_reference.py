@@ -18,7 +18,7 @@ import numpy as np
 from mednli_jax import cli, experiment
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.corpora.arrays import SIDES
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.progress import say
 from mednli_jax.tasks.cloze import ClozeTask
@@ -78,9 +78,9 @@ def train(torch_side, work, splits, config, seed: int) -> dict:
 def main(values) -> None:
     config = cli.config(values)
     if config.task != "cloze":
-        raise UserError("E-USE-025 --config: no reader. Fix: give one of configs/ga_*.py, sa_*.py.")
+        raise UsageError("--config: no reader. Fix: give one of configs/ga_*.py, sa_*.py.")
     if config.data.setup == "noent" and config.model.pointer != "span":
-        raise UserError("E-USE-025 the reference points at marked spans. Fix: give --config.model.pointer=span.")
+        raise UsageError("the reference points at marked spans. Fix: give --config.model.pointer=span.")
     from mednli_jax.benchmarking import torch_readers
 
     work, splits = workload_of(config)

@@ -8,7 +8,7 @@ from functools import partial
 from absl import flags
 
 from mednli_jax import cli, defaults
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 from mednli_jax.examples import LABELS
 
 CLOZE = "cloze-stats"  # whose corpus is of cloze queries
@@ -81,7 +81,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
 
     if analysis not in (*analyses.ANALYSES, "all"):
         known = ", ".join((*analyses.ANALYSES, "all", CLOZE))
-        raise UserError(f"E-USE-007 unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
+        raise UsageError(f"unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
     subject, folder, whole = _subject(values), cli.path(values.out), analysis == "all"
     findings, results, status = [], {}, cli.OK
     for name, found in analyses.each_of([*analyses.ANALYSES] if whole else [analysis], subject, _options(values)):
@@ -111,7 +111,7 @@ def _cloze(values) -> int:
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
-        raise UserError(f"E-CLZ-113 analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
+        raise UserError(f"analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
     from mednli_jax.analysis import analyses, output
 
     found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])

@@ -17,7 +17,7 @@ from absl import flags
 from ml_collections import config_dict, config_flags
 
 from mednli_jax import defaults, errors
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # What the machine refuses, whoever asks: no bug of ours, and nothing a traceback would help with.
@@ -63,7 +63,7 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
         rest = _parse(values, argv, define(values))
         if len(rest) > words:
             unexpected = rest[words]
-            raise UserError(f"E-USE-004 unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
+            raise UsageError(f"unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
         return main(values, *rest)
 
     return script(work)
@@ -82,7 +82,7 @@ def script(
     try:
         return work() or OK
     except UserError as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return USAGE
     except BrokenPipeError as error:
         if not piped:
@@ -96,7 +96,7 @@ def script(
     except Exception as error:
         if isinstance(error, OSError) and error.errno in REFUSALS:
             where, reason = _named(error.filename), os.strerror(error.errno)
-            print(f"E-USE-010 {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
+            print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
             return USAGE
         tell(error)
         return BUG
@@ -116,7 +116,7 @@ def _parse(values, argv, own) -> list[str]:
         argv = _with_config(typed, own)
     files = _given(argv, "config")
     if not files and any(argument.startswith("--config.") for argument in argv[1:]):
-        raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
+        raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     for argument in files:
         _check_config_file(argument.partition("=")[2])
     # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
@@ -147,7 +147,7 @@ def _with_config(argv, own) -> list[str]:
     if not corpora:
         return argv
     if _given(argv, "config"):
-        raise UserError("E-USE-019 --corpus and --config both name a corpus. Fix: leave one of them out.")
+        raise UsageError("--corpus and --config both name a corpus. Fix: leave one of them out.")
     value, more = corpora[-1].partition("=")[2], []
     path = Path(value).expanduser()
     if value not in defaults.VARIANTS:
@@ -155,9 +155,7 @@ def _with_config(argv, own) -> list[str]:
             near = difflib.get_close_matches(value, defaults.VARIANTS, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             known = ", ".join(defaults.VARIANTS)
-            raise UserError(
-                f"E-USE-020 --corpus: no corpus or file '{value}'.{hint} Fix: give a path or one of {known}."
-            )
+            raise UsageError(f"--corpus: no corpus or file '{value}'.{hint} Fix: give a path or one of {known}.")
         more = [f"--config.data.dir={path if path.is_dir() else path.parent}"]
         value = "file"
     return [argv[0], f"--config={own}:{value}", *more, *argv[1:]]
@@ -176,7 +174,7 @@ def _config_file_fault(files, error) -> UserError | None:
         if line is None and not isinstance(error, ImportError):
             return None
     where = path if line is None else f"{path}:{line}"
-    return UserError(f"E-USE-011 {where}: {type(error).__name__} in the config file. Fix: correct the line.")
+    return UsageError(f"{where}: {type(error).__name__} in the config file. Fix: correct the line.")
 
 
 def _flag_fault(argv, files, error) -> UserError:
@@ -190,11 +188,11 @@ def _flag_fault(argv, files, error) -> UserError:
         for part in name.split(".")[1:]:
             if not isinstance(item, config_dict.ConfigDict) or part not in item:
                 problem = f"--{name}: the config has no such field.{_near_field(config, name)}"
-                return UserError(f"E-USE-002 {problem} Fix: give a field that the config file has.")
+                return UsageError(f"{problem} Fix: give a field that the config file has.")
             owner, item = item, item[part]
         if equals and (fault := _wrong_type(name, value, owner.get_type(part))):
             return fault
-    return UserError(f"E-USE-001 {_last_line(str(error))} Fix: see --help.")
+    return UsageError(f"{_last_line(str(error))} Fix: see --help.")
 
 
 def _unchanged(program, files):
@@ -236,7 +234,7 @@ def _wrong_type(name, value, kind):
     try:
         parse(value)
     except (KeyError, TypeError, ValueError):
-        return UserError(f"E-USE-003 --{name}: '{value}' is of the wrong type. Fix: give {expected}.")
+        return UsageError(f"--{name}: '{value}' is of the wrong type. Fix: give {expected}.")
     return None
 
 
@@ -249,13 +247,13 @@ def _underscored(argument):
 def _check_config_file(value):
     path = Path(value.split(":", 1)[0])
     if not value:
-        raise UserError("E-USE-005 --config needs a value after '='. Fix: --config=configs/esim_kd.py")
+        raise UsageError("--config needs a value after '='. Fix: --config=configs/esim_kd.py")
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
         known = f" Known there: {', '.join(near)}." if near else ""
-        raise UserError(f"E-USE-005 {path}: no such config file.{known} Fix: give a path like configs/esim_kd.py.")
+        raise UsageError(f"{path}: no such config file.{known} Fix: give a path like configs/esim_kd.py.")
     if path.suffix != ".py" or "def get_config(" not in path.read_text(errors="replace"):
-        raise UserError(f"E-USE-005 {path}: no config file, it defines no get_config. Fix: give one of configs/.")
+        raise UsageError(f"{path}: no config file, it defines no get_config. Fix: give one of configs/.")
 
 
 def _last_line(message):
@@ -270,9 +268,9 @@ def _last_line(message):
 def config(values: Flags):
     """The parsed --config. Raises UserError where the flag is missing."""
     if values.config is None:
-        raise UserError("E-USE-005 --config is missing. Fix: --config=configs/esim_kd.py")
+        raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     if not isinstance(values.config, config_dict.ConfigDict):
-        raise UserError("E-USE-005 --config: its get_config gives no ConfigDict. Fix: derive it from defaults.nli.")
+        raise UsageError("--config: its get_config gives no ConfigDict. Fix: derive it from defaults.nli.")
     return values.config
 
 
@@ -285,7 +283,7 @@ def required(values: Flags, name: str, example: str) -> str:
     """The value of a string flag. Raises UserError where it is missing."""
     value = values[name].value
     if not value:
-        raise UserError(f"E-USE-006 --{name} is missing. Fix: {example}")
+        raise UsageError(f"--{name} is missing. Fix: {example}")
     return value
 
 

@@ -8,7 +8,7 @@ import difflib
 
 from ml_collections import config_dict
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 # Corpora with three hypotheses a premise on which grouped batches were measured to be as accurate, and faster.
@@ -30,7 +30,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if variant not in VARIANTS:
         near = difflib.get_close_matches(variant, VARIANTS, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise UserError(f"E-CONF-001 unknown variant '{variant}'.{hint} Fix: give one of {', '.join(VARIANTS)}.")
+        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(VARIANTS)}.")
     corpus, _, genre = variant.partition("/")
     config = config_dict.ConfigDict()
     config.task = "nli"
@@ -138,7 +138,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     """
     if variant not in DISKNE_VARIANTS:
         known = ", ".join(DISKNE_VARIANTS)
-        raise UserError(f"E-CONF-001 unknown variant '{variant}'. Fix: give one of {known}.")
+        raise ConfigError(f"unknown variant '{variant}'. Fix: give one of {known}.")
     config = nli(model, variant, knowledge)
     config.task = "diskne"
     config.seeds = (0, 1, 2)
@@ -213,7 +213,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     if variant not in CLOZE_VARIANTS:
         near = difflib.get_close_matches(variant, CLOZE_VARIANTS, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise UserError(f"E-CONF-001 unknown variant '{variant}'.{hint} Fix: give one of {', '.join(CLOZE_VARIANTS)}.")
+        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(CLOZE_VARIANTS)}.")
     config = config_dict.ConfigDict()
     config.task = "cloze"
     config.seeds = (0,)

@@ -7,7 +7,7 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 
 USAGE = """Say what is installed and which corpora, ontologies, vectors and weights are found.
 
@@ -33,7 +33,7 @@ def main(values: cli.Flags) -> int:
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None
     if folder is not None and not os.path.isdir(folder):
-        raise UserError(f"E-USE-012 {folder}: is no folder. Fix: check $MEDNLI_JAX_DATA or --data.")
+        raise UsageError(f"{folder}: is no folder. Fix: check $MEDNLI_JAX_DATA or --data.")
     here = runs.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))

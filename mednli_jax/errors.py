@@ -28,14 +28,25 @@ KNOWN_WARNINGS = {
 
 
 class UserError(Exception):
-    """Bad input or usage: a command prints `str(error)` and exits with code 2, without a traceback."""
+    """Bad input or usage: a command prints `error: ` and the message and exits with code 2, without a traceback."""
+
+
+class UsageError(UserError):
+    """A flag or a use of a command that is wrong."""
+
+
+class ConfigError(UserError):
+    """A field of the config that is wrong."""
+
+
+class RunError(UserError):
+    """A run directory, a checkpoint, a process or the disk that is not as it has to be."""
 
 
 class DataError(UserError):
-    """One error in one file: `E-DATA-017 mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
+    """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
     Args:
-      code: stable code of the error, e.g. "E-DATA-017".
       problem: what is wrong, in terms of fields and counts; it never quotes the text.
       file: name of the file.
       line: its line, counted from 1.
@@ -43,10 +54,10 @@ class DataError(UserError):
       fix: what the user can do.
     """
 
-    def __init__(self, code, problem, *, file=None, line=None, field=None, fix=""):
-        self.code, self.problem, self.file, self.line, self.field, self.fix = code, problem, file, line, field, fix
-        where = "" if file is None else f" {file}" + ("" if line is None else f":{line}")
-        super().__init__(f"{code}{where}: {problem.rstrip('.')}." + (f" Fix: {fix.rstrip('.')}." if fix else ""))
+    def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
+        self.problem, self.file, self.line, self.field, self.fix = problem, file, line, field, fix
+        where = "" if file is None else f"{file}" + ("" if line is None else f":{line}") + ": "
+        super().__init__(f"{where}{problem.rstrip('.')}." + (f" Fix: {fix.rstrip('.')}." if fix else ""))
 
 
 class DataErrors(UserError):
@@ -107,12 +118,12 @@ def report_bug(error: BaseException) -> None:
 
 
 def bug_lines(error: BaseException) -> list[str]:
-    """`E-BUG-001 KeyError in mednli_jax/text.py:120 (pad). Fix: ...`, then the frames, outermost first.
+    """`KeyError in mednli_jax/text.py:120 (pad). Fix: ...`, then the frames, outermost first.
 
     The lines hold no message, no source code and no value. The exceptions that led to this one follow in the same form.
     """
     fix = f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
-    result = [f"E-BUG-001 {summary(error)}. Fix: {fix}."]
+    result = [f"bug: {summary(error)}. Fix: {fix}."]
     result += [f"  {frame}" for frame in _shortened([_place(frame) for frame in _frames(error)])]
     return result + [f"  after {summary(cause)}" for cause in _causes(error)]
 

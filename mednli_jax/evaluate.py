@@ -9,7 +9,7 @@ import sys
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 
 USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed, or any system's answers.
 
@@ -70,7 +70,7 @@ def _run(values):
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
-        raise UserError("E-USE-016 --workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
+        raise UsageError("--workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
     from mednli_jax.corpora.nli.partitions import read_partitions
 
     options = _options(values, read_partitions(values.partition))
@@ -95,7 +95,7 @@ def _answers(values):
     given = [name for name in ("run", "config", "workdir", "partition") if values[name].value]
     if given:
         flag = given[0]
-        raise UserError(f"E-CLZ-071 --{flag} has no meaning beside --predictions. Fix: leave one of them out.")
+        raise UserError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     from mednli_jax.analysis.cloze.evaluation import evaluate_answers
 

@@ -29,7 +29,7 @@ from mednli_jax.corpora.nli.encoding import Encoding
 from mednli_jax.corpora.nli.pieces import PieceEncoding
 from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.corpora.nli.wordpiece import WordPieces
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.files import private_folder, write_atomic, writing
 from mednli_jax.fitting import boosting, gradient
 from mednli_jax.fitting import folds as fold_training
@@ -288,7 +288,7 @@ def _mixed(config) -> NLICorpus:
     name, _, genre = config.data.mix.partition("/")
     _check_name(name, NLI_NAMES, "mix")
     if (name, genre) == (config.data.name, config.data.genre):
-        raise UserError("E-CONF-005 config.data.mix is the corpus itself. Fix: give another, or leave it out.")
+        raise ConfigError("config.data.mix is the corpus itself. Fix: give another, or leave it out.")
     other = config.copy_and_resolve_references()
     folder = None if config.data.name == "file" else config.data.dir  # which has one's own files alone
     with other.unlocked():
@@ -322,7 +322,7 @@ def _corpus_folder(data, folder) -> Path | None:
 def _check_name(name, known, field="name"):
     if name not in known:
         problem = f"config.data.{field}: unknown corpus '{name}'"
-        raise UserError(f"E-CONF-004 {problem}. Fix: give one of {', '.join(known)}.")
+        raise ConfigError(f"{problem}. Fix: give one of {', '.join(known)}.")
 
 
 def _experiment(config, folder, corpus, task) -> Experiment:

@@ -1,7 +1,6 @@
 """Files, written whole or not at all and for their owner alone: temporary name, fsync, rename, 0600; folders 0700.
 
-Whatever the package writes goes through here, but for the few writers that tests/test_durability.py names. Faults:
-  E-RUN-005 the system refuses to write        E-RUN-022 another kind of file is there
+Whatever the package writes goes through here, but for the few writers that tests/test_files.py names.
 """
 
 import contextlib
@@ -15,18 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UserError
 
 STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
 _FIX = "free space or check the folder's permissions"
 
 
 class Refused(UserError):
-    """E-RUN-005: the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
+    """the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):
         self.reason = reason or "the disk took a part of it only"
-        super().__init__(f"E-RUN-005 {path}: cannot be written ({self.reason}). Fix: {fix}.")
+        super().__init__(f"{path}: cannot be written ({self.reason}). Fix: {fix}.")
 
 
 @contextlib.contextmanager
@@ -53,7 +52,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write `path` in: readers see the old content or, once the block ends, the new one, never a part.
 
     It has a temporary name until it is whole and on disk, and is 0600. Whatever ends the block early leaves the old
-    content and no temporary file. A device or a pipe is written as it stands. Raises: UserError E-RUN-005.
+    content and no temporary file. A device or a pipe is written as it stands. Raises: RunError.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -83,7 +82,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 def write_over(path: Path, content: str, mark: str) -> None:
     """Writes a file at a place that a user named: over an older one of the kind, which begins with `mark`, or none.
 
-    Raises: UserError E-RUN-022 where another file is there, E-RUN-005.
+    Raises: RunError where another file is there.
     """
     path = Path(path)
     if content and not content.startswith(mark):
@@ -91,9 +90,7 @@ def write_over(path: Path, content: str, mark: str) -> None:
     if path.is_file() and path.stat().st_size:
         with writing(path), open(path, "rb") as file:
             if file.read(len(mark.encode())) != mark.encode():
-                raise UserError(
-                    f"E-RUN-022 {path}: is there already, and is another kind of file. Fix: give another name."
-                )
+                raise RunError(f"{path}: is there already, and is another kind of file. Fix: give another name.")
     write_atomic(path, content)
 
 
@@ -103,7 +100,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
     keep: whether a folder that has taken the name meanwhile, from another process, is as good and stays.
     Temporary folders of the same name that a kill left more than a day ago are removed, too.
-    Raises: UserError E-RUN-005, also for the files that are written in the block.
+    Raises: RunError, also for the files that are written in the block.
     """
     folder = Path(folder)
     temporary = _temporary(folder)
@@ -126,7 +123,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 def put_in_place(made: Path, path: Path) -> None:
     """Renames a file that another library wrote on the same disk, once all of it is on disk; 0600.
 
-    Raises: UserError E-RUN-005.
+    Raises: RunError.
     """
     with writing(path):
         with open(made, "rb") as file:
@@ -138,7 +135,7 @@ def put_in_place(made: Path, path: Path) -> None:
 def append_line(path: Path, line: str) -> None:
     """Adds a line at a file's end, 0600 if it is new; of one that the system refuses nothing stays.
 
-    Raises: UserError E-RUN-005.
+    Raises: RunError.
     """
     data = f"{line}\n".encode()
     with writing(path), open(path, "ab", buffering=0, opener=_private) as file:
@@ -191,7 +188,7 @@ def _digest(values):
 
 
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
-    """The folder, made where it is not there yet, for its owner alone and out of git. Raises UserError E-RUN-005.
+    """The folder, made where it is not there yet, for its owner alone and out of git. Raises RunError.
 
     A folder that is new or empty gets a .gitignore that leaves all of it out of git. One that holds files already is
     the user's own, and what git sees of it stays as it is; what quotes a corpus goes into its `private/`, a folder of

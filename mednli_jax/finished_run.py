@@ -12,7 +12,7 @@ from mednli_jax import defaults, experiment
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.nli import partitions
 from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import write_json
 from mednli_jax.inputs import text_pairs
 from mednli_jax.runs import RunDirectory, environment, read_json
@@ -43,8 +43,8 @@ class FinishedRun:
         self.directory = directory
         self.result = _finished(directory)
         if reason := _keeps_no_weights(self.result):
-            raise UserError(
-                f"E-RUN-020 {directory.folder}: a run of {reason}. Fix: its scores are in "
+            raise RunError(
+                f"{directory.folder}: a run of {reason}. Fix: its scores are in "
                 "result.json, `python -m mednli_jax.report` shows them."
             )
         _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
@@ -52,8 +52,8 @@ class FinishedRun:
         self.manifest = read_json(directory.folder / "data.json")
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
         if self.manifest.get("tokeniser", "blanks") not in TOKENISERS:
-            raise UserError(
-                f"E-RUN-014 {directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
+            raise RunError(
+                f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
                 "version wrote the run. Fix: train again with this version."
             )
         self.experiment = experiment.of(self.config)
@@ -68,19 +68,17 @@ class FinishedRun:
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
-            raise UserError(
-                f"E-RUN-010 {path}: cannot be read ({error.strerror}). Fix: restore the run directory."
-            ) from None
+            raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the run directory.") from None
         if digest != self.manifest["files"][name]:
-            raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
+            raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
         return path
 
     def _best(self):
         loaded = Checkpoints(self.directory.checkpoints).load()
         best = loaded[0]["best"] if loaded else None
         if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
-            raise UserError(
-                f"E-RUN-008 {self.directory.checkpoints}: what is left undamaged is not the finished run. "
+            raise RunError(
+                f"{self.directory.checkpoints}: what is left undamaged is not the finished run. "
                 "Fix: restore the run directory, or train again with --force."
             )
         return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
@@ -127,8 +125,8 @@ class FinishedRun:
         self.check_words(prepared)
         own, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
         if own != other:
-            raise UserError(
-                f"E-RUN-012 the ontology '{config.knowledge.ontology}' changed since the run was trained. "
+            raise RunError(
+                f"the ontology '{config.knowledge.ontology}' changed since the run was trained. "
                 "Fix: restore it, or train again."
             )
         vectors = np.array(prepared.vectors)
@@ -156,7 +154,7 @@ class FinishedRun:
             fix = "train the source with --config.vectors.path=FILE"
         else:
             return
-        raise UserError(f"E-RUN-019 {self.directory.folder}: {problem}. Fix: {fix}.")
+        raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
 
     # -- new inputs ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +193,7 @@ class ScoredCorpus:
         """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
         if split not in self.prepared.splits:
             known = ", ".join(self.prepared.splits)
-            raise UserError(f"E-USE-008 --split={split}: the corpus has no such split. Fix: give one of {known}.")
+            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
         if split not in self._scored:
             program, batches = self.experiment.program(self.prepared, [split], model_facts=self.run.model_facts)
             logits = program.logits(self.run.variables, batches[split])
@@ -205,7 +203,7 @@ class ScoredCorpus:
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
         """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
 
-        Raises: DataError E-PART-006 for ids of no pair.
+        Raises: DataError for ids of no pair.
         """
         found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
         _, logits = self.scores(split)
@@ -276,8 +274,8 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     source = load_run(asked.transfer.init_from)
     source.check_words(prepared)
     if source.experiment.trains_words and not asked.trains_words:
-        raise UserError(
-            f"E-RUN-019 {source.directory.folder}: trained its word vectors, which this config would leave behind. "
+        raise RunError(
+            f"{source.directory.folder}: trained its word vectors, which this config would leave behind. "
             "Fix: give --config.model.train_vectors=True, too."
         )
     transfer.seed_rows(source.experiment.seeds, asked.seeds)
@@ -308,8 +306,8 @@ def _check_fields(path: Path, values, needed) -> None:
     """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
     if missing := sorted(set(needed) - set(_fields(values))):
         names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise UserError(
-            f"E-RUN-014 {path}: lacks {names}, which this version reads: another version wrote the run. "
+        raise RunError(
+            f"{path}: lacks {names}, which this version reads: another version wrote the run. "
             "Fix: train again with this version."
         )
 
@@ -339,7 +337,7 @@ def _finished(directory: RunDirectory) -> dict:
         else:
             problem = f"the run is not finished (status {result['status']})"
             fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
-        raise UserError(f"E-RUN-011 {directory.folder}: {problem}. Fix: {fix}.")
+        raise RunError(f"{directory.folder}: {problem}. Fix: {fix}.")
     _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
     return result
 

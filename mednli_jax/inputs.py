@@ -22,7 +22,7 @@ def text_pairs(given: Iterable, task: str) -> list[tuple[str, str]]:
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         problem = f"what was given is a {type(given).__name__}, no list"
-        raise UserError(f"E-PRED-002 {problem}. Fix: give a list of items; each is {_forms(task)}.")
+        raise UserError(f"{problem}. Fix: give a list of items; each is {_forms(task)}.")
     problems, pairs = Problems(), []
     for index, item in enumerate(given):
         try:
@@ -37,8 +37,7 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
     """(premise, hypothesis) of one item, or of the task "cloze" (passage, query).
 
     item: a dict with one of FIELDS for each text, or a tuple or list of two strings. place, line: where it stands.
-    Raises: DataError with the place and what to change: E-PRED-002 no two texts, 003 a NUL or half a surrogate pair,
-    005 not one placeholder in a query or one in a passage, 006 marks without their partner.
+    Raises: DataError with the place and what to change.
     """
     pair = item
     if isinstance(item, Mapping):
@@ -47,10 +46,10 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
         first, second = (names[0] for names in FIELDS[task])
         lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
         fix = lines if line else f"give {_forms(task)}"
-        raise DataError("E-PRED-002", f"is not {KINDS[task]}", file=place, line=line, fix=fix)
+        raise DataError(f"is not {KINDS[task]}", file=place, line=line, fix=fix)
     if not all(map(_is_text, pair)):
         problem = "holds what is no text (a NUL, half a character)"
-        raise DataError("E-PRED-003", problem, file=place, line=line, fix="remove it")
+        raise DataError(problem, file=place, line=line, fix="remove it")
     if task == "cloze":
         _check_marks(*pair, place, line)
     return tuple(pair)
@@ -67,11 +66,11 @@ def _check_marks(passage, query, place, line):
     if len(query.blanks) != 1 or passage.blanks:
         problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
         fix = "write one in the query, and none in the passage"
-        raise DataError("E-PRED-005", problem, file=place, line=line, fix=fix)
+        raise DataError(problem, file=place, line=line, fix=fix)
     if stray := passage.stray + query.stray:
         problem = f"has {stray} marks that are unbalanced or mark nothing"
         fix = f"give every {BEGIN} its {END} in the same text, with words between them"
-        raise DataError("E-PRED-006", problem, file=place, line=line, fix=fix)
+        raise DataError(problem, file=place, line=line, fix=fix)
 
 
 def _is_text(text):

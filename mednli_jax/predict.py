@@ -64,18 +64,18 @@ def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
     """(premise, hypothesis), or of the task "cloze" (passage, query), of each line of a binary stream; empty lines are
     passed over.
 
-    Raises: DataError(s) with the line and what to change: E-PRED-001 not UTF-8, 004 line too long, others as
+    Raises: DataError(s) with the line and what to change: not UTF-8, line too long, others as
     inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         if len(raw) > MAX_LINE_BYTES:
-            problems.add(_fault("E-PRED-004", number, f"is longer than {MAX_LINE_BYTES} bytes", "shorten the texts"))
+            problems.add(_fault(number, f"is longer than {MAX_LINE_BYTES} bytes", "shorten the texts"))
             continue
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
-            problems.add(_fault("E-PRED-001", number, "is not UTF-8", "convert the input"))
+            problems.add(_fault(number, "is not UTF-8", "convert the input"))
             continue
         if not line.strip():
             continue
@@ -95,8 +95,8 @@ def _json(line):
         return None
 
 
-def _fault(code, number, problem, fix):
-    return DataError(code, problem, file="stdin", line=number, fix=fix)
+def _fault(number, problem, fix):
+    return DataError(problem, file="stdin", line=number, fix=fix)
 
 
 if __name__ == "__main__":

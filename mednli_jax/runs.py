@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 import mednli_jax
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
 
 TYPES = "types.json"
@@ -37,15 +37,13 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     try:
         values = json.loads(Path(path).read_bytes())
     except FileNotFoundError:
-        raise UserError(
-            f"E-RUN-001 {path}: no such file. Fix: name the directory of a finished or interrupted run."
-        ) from None
+        raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
     except (ValueError, RecursionError, OSError) as error:
-        raise UserError(f"E-RUN-002 {path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+        raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
     if not isinstance(values, dict):
-        raise UserError(f"E-RUN-002 {path}: holds no JSON object. Fix: {fix}.")
+        raise RunError(f"{path}: holds no JSON object. Fix: {fix}.")
     if missing := [name for name in fields if name not in values]:
-        raise UserError(f"E-RUN-002 {path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
+        raise RunError(f"{path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
     return values
 
 
@@ -119,8 +117,8 @@ class RunDirectory:
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
-            raise UserError(
-                f"E-RUN-001 {run.folder}: not a run directory (config.json is missing).{_near(run.folder)} Fix: "
+            raise RunError(
+                f"{run.folder}: not a run directory (config.json is missing).{_near(run.folder)} Fix: "
                 "give the directory that train printed, e.g. --run=runs/esim_kd-demo."
             )
         return run
@@ -131,17 +129,17 @@ class RunDirectory:
         run = cls(folder)
         found = _is_run(run.folder)
         if run.folder.exists() and not run.folder.is_dir():
-            raise UserError(f"E-RUN-006 {run.folder}: is a file. Fix: choose another --workdir.")
+            raise RunError(f"{run.folder}: is a file. Fix: choose another --workdir.")
         if run.folder.is_dir() and not found and run._holds_files():
-            raise UserError(f"E-RUN-006 {run.folder}: holds other files. Fix: choose an empty --workdir.")
+            raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
-            raise UserError(
-                f"E-RUN-016 {run.folder}: no such run directory.{_near(run.folder)} Fix: name the run to go on with, "
+            raise RunError(
+                f"{run.folder}: no such run directory.{_near(run.folder)} Fix: name the run to go on with, "
                 "or leave --resume out to start a run there."
             )
         if found and not (resume or force):
-            raise UserError(
-                f"E-RUN-003 {run.folder}: holds a run already (status {run.status()}). "
+            raise RunError(
+                f"{run.folder}: holds a run already (status {run.status()}). "
                 "Fix: --resume to go on, --force to start over, or another --workdir."
             )
         return found
@@ -190,8 +188,8 @@ class RunDirectory:
         new = _flat(json.loads(json.dumps(config)))  # as it would be read back: tuples are lists
         changed = sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
         if changed:
-            raise UserError(
-                f"E-RUN-004 {self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
+            raise RunError(
+                f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
                 "Fix: resume with the same flags, or choose another --workdir."
             )
 
@@ -200,8 +198,8 @@ class RunDirectory:
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
         if path.is_file() and read_json(path, "files", fix=fix)["files"] != manifest["files"]:
-            raise UserError(
-                f"E-RUN-012 {self.folder}: the corpus, the vectors or the ontology changed since the run began. "
+            raise RunError(
+                f"{self.folder}: the corpus, the vectors or the ontology changed since the run began. "
                 "Fix: restore them, or start over with --force."
             )
 
@@ -224,15 +222,14 @@ class RunDirectory:
         try:
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
         except OSError as error:
-            raise UserError(
-                f"E-RUN-005 {self.folder}: cannot be written ({error.strerror}). Fix: choose another --workdir."
+            raise RunError(
+                f"{self.folder}: cannot be written ({error.strerror}). Fix: choose another --workdir."
             ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UserError(
-                f"E-RUN-007 {self.folder}: another process is training here. Fix: wait for it, or choose "
-                "another --workdir."
+            raise RunError(
+                f"{self.folder}: another process is training here. Fix: wait for it, or choose another --workdir."
             ) from None
 
     @property
@@ -266,7 +263,7 @@ class RunDirectory:
             return {"status": "running"}
         values = read_json(path, "status", fix=fix)
         if values["status"] not in STATUSES:
-            raise UserError(f"E-RUN-002 {path}: its 'status' is none of {', '.join(STATUSES)}. Fix: {fix}.")
+            raise RunError(f"{path}: its 'status' is none of {', '.join(STATUSES)}. Fix: {fix}.")
         return values
 
     def status(self) -> str:
@@ -294,8 +291,8 @@ class RunDirectory:
             except (ValueError, TypeError, KeyError, RecursionError):
                 epoch = None
             if not isinstance(epoch, int):
-                raise UserError(
-                    f"E-RUN-015 {path}:{number}: is no row of metrics (a JSON object with its epoch). Fix: restore the "
+                raise RunError(
+                    f"{path}:{number}: is no row of metrics (a JSON object with its epoch). Fix: restore the "
                     "line, or remove it."
                 )
             rows.append((epoch, line))
@@ -366,7 +363,7 @@ def read_types(directory: RunDirectory) -> tuple[str, ...]:
     path = directory.private / TYPES
     values = read_json(path, "types", "sha256", fix="restore the run directory")
     if _digest(values["types"]) != values["sha256"]:
-        raise UserError(f"E-RUN-010 {path}: differs from what the run wrote. Fix: restore the run directory.")
+        raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
     return tuple(values["types"])
 
 

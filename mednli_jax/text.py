@@ -247,7 +247,7 @@ class Vocab:
         return cls(SPECIALS + tuple(words))
 
     def save(self, path):
-        """Writes the words as one JSON array in UTF-8. Raises: UserError E-RUN-005."""
+        """Writes the words as one JSON array in UTF-8. Raises: RunError."""
         write_atomic(Path(path), json.dumps(self.words, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -257,12 +257,12 @@ class Vocab:
         try:
             words = json.loads(Path(path).read_bytes().decode("utf-8"))
         except OSError as error:
-            raise DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=name, fix=fix) from error
+            raise DataError(f"cannot be read ({error.strerror})", file=name, fix=fix) from error
         except (ValueError, RecursionError):
-            raise DataError("E-DATA-030", "not valid JSON in UTF-8", file=name, fix=fix) from None
+            raise DataError("not valid JSON in UTF-8", file=name, fix=fix) from None
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DataError("E-DATA-030", "not a JSON array of words", file=name, fix=fix)
+            raise DataError("not a JSON array of words", file=name, fix=fix)
         try:
             return cls(tuple(words))
         except ValueError as error:
-            raise DataError("E-DATA-030", str(error), file=name, fix=fix) from None
+            raise DataError(str(error), file=name, fix=fix) from None

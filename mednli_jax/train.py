@@ -6,7 +6,7 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import next_free
 
 USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
@@ -44,7 +44,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     config = cli.config(values)
     if values.resume and values.force:
-        raise UserError("E-USE-013 --resume goes on with a run, --force drops it. Fix: give one of the two.")
+        raise UsageError("--resume goes on with a run, --force drops it. Fix: give one of the two.")
     from mednli_jax import experiment, new_run  # jax is imported after the flags are known to be good
     from mednli_jax.training import hosts
 
@@ -53,9 +53,7 @@ def main(values: cli.Flags) -> int:
         return _describe(asked)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
     if here.count > 1 and asked.fitter != "gradient":
-        raise UserError(
-            "E-HOST-007 only networks on one corpus are trained by several processes. Fix: start one alone."
-        )
+        raise RunError("only networks on one corpus are trained by several processes. Fix: start one alone.")
     name = cli.config_name()
     folder = Path(values.workdir or Path("runs") / name).expanduser()
     if not (values.workdir or values.resume):
@@ -85,9 +83,7 @@ def main(values: cli.Flags) -> int:
 
 def _describe(asked) -> int:
     if asked.fitter != "gradient":
-        raise UserError(
-            "E-USE-017 --dry-run is of a network on one corpus, not of features or folds. Fix: leave it out."
-        )
+        raise UsageError("--dry-run is of a network on one corpus, not of features or folds. Fix: leave it out.")
     from mednli_jax import experiment
     from mednli_jax.training.describe import describe
     from mednli_jax.training.loop import Trainer

@@ -14,7 +14,7 @@ from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.ontology import CYCLES, RELATIONS
 from mednli_jax.models.table import MODELS
@@ -41,10 +41,9 @@ class Rule:
     fix: str
     problem: str = ""
     when: Callable[[Any], bool] = always
-    code: str = "E-CONF-003"
 
     def check(self, config) -> None:
-        """Raises UserError where the config has the field with a value that may not stand."""
+        """Raises ConfigError where the config has the field with a value that may not stand."""
         section, value = config, None
         for part in self.field.split("."):
             if part not in section:
@@ -54,7 +53,7 @@ class Rule:
             return
         shown = f"'{value}'" if isinstance(value, str) else value
         problem = f": {self.problem.format(shown)}" if self.problem else f" is {shown}"
-        raise UserError(f"{self.code} config.{self.field}{problem}. Fix: {self.fix.format(config=config)}.")
+        raise ConfigError(f"config.{self.field}{problem}. Fix: {self.fix.format(config=config)}.")
 
 
 def at_least(field: str, least: float, fix: str = "", **how) -> Rule:
@@ -68,19 +67,17 @@ def between(field: str, least: float, most: float, fix: str = "", **how) -> Rule
 
 def one_of(field: str, known: Sequence[str], **how) -> Rule:
     fix = f"give one of {', '.join(known)}"
-    return Rule(field, lambda value, _: value in known, fix, "unknown value {}", code="E-CONF-004", **how)
+    return Rule(field, lambda value, _: value in known, fix, "unknown value {}", **how)
 
 
-def left_out(field: str, problem: str, when: Callable, fix: str = "leave it out", code: str = "E-CONF-005") -> Rule:
+def left_out(field: str, problem: str, when: Callable, fix: str = "leave it out") -> Rule:
     """The field stays at its empty value (0, "", None, False) where `when` holds."""
-    return Rule(field, lambda value, _: not value, fix, problem, when, code)
+    return Rule(field, lambda value, _: not value, fix, problem, when)
 
 
-def conflict(
-    field: str, problem: str, when: Callable, fix: str = "leave one of them out", code: str = "E-CONF-005"
-) -> Rule:
+def conflict(field: str, problem: str, when: Callable, fix: str = "leave one of them out") -> Rule:
     """The field is refused, whatever it says, where `when` holds."""
-    return Rule(field, lambda *_: False, fix, problem, when, code)
+    return Rule(field, lambda *_: False, fix, problem, when)
 
 
 def _pattern(text, _):
@@ -137,15 +134,14 @@ _FOLDS = "DisKnE has no such setting"
 _FROM_0 = "give a number from 0 up"
 
 RULES = (
-    Rule("task", lambda task, config: task == kind(config), "leave it as the config file has it", code="E-CONF-004"),
+    Rule("task", lambda task, config: task == kind(config), "leave it as the config file has it"),
     Rule(
         "model.name",
         lambda name, config: name in MODELS and (MODELS[name].task == "cloze") == (config.task == "cloze"),
         "give a model of the config's task, e.g. esim for nli, ga_reader for cloze",
         "{} is no model of the config's task",
-        code="E-CONF-005",
     ),
-    Rule("seeds", _seeds, "--config.seeds=0,1,2", "expected distinct numbers from 0 up", code="E-CONF-002"),
+    Rule("seeds", _seeds, "--config.seeds=0,1,2", "expected distinct numbers from 0 up"),
     # -- training
     *(at_least(f"train.{name}", 1) for name in ("epochs", "batch_size", "patience", "checkpoint_epochs", "group")),
     *(
@@ -218,7 +214,6 @@ RULES = (
         "data.builder",
         "DisKnE has no TFDS builder",
         lambda config: of_folds(config) and config.data.builder != "direct",
-        code="E-DIS-023",
     ),
     conflict(
         "data.builder",
@@ -244,7 +239,6 @@ RULES = (
         f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)",
         "{}: the ending names no format",
         when=takes_knowledge,
-        code="E-CONF-004",
     ),
     conflict(
         "knowledge.permute_seed",  # it moves names to other concepts, and a file of mentions names concepts themselves
@@ -295,7 +289,7 @@ RULES = (
         "give config.data.mix, or leave it out",
     ),
     *(
-        Rule(field, good, f"give {value}", _TRAINS_ROWS, sparse_rows, "E-CONF-005")
+        Rule(field, good, f"give {value}", _TRAINS_ROWS, sparse_rows)
         for field, good, value in (
             ("train.optimizer", lambda value, _: value == "sgd", "sgd"),
             ("train.momentum", lambda value, _: value == 0, "0"),
@@ -309,7 +303,7 @@ RULES = (
     ),
     # -- transfer
     *(
-        Rule(field, _pattern, "e.g. 'logits|layer_1'", "{} is no regular expression", code="E-CONF-007")
+        Rule(field, _pattern, "e.g. 'logits|layer_1'", "{} is no regular expression")
         for field in ("transfer.skip", "transfer.freeze")
     ),
     *(
@@ -331,26 +325,21 @@ RULES = (
         lambda config: config.model.name not in PRIVATE,
     ),
     # -- DisKnE
-    *(
-        left_out(f"data.{field}", _FOLDS, of_folds, code="E-DIS-023")
-        for field in ("genre", "limit", "sample", "mix", "features")
-    ),
+    *(left_out(f"data.{field}", _FOLDS, of_folds) for field in ("genre", "limit", "sample", "mix", "features")),
     Rule(
         "seeds",
         lambda seeds, _: max(seeds) <= MOST_SEED,
         "--config.seeds=0,1,2",
         f"of folds a seed is at most {MOST_SEED}",
         of_folds,
-        "E-DIS-027",
     ),
     conflict(
         "model.name",
         "features have no folds",
         lambda config: of_folds(config) and of_features(config),
         "give a network, such as esim",
-        "E-DIS-028",
     ),
-    left_out("transfer.init_from", "folds start anew", of_folds, code="E-DIS-028"),
+    left_out("transfer.init_from", "folds start anew", of_folds),
     at_least("diskne.at_once", 0, "give a number, or 0 for all"),
     at_least("diskne.least", 1),
     Rule("diskne.dev", lambda value, _: 0 < value < 1, "give a share over 0 and under 1"),
@@ -361,26 +350,23 @@ RULES = (
         lambda names, _: set(several(names)) <= set(CATEGORIES),
         f"give some of {', '.join(CATEGORIES)}",
         "a category is unknown",
-        code="E-CONF-004",
     ),
     left_out(
         "diskne.wording",
         "the files have it",
         lambda config: config.data.name == "file",
         "leave it out, or build other files",
-        "E-DIS-023",
     ),
     left_out(
         "diskne.negatives",
         "the files have them",
         lambda config: config.data.name in ("file", "mednli"),
         "leave it out, or build other files",
-        "E-DIS-023",
     ),
 )
 
 
 def check(config) -> None:
-    """Raises UserError for the first rule that a config breaks."""
+    """Raises ConfigError for the first rule that a config breaks."""
     for rule in RULES:
         rule.check(config)

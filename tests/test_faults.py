@@ -19,9 +19,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from test_cloze_doors import write_articles
-from test_diskne import big
-from test_doors import SMALL, places, write_corpus
+from test_benchmark_files import big
+from test_cloze_commands import write_articles
+from test_commands import SMALL, places, write_corpus
 from test_filtering import by_feature, corpus
 from test_paths import ontology, some_pairs
 from test_store import rich

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import test_benchmark_files
 import test_cache
 import test_clicr
-import test_diskne
 import test_metamap
 import test_obo
 import test_spans
@@ -34,7 +34,7 @@ import test_umls
 import test_vectors_binary
 import test_wordnet
 from safetensors.numpy import save
-from test_corrupted_inputs import FOLDERS, PLAIN, RUNS, TRIPLES, WORDS, array
+from test_damage import FOLDERS, PLAIN, RUNS, TRIPLES, WORDS, array
 
 from mednli_jax import predict
 from mednli_jax.analysis import categories, outcomes
@@ -124,13 +124,13 @@ BIOMRC = {
 
 def annotations():
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([test_diskne.MEDICAL, *test_diskne.ROWS])
+    csv.writer(stream, lineterminator="\n").writerows([test_benchmark_files.MEDICAL, *test_benchmark_files.ROWS])
     return stream.getvalue()
 
 
 def benchmark(folder):
     (folder / "m.csv").write_text(annotations())
-    found = diskne_files.read_published([folder / "m.csv"], test_diskne.PAIRS, test_diskne.ontology())
+    found = diskne_files.read_published([folder / "m.csv"], test_benchmark_files.PAIRS, test_benchmark_files.ontology())
     (folder / "m.csv").unlink()
     diskne_store.write_benchmark(found, (), folder / "made")
 
@@ -229,7 +229,7 @@ def prepared(folder):
 
 
 def anew():
-    raise UserError("E-ONTO-065 the stored ontology is not what was written. Fix: it is made anew.")
+    raise UserError("the stored ontology is not what was written. Fix: it is made anew.")
 
 
 KEEP_SEALED = {"a": 1}
@@ -251,7 +251,7 @@ PARSERS = (
     answers("a.jsonl", lines(*({"uid": uid, "answer": text} for uid, text in ANSWERS.items()))),
     answers("a.json", json.dumps(ANSWERS)),
     one("annotations of diseases", "m.csv", annotations(),
-        lambda path: diskne_files.read_published([path], test_diskne.PAIRS, test_diskne.ontology())),
+        lambda path: diskne_files.read_published([path], test_benchmark_files.PAIRS, test_benchmark_files.ontology())),
     Parser("benchmark", written(benchmark), lambda folder: diskne_store.read_benchmark(folder / "made")),
     one("mentions m.tsv", "m.tsv", MENTIONS, lambda path: read_spans(path, test_spans.EXAMPLES)),
     one("mentions m.jsonl", "m.jsonl", lines(SPAN, SPAN), lambda path: read_spans(path, test_spans.EXAMPLES)),

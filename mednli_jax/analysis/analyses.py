@@ -13,7 +13,7 @@ from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import stats as cloze_statistics
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.subject import Finding, Subject
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def paths(subject: Subject, options: Options) -> Finding:
 def lexical(subject: Subject, options: Options) -> Finding:
     """Tokens that give classes away."""
     if not math.isfinite(options.smoothing):
-        raise UserError("E-USE-021 --smoothing is no finite number. Fix: give 0 or more.")
+        raise UsageError("--smoothing is no finite number. Fix: give 0 or more.")
     return findings.tokens(subject, k=options.top, smoothing=options.smoothing, min_count=options.min_count)
 
 
@@ -102,8 +102,8 @@ def aflite(subject: Subject, options: Options) -> Finding:
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
     settings = filtering.settings(pairs, **numbers)
     if run and (options.input != "hypothesis" or options.entities != "parts"):
-        raise UserError(
-            "E-USE-022 --features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
+        raise UsageError(
+            "--features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
         )
     if options.resume:
         filtering.state_file(options.folder)

@@ -8,12 +8,12 @@ from mednli_jax.errors import DataError, Problems
 
 
 def read_annotations(
-    path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, code: str, problem: str
+    path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, problem: str
 ) -> dict[str, tuple[str, ...]]:
     """uid -> names, from rows `uid TAB name`, perhaps under a header `uid TAB column`; several rows are several names.
 
     names: those that may stand in the second column, in any case; aliases: other words for them.
-    code, problem: of rows that are none. Raises: DataError or DataErrors, E-DATA-001 and the like for the file.
+    problem: of rows that are none. Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
     if not path.is_file():
@@ -29,6 +29,6 @@ def read_annotations(
             found.setdefault(cells[0], []).append(name)
         elif line.strip() and (number, cells) != (1, ["uid", column]):
             fix = f"give a uid, a tab and one of {', '.join(names)}"
-            problems.add(DataError(code, problem, file=path.name, line=number, fix=fix))
+            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
     problems.raise_if_any()
     return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}

@@ -1,7 +1,6 @@
 """Kinds of error (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
 
 What comes out holds uids, counts and accuracies, never a word of the pairs.
-Faults: E-REP-007 no row of an annotation; E-REP-008 annotations of other pairs.
 """
 
 import re
@@ -14,7 +13,7 @@ import numpy as np
 from mednli_jax.analysis import annotations
 from mednli_jax.analysis.outcomes import Outcomes
 from mednli_jax.baselines.wording import NEGATIONS
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 
@@ -75,23 +74,21 @@ def _is_abbreviation(token, short):
 def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories.
 
-    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-REP-007 for its rows.
+    Raises: DataError or DataErrors.
     """
-    return annotations.read_annotations(
-        path, "category", CATEGORIES, _ALIASES, code="E-REP-007", problem="the row is no annotation"
-    )
+    return annotations.read_annotations(path, "category", CATEGORIES, _ALIASES, problem="the row is no annotation")
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
     """Of each category: pairs, accuracy (mean over seeds) and errors, the pairs that the majority vote gets wrong.
 
     `annotated` counts the pairs that have a category. confusions: {"gold > voted": count} of the errors.
-    Raises: UserError E-REP-008 where no pair of these outcomes has one.
+    Raises: RunError where no pair of these outcomes has one.
     """
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):
-        raise UserError(
-            "E-REP-008 the annotations name no pair of the run. Fix: give uids of the run's corpus and split, as in "
+        raise RunError(
+            "the annotations name no pair of the run. Fix: give uids of the run's corpus and split, as in "
             "private/predictions.*.jsonl."
         )
     wrong, scores = outcomes.voted != outcomes.gold, {}

@@ -1,7 +1,6 @@
 """Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus.
 
 The template's policy forbids a browser to load anything; light or dark follows the reader's system.
-Faults: E-REP-009 a file that holds no path lengths; E-REP-015 a run of another version.
 """
 
 import json
@@ -18,7 +17,7 @@ from mednli_jax.analysis import kinds, public, svg
 from mednli_jax.analysis.outcomes import read_metrics
 from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
@@ -61,8 +60,8 @@ def closing_lines(directory: RunDirectory) -> list[str]:
 
 
 def _of_another_version(directory, error):
-    return UserError(
-        f"E-REP-015 {directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
+    return RunError(
+        f"{directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
         f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
     )
 
@@ -192,14 +191,14 @@ def _links(counts, knowledge) -> Section:
 
 
 def paths_sections(path: str | Path | None) -> list[Section]:
-    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none of no file. Raises UserError
-    E-REP-009."""
+    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none of no file.
+    Raises RunError."""
     try:
         figures = json.loads(Path(path).read_bytes()) if path else None
         return [path_lengths_section(figures["corpus"], figures)] if path else []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"E-REP-009 {path}: holds no path lengths ({type(error).__name__}). "
+        raise RunError(
+            f"{path}: holds no path lengths ({type(error).__name__}). "
             "Fix: give the paths.json that analyze paths --out=FOLDER writes."
         ) from None
 

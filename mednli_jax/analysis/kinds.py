@@ -1,8 +1,4 @@
-"""What is said of a run, by the task that its config.json names: the one place in the analysis that knows tasks.
-
-Faults: E-REP-016 runs of several tasks; E-REP-017, E-USE-024 a flag that the task has no use for; E-USE-023 a corpus of
-another task.
-"""
+"""What is said of a run, by the task that its config.json names: the one place in the analysis that knows tasks."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +12,7 @@ from mednli_jax.analysis.diskne import runs as diskne_runs
 from mednli_jax.analysis.evaluation import Evaluation, Options
 from mednli_jax.analysis.nli import comparison, evaluation, page, predictions
 from mednli_jax.analysis.sections import Comparison, Section
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError, UserError
 from mednli_jax.runs import RunDirectory
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
@@ -86,25 +82,25 @@ FLAGS = (
         "report",
         ("categories", "categories_file", "paths"),
         (NLI, DISKNE),
-        "E-REP-017 --{} is of sentence pairs. Fix: leave it out for runs on cloze queries.",
+        "--{} is of sentence pairs. Fix: leave it out for runs on cloze queries.",
     ),
     (
         "evaluate",
         ("vectors", "skills", "scores"),
         (CLOZE,),
-        f"E-USE-024 --{{}} is of cloze queries, and the run of sentence pairs. {_LEAVE_OUT}",
+        f"--{{}} is of cloze queries, and the run of sentence pairs. {_LEAVE_OUT}",
     ),
     (
         "evaluate",
         ("config", "workdir"),
         (NLI, DISKNE),
-        f"E-USE-024 --{{}} asks for another corpus, and a cloze run is scored on its own alone. {_LEAVE_OUT}",
+        f"--{{}} asks for another corpus, and a cloze run is scored on its own alone. {_LEAVE_OUT}",
     ),
     (
         "evaluate",
         ("partition",),
         (NLI, DISKNE),
-        f"E-USE-024 --{{}} is of sentence pairs, and the run of cloze queries. {_LEAVE_OUT}",
+        f"--{{}} is of sentence pairs, and the run of cloze queries. {_LEAVE_OUT}",
     ),
 )
 
@@ -121,11 +117,11 @@ def of_run(directory: RunDirectory | Path) -> Kind:
 
 
 def compare(folders: Sequence[Path], split: str, prepared_of) -> Comparison:
-    """The first run against each other. Raises: UserError E-REP-016 for runs of several tasks; as Kind.compare."""
+    """The first run against each other. Raises: RunError for runs of several tasks; as Kind.compare."""
     task = task_of(folders[0])
     for folder in folders[1:]:
         if task_of(folder) != task:
-            raise UserError(f"E-REP-016 {folder}: is no run on {KINDS[task].corpus}. Fix: name runs of one task.")
+            raise RunError(f"{folder}: is no run on {KINDS[task].corpus}. Fix: name runs of one task.")
     return KINDS[task].compare(folders, split, prepared_of)
 
 
@@ -143,4 +139,4 @@ def check_corpus(task: str, other: str) -> None:
     """Refuses to score a run of a task on a corpus of the task `other`. Raises UserError."""
     if other != task:
         problem = f"--config is of {KINDS[other].corpus}, and the run of {KINDS[task].corpus}"
-        raise UserError(f"E-USE-023 {problem}. Fix: give another.")
+        raise UsageError(f"{problem}. Fix: give another.")

@@ -1,10 +1,6 @@
 """What finished runs predicted, pair by pair: confusion, flips between two systems, gains by class.
 
 Runs are joined by uid; their sentences are not needed.
-
-Faults (file and line are named):
-  E-REP-001 the run is not finished     E-REP-003 no row of predictions    E-REP-005 other pairs
-  E-REP-002 no predictions of a split   E-REP-004 other corpora            E-REP-006 a file lacks what runs write
 """
 
 import json
@@ -16,7 +12,7 @@ import numpy as np
 
 from mednli_jax import metrics
 from mednli_jax.corpora.lines import text_lines
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.examples import LABELS
 from mednli_jax.runs import RunDirectory, read_json
 
@@ -75,17 +71,17 @@ def finished(folder: Path, split: str = "test") -> Finished:
     result = directory.result()
     if result["status"] != "complete":
         state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
-        raise UserError(f"E-REP-001 {folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+        raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
     data = read_json(directory.folder / "data.json", fix=DAMAGED)
     for name, values, fields in (("result", result, RESULT_FIELDS), ("data", data, {"splits": dict})):
         for field, kind in fields.items():
             if not isinstance(values.get(field), kind):
                 path = directory.folder / f"{name}.json"
-                raise UserError(f"E-REP-006 {path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+                raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
     outcomes = read_outcomes(directory, split)
     if len(outcomes.predicted) != len(result["seeds"]):
         problem = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
-        raise UserError(f"E-REP-006 {folder}: {problem}. Fix: {DAMAGED}.")
+        raise RunError(f"{folder}: {problem}. Fix: {DAMAGED}.")
     return Finished(directory.folder.resolve(), split, result, data, outcomes)
 
 
@@ -93,8 +89,8 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """private/predictions.<split>.jsonl of a run. Raises UserError, DataError or DataErrors."""
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
-        raise UserError(
-            f"E-REP-002 {path}: no such file, so the run says nothing of the {split} split. "
+        raise RunError(
+            f"{path}: no such file, so the run says nothing of the {split} split. "
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
     problems, uids, gold, predicted, probabilities = Problems(), {}, [], [], []
@@ -106,11 +102,11 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
                 values.append(value)
             continue
         problem = "the row is no prediction: uid, label, and of each seed predicted and probabilities, each uid once"
-        fault = DataError("E-REP-003", problem, file=path.name, line=number, fix=DAMAGED)
+        fault = DataError(problem, file=path.name, line=number, fix=DAMAGED)
         problems.add(row if isinstance(row, DataError) else fault)
     problems.raise_if_any()
     if not uids:
-        raise DataError("E-REP-003", "the file holds no prediction", file=path.name, fix=DAMAGED)
+        raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
     predicted_NS, mean_NC = np.array(predicted), np.array(probabilities).mean(axis=1)
     votes = np.stack([(predicted_NS == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
     voted = np.where(votes == votes.max(axis=1, keepdims=True), mean_NC, -1.0).argmax(axis=1)
@@ -146,13 +142,12 @@ def read_metrics(directory: RunDirectory) -> list[dict]:
 def aligned(first: Finished, second: Finished) -> Finished:
     """The second run with its pairs in the order of the first's.
 
-    Raises: UserError E-REP-004 where they are of different corpora, E-REP-005 where of different pairs.
+    Raises: RunError where they are of different corpora, or where of different pairs.
     """
     names = f"{first.name} and {second.name}"
     if first.corpus != second.corpus:
-        raise UserError(
-            f"E-REP-004 {names}: one is of {first.corpus}, the other of {second.corpus}. "
-            "Fix: compare runs of one corpus."
+        raise RunError(
+            f"{names}: one is of {first.corpus}, the other of {second.corpus}. Fix: compare runs of one corpus."
         )
     one, other = first.outcomes, second.outcomes
     place = {uid: i for i, uid in enumerate(other.uids)}
@@ -160,10 +155,10 @@ def aligned(first: Finished, second: Finished) -> Finished:
     if len(one) != len(other) or not all(uid in place for uid in one.uids):
         shared = sum(uid in place for uid in one.uids)
         problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
-        raise UserError(f"E-REP-005 {names}: {problem}. Fix: {fix}.")
+        raise RunError(f"{names}: {problem}. Fix: {fix}.")
     order = [place[uid] for uid in one.uids]
     if (other.gold[order] != one.gold).any() or _other_file(first, second):
-        raise UserError(f"E-REP-005 {names}: the pairs of {first.split} differ in text or label. Fix: {fix}.")
+        raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {fix}.")
     moved = Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order])
     return Finished(second.folder, second.split, second.result, second.data, moved)
 

@@ -22,7 +22,7 @@ def _lines(sections: Sequence[Section]) -> list[str]:
 def write_finding(folder: Path, analysis: str, finding: Finding, result: dict) -> None:
     """Writes ANALYSIS.json and pictures, what is private of them in private/; files of the same name are replaced.
 
-    result: what ANALYSIS.json holds. Raises: UserError E-RUN-005 where they cannot be written.
+    result: what ANALYSIS.json holds. Raises: RunError where they cannot be written.
     """
     files = {f"{analysis}.json": result, **finding.drawn}
     private_folder(folder)

@@ -11,7 +11,7 @@ from mednli_jax.analysis.cloze import table4
 from mednli_jax.analysis.cloze.outcomes import f1_of_queries
 from mednli_jax.analysis.diskne import runs as diskne_runs
 from mednli_jax.analysis.sections import Section, table_section
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def filled(name: str, runs: Path, options: Options) -> PaperTable:
     if name.startswith(diskne_runs.TABLE):
         return _diskne(name, runs)
     if not name.isdecimal():
-        raise UserError(f"E-REP-010 --table={name}: no such table. Fix: see --help.")
+        raise RunError(f"--table={name}: no such table. Fix: see --help.")
     return _accuracies(int(name), runs, options)
 
 

@@ -9,7 +9,7 @@ other parts would tell it.
 from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.analysis.sections import Grid, Section
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS
 
 LEAST = 10
@@ -30,7 +30,7 @@ def check(given, runs: Sequence, table: str) -> None:
     asked = [f"--{name}" for name in FLAGS if given[name].value]
     asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
     if asked:
-        raise UserError(f"E-REP-018 --public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
+        raise RunError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:

@@ -11,7 +11,7 @@ from mednli_jax.analysis.sections import Section
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.readers import read_nli_file
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
@@ -98,10 +98,10 @@ class Subject:
         ]
 
     def needs_knowledge(self, analysis: str) -> None:
-        """Raises UserError E-USE-015 where no concepts are looked for."""
+        """Raises UsageError where no concepts are looked for."""
         if not self.has_concepts:
-            raise UserError(
-                f"E-USE-015 analyze {analysis}: the config takes no knowledge. Fix: --corpus=NAME, or "
+            raise UsageError(
+                f"analyze {analysis}: the config takes no knowledge. Fix: --corpus=NAME, or "
                 "--config=configs/esim_kd.py, or --config.model.knowledge=replace."
             )
 

@@ -2,8 +2,6 @@
 
 A table reads the runs of one folder, each named for its cell (`Cell.run`). Points are accuracy times 100, as printed
 in the paper; its gains are over a baseline, which is a cell's second run.
-
-Faults: E-REP-010 no such table; E-REP-011 no such folder of runs.
 """
 
 import json
@@ -14,7 +12,7 @@ from pathlib import Path
 
 from mednli_jax import metrics
 from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
 
@@ -141,7 +139,7 @@ def table_of(number: int) -> Table:
     """Raises UserError for a table that is none of accuracies."""
     if number not in TABLES:
         known = ", ".join(map(str, TABLES))
-        raise UserError(f"E-REP-010 --table={number}: no such table of accuracies. Fix: give one of {known}.")
+        raise RunError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
     return TABLES[number]
 
 
@@ -159,7 +157,7 @@ def filled(table: Table, folder: Path) -> dict:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"E-REP-011 {folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
     runs, first, states = {}, {}, {}
     every = (*table.cells, *_others(table, folder))
     needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.baseline, cell.run) if name)

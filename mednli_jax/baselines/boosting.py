@@ -55,14 +55,14 @@ def fit_predict(
     tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
     taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
 
-    Raises: UserError E-FEAT-001 where the labelled training rows are of fewer than two classes.
+    Raises: UserError where the labelled training rows are of fewer than two classes.
     """
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
         raise UserError(
-            "E-FEAT-001 the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
+            "the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
             f"{', '.join(LABELS)}, or raise --config.data.limit."
         )
     lock = threading.Lock()
@@ -165,7 +165,7 @@ def _kept(path: Path) -> np.ndarray | None:
             return np.load(io.BytesIO(content), allow_pickle=False)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    say(f"E-FEAT-002 {path}: the kept features are damaged; computing them again.")
+    say(f"{path}: the kept features are damaged; computing them again.")
     return None
 
 

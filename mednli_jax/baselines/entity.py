@@ -12,8 +12,6 @@ distinguished from others by its lower-cased words.
   rand-word, maxfreq-word, sim-word   the same of single words of the passage. The paper's code has the first and the
                   last; of the most frequent words those count that are no grammar and have a letter.
   upper_bound     the entity that scores best: as far as a reader can get that answers with an entity of the passage
-
-E-CLZ-065 none of the corpus's words has a vector
 """
 
 from collections import Counter
@@ -116,7 +114,7 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
 
     path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
-    as `normalise` leaves them. Raises: DataError, E-CLZ-065 where there is none.
+    as `normalise` leaves them. Raises: DataError, where there is none.
     """
     words: set[str] = set()
     for passage, queries in by_passage(examples):
@@ -130,7 +128,7 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
         problem, fix = "has a vector for none of the corpus's words", "give vectors of the corpus's language"
-        raise DataError("E-CLZ-065", problem, file=Path(found.source).name, fix=fix)
+        raise DataError(problem, file=Path(found.source).name, fix=fix)
     return found.known()
 
 

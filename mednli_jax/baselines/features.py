@@ -38,7 +38,7 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import unwatched
 from mednli_jax.text import PAD, UNK, Vocab
 
-FORMAT = 1  # of the values; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the values; tests/corpora/test_prepared_content.py says when to raise it
 FEATURES = {  # name -> group, in the order of the columns
     "bleu": "bleu",
     "tokens_min": "tokens",

@@ -11,8 +11,6 @@ how many different words stand before it, for all others. h' is h without its fi
   p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V                     V: all words, </s> and <unk>, without <s>
 
 Sentences are sequences of strings; a word that the text lacks is <unk>. <s> is never predicted.
-
-E-CLZ-060 the text holds no words     E-CLZ-061 order out of range
 """
 
 from array import array
@@ -159,10 +157,10 @@ class NgramModel:
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB.
 
-    Raises: UserError E-CLZ-060 where there are no words, E-CLZ-061 for an order that is not 1 to 6.
+    Raises: UserError where there are no words, or for an order that is not 1 to 6.
     """
     if not 1 <= order <= 6:
-        raise UserError(f"E-CLZ-061 order is {order}. Fix: give the language model an order of 1 to 6.")
+        raise UserError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
     index: dict[str, int] = {}
     tokens, count = _numbers(sentences, index, grow=True)
     if not count:
@@ -173,7 +171,7 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
 
 
 def _no_words():
-    return UserError("E-CLZ-060 the language model's text holds no words. Fix: check what the corpus holds.")
+    return UserError("the language model's text holds no words. Fix: check what the corpus holds.")
 
 
 def _numbers(sentences, index, grow):

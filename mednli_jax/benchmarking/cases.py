@@ -4,7 +4,7 @@ import itertools
 from dataclasses import asdict, dataclass
 
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def from_flags(values) -> list[Case]:
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
     if "until" in modes and seeds != [1]:
-        raise UserError("E-BENCH-008 --mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
+        raise UsageError("--mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
     return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
 
 
@@ -57,22 +57,19 @@ def _of_model(values, model, modes, groupings, seeds):
     for name, words, known in (("mode", modes, family.modes), ("grouping", groupings, family.groupings)):
         for word in words:
             if word not in known:
-                raise UserError(
-                    f"E-BENCH-009 --{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
+                raise UsageError(
+                    f"--{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
                     "or leave the model out."
                 )
     if values.prepared and not family.prepared:
         known = ", ".join(name for name in families.MODELS if families.of(name).prepared)
-        raise UserError(f"E-BENCH-010 --prepared: {model} reads made-up rows only. Fix: give models among {known}.")
+        raise UsageError(f"--prepared: {model} reads made-up rows only. Fix: give models among {known}.")
     hidden, size = values.hidden or family.hidden, family.hidden_multiple
     if hidden % size:
-        raise UserError(
-            f"E-BENCH-011 --hidden={hidden}: {model}'s heads have {size} numbers. Fix: a multiple of {size}."
-        )
+        raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: a multiple of {size}.")
     if 0 < values.length < family.least_length:
-        raise UserError(
-            f"E-BENCH-012 --length={values.length}: too short for a pair. Fix: give at least {family.least_length}, "
-            "or 0."
+        raise UsageError(
+            f"--length={values.length}: too short for a pair. Fix: give at least {family.least_length}, or 0."
         )
     shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
     shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
@@ -89,7 +86,7 @@ def _chosen(values, name, known) -> list[str]:
     words = [word.strip() for word in values[name].value.split(",")]
     for word in words:
         if word not in known:
-            raise UserError(f"E-BENCH-004 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+            raise UsageError(f"--{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
     return words
 
 
@@ -101,5 +98,5 @@ def _numbers(values, name, default=()) -> list[int]:
     except ValueError:
         result = [0]
     if min(result, default=0) < 1:
-        raise UserError(f"E-BENCH-006 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
+        raise UsageError(f"--{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
     return result

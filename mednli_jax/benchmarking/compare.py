@@ -12,7 +12,7 @@ import numpy as np
 from mednli_jax.benchmarking import families, flops, measure
 from mednli_jax.benchmarking.cases import Case
 from mednli_jax.benchmarking.measure import Contender, ContenderFailed
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 
 # PyTorch's allocator: glibc's default returns pages to the system and takes them again at each step, which halves
 # PyTorch's speed at batch 512. glibc refuses a mmap threshold that is large enough, but it accepts no mmap at all.
@@ -142,9 +142,8 @@ def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, con
         settings, notes = _settings(case, calibration)
         return [_against(case, setting, notes, guard, contender) for setting in settings]
     except ContenderFailed as failure:
-        raise UserError(
-            f"E-BENCH-005 {case.model}, batch {case.batch}, {case.mode}: {failure}. "
-            "Fix: leave the row out, or give --against=none."
+        raise UsageError(
+            f"{case.model}, batch {case.batch}, {case.mode}: {failure}. Fix: leave the row out, or give --against=none."
         ) from None
 
 

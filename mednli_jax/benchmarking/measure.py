@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import mednli_jax
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 
 ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the contenders are not too far apart
 FEWEST = 6  # batches of a round: those of length buckets differ tenfold in cost, and fewer are no fair sample
@@ -156,8 +156,8 @@ class Guard:
         time.sleep(seconds)
         share = self.others(mark)
         if share > OTHERS_AT_START:
-            raise UserError(
-                f"E-BENCH-001 other programs use {share:.0%} of the CPU: figures would mean little. "
+            raise UsageError(
+                f"other programs use {share:.0%} of the CPU: figures would mean little. "
                 "Fix: stop them, or give --allow_load (rows are then marked as loaded)."
             )
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.files import append_line
 
 COLUMNS = {
@@ -33,9 +33,8 @@ def check_installed(models) -> None:
     needed = dict.fromkeys(package for model in models for package in families.of(model).packages)
     missing = next((package for package in needed if not version_of(package)), None)
     if missing:
-        raise UserError(
-            f"E-BENCH-002 {TITLES.get(missing, missing)} is not installed. Fix: pip install 'mednli_jax[torch]', or "
-            "--against=none"
+        raise UsageError(
+            f"{TITLES.get(missing, missing)} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none"
         )
 
 
@@ -71,8 +70,8 @@ def json_writer(where: str | None) -> Callable[[dict], None]:
         with open(path, "a"):
             pass
     except OSError as error:
-        raise UserError(
-            f"E-BENCH-007 {path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
+        raise UsageError(
+            f"{path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
         ) from None
     return lambda row: append_line(path, json.dumps(row, allow_nan=False))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 from mednli_jax.runs import read_json
 
 WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
@@ -136,8 +136,8 @@ def from_prepared(folder: Path) -> Workload:
         sizes = [spans[split][1] for split in ("train", "dev")]
         corpus = manifest["key"]["corpus"]
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
-        raise UserError(
-            f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
+        raise UsageError(
+            f"{folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
             "folder that `prepare` prints."
         ) from None
     _, premise_of = np.unique(arrays["premise"], axis=0, return_inverse=True)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.lines import either_name
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 
 
@@ -55,20 +55,20 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
         path = path.replace("$MEDNLI_JAX_DATA", str(folder))
     path = Path(os.path.expandvars(path)).expanduser()
     if not path.name:
-        raise UserError(f"E-CONF-009 {path}: is a folder, where a config names a file. Fix: give the file's path.")
+        raise ConfigError(f"{path}: is a folder, where a config names a file. Fix: give the file's path.")
     return either_name(path) or path
 
 
 def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus. Raises: UserError where none is set."""
     if folder is None and name == "file":
-        raise UserError(
-            "E-CONF-006 no folder is set for your own files. Fix: give --config.data.dir=FOLDER with the files of each "
+        raise ConfigError(
+            "no folder is set for your own files. Fix: give --config.data.dir=FOLDER with the files of each "
             "split in it."
         )
     if folder is None:
-        raise UserError(
-            f"E-CONF-006 no data folder is set for corpus '{name}'. Fix: set $MEDNLI_JAX_DATA to the folder that "
+        raise ConfigError(
+            f"no data folder is set for corpus '{name}'. Fix: set $MEDNLI_JAX_DATA to the folder that "
             f"holds {name}/, or give --config.data.dir=FOLDER."
         )
     return folder

@@ -63,7 +63,7 @@ class Cache:
             prepared = _read(folder, key)
             if prepared:
                 return prepared, True
-            say(f"E-PREP-001 {folder}: the prepared data is damaged; preparing it again.")
+            say(f"{folder}: the prepared data is damaged; preparing it again.")
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         built = build()
@@ -71,7 +71,7 @@ class Cache:
             _write(temporary, key, *built)
         prepared = _read(folder, key)
         if prepared is None:
-            raise UserError(f"E-PREP-001 {folder}: what was written cannot be read back. Fix: check the disk.")
+            raise UserError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
         return prepared, False
 
 

@@ -317,7 +317,7 @@ def warn(folder: Path, names: tuple[str, ...]) -> None:
     names = tuple(name for name in names if name in RESTRICTED)
     notes = [finding.note for finding in privacy(folder, names) if finding.state == "check"] if names else []
     if notes:
-        say(f"E-PRIV-001 {folder}: holds licensed text; {'; '.join(notes)}.")
+        say(f"{folder}: holds licensed text; {'; '.join(notes)}.")
 
 
 def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:

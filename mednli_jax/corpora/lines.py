@@ -50,7 +50,7 @@ def text_lines(path: Path, *, watched: bool = True) -> Iterator[tuple[int | None
     """Lines of a plain or gzipped UTF-8 file without their breaks; a line that is no text is a DataError.
 
     watched: show a bar where it takes long; of files read side by side only one should.
-    The last item is (None, error) where the file cannot be decompressed. Raises: DataError E-DATA-001 or E-DATA-003.
+    The last item is (None, error) where the file cannot be decompressed. Raises: DataError.
     """
     for number, line in _byte_lines(path, watched):
         yield number, line if isinstance(line, DataError) else _decoded(path.name, number, line)
@@ -64,10 +64,10 @@ def _byte_lines(path, watched=True):
             for number, line in binary_lines(path, watch=reading if watched else None):
                 if line is None:
                     problem = f"the line is longer than {MAX_LINE_BYTES} bytes"
-                    line = line_fault(path.name, number, "E-DATA-012", problem)
+                    line = line_fault(path.name, number, problem)
                 yield number, line
     except gzip.BadGzipFile as error:
-        yield None, DataError("E-DATA-004", f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
+        yield None, DataError(f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY)
     except OSError as error:
         raise _unread(path, error) from error
 
@@ -84,11 +84,11 @@ def unreadable(path: Path) -> DataError | None:
 
 def _unread(path, error):
     fix = "check the disk and the file's permissions"
-    return DataError("E-DATA-003", f"cannot be read ({error.strerror})", file=path.name, fix=fix)
+    return DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix)
 
 
 def no_such_file(path: Path, fix: str = "check the path") -> DataError:
-    return DataError("E-DATA-001", "there is no such file", file=path.name, fix=fix)
+    return DataError("there is no such file", file=path.name, fix=fix)
 
 
 def _decoded(file, number, line):
@@ -97,21 +97,21 @@ def _decoded(file, number, line):
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         number += line.count(b"\n", 0, error.start)
-        return line_fault(file, number, "E-DATA-010", "the line is not valid UTF-8", "save the file as UTF-8")
+        return line_fault(file, number, "the line is not valid UTF-8", "save the file as UTF-8")
     if "\0" in text:
         number += line.count(b"\n", 0, line.index(b"\0"))
-        return line_fault(file, number, "E-DATA-011", "the line holds a NUL byte")
+        return line_fault(file, number, "the line holds a NUL byte")
     return text
 
 
-def line_fault(file: str, number: int, code: str, problem: str, fix: str = FRESH_COPY) -> DataError:
-    return DataError(code, problem, file=file, line=number, fix=fix)
+def line_fault(file: str, number: int, problem: str, fix: str = FRESH_COPY) -> DataError:
+    return DataError(problem, file=file, line=number, fix=fix)
 
 
 def csv_records(path: Path) -> Iterator[tuple[int | None, list[str] | DataError]]:
     """Records of a CSV file as (line it starts on, its cells); a quoted cell may hold line breaks (as "\\n").
 
-    A quote that never closes ends the file with E-DATA-024: where the next record starts cannot be known.
+    A quote that never closes ends the file: where the next record starts cannot be known.
     """
     start, parts, quotes, size = 0, [], 0, 0
     for number, line in _byte_lines(path):
@@ -133,7 +133,7 @@ def csv_records(path: Path) -> Iterator[tuple[int | None, list[str] | DataError]
         elif size > MAX_RECORD_BYTES:
             break
     if parts:
-        yield start, line_fault(path.name, start, "E-DATA-024", "a quote opens in this record and never closes")
+        yield start, line_fault(path.name, start, "a quote opens in this record and never closes")
 
 
 def _cells(file, number, record):
@@ -144,7 +144,7 @@ def _cells(file, number, record):
         match = _CSV_FIELD.match(record, position)
         if not match:
             fix = "quote the whole field and double the quotes inside it"
-            return line_fault(file, number, "E-DATA-024", "a quote stands inside an unquoted field", fix)
+            return line_fault(file, number, "a quote stands inside an unquoted field", fix)
         quoted, plain, end = match.groups()
         cells.append(plain if quoted is None else quoted.replace('""', '"'))
         if not end:

@@ -1,7 +1,7 @@
 """All folds of DisKnE in one program: each slot, a fold and a seed, is trained as a seed of the loop is.
 
 Slots are trained in chunks of `at_once`. What a chunk predicts is kept when the chunk is done; one that was interrupted
-goes on from its checkpoint. Weights are not kept. Faults: E-DIS-029 a fold without examples.
+goes on from its checkpoint. Weights are not kept. Faults: a fold without examples.
 """
 
 import json
@@ -61,12 +61,12 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
     )
     if not chosen or len(found) > MOST_FOLDS:
         problem = "no fold has the categories asked for" if not chosen else f"there are over {MOST_FOLDS} folds"
-        raise UserError(f"E-DIS-029 {benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
+        raise UserError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise UserError(f"E-DIS-029 {problem}. Fix: give more pairs, or --config.diskne.pool=all.")
+                raise UserError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
     return chosen
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.files import write_json
 from mednli_jax.progress import say
 from mednli_jax.runs import RunDirectory, environment
@@ -125,7 +125,7 @@ def _mean(values):
 def check_converged(best_epoch, what: str) -> None:
     """Raises UserError where no seed ever had a finite dev loss; best_epoch [S], 0 = none."""
     if not any(epoch > 0 for epoch in best_epoch):
-        raise UserError(
-            f"E-RUN-013 the dev loss of no {what} was ever a finite number. Fix: a lower "
+        raise RunError(
+            f"the dev loss of no {what} was ever a finite number. Fix: a lower "
             "--config.train.learning_rate, or --config.train.clip=10."
         )

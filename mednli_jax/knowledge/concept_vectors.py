@@ -45,7 +45,7 @@ def concept_vectors(
     Tokens are looked up as they stand, then in lower case, then without hyphens and punctuation, which has no part.
 
     Returns: (float32 [C, D], bool [C]: True where no token is known and the row is zero).
-    Raises: UserError E-CONF-004 for an unknown pooling. ValueError: vectors and words differ in number.
+    Raises: ConfigError for an unknown pooling. ValueError: vectors and words differ in number.
     """
     check_choice("pooling", pooling, POOLINGS)
     if len(vectors_of_words) != len(words):
@@ -113,7 +113,7 @@ def retrofit_concepts(
     (MedNLI's were of length 1 among words that were not).
 
     Returns: (float32 [C, D], bool [C]: True where no token is known).
-    Raises: UserError as the functions named do, and E-LEX-008 where no two related concepts have vectors.
+    Raises: UserError as the functions named do, and where no two related concepts have vectors.
     """
     vectors, missing = concept_vectors(ontology, vectors_of_words, words, pooling=pooling, names=names)
     edges = concept_graph(ontology, relations).tocoo()
@@ -157,7 +157,7 @@ def tokens_with_concepts(
     word-concept pairs, that occur follow.
 
     Returns: (int32 of the shape of `numbers`, float32 [V', D], or [V', 2 D] concatenated).
-    Raises: UserError E-CONF-004 for an unknown `how`. ValueError: shapes that do not fit.
+    Raises: ConfigError for an unknown `how`. ValueError: shapes that do not fit.
     """
     check_choice("how", how, PLACEMENTS)
     if numbers.shape != concepts.shape or word_vectors.shape[1] != vectors.shape[1] or len(vectors) != len(missing):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.bits import ramps
 from mednli_jax.knowledge.ontology import Ontology
@@ -53,9 +53,9 @@ def checked_pairs(ontology: Ontology, pairs: np.ndarray, direction: str, max_len
     """`pairs` as int64 [M, 2]. Raises what `shortest_paths` does."""
     if direction not in DIRECTIONS:
         known = ", ".join(DIRECTIONS)
-        raise UserError(f"E-CONF-004 unknown direction '{direction}' of paths. Fix: give one of {known}.")
+        raise ConfigError(f"unknown direction '{direction}' of paths. Fix: give one of {known}.")
     if max_length < 0:
-        raise UserError(f"E-CONF-003 max_length is {max_length}. Fix: give a length, or 0 for no limit.")
+        raise ConfigError(f"max_length is {max_length}. Fix: give a length, or 0 for no limit.")
     pairs = np.asarray(pairs, np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"pairs has shape {pairs.shape}, not [M, 2]")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -18,7 +18,7 @@ from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 
-FORMAT = 1  # of what the readers make; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
@@ -61,8 +61,7 @@ def load_ontology(
         used as long as the files' names, sizes and times of change, the options and FORMAT are the same.
 
     Raises:
-      UserError: E-ONTO-005 `spec` is none of these (the nearest is named), E-ONTO-060 the files are not there,
-        E-ONTO-061 they changed while they were read, E-CONF-006 no `data_dir`. Faults of a file are raised as its
+      UserError `spec` is none of these (the nearest is named), the files are not there,
         reader says, and leave nothing in the cache.
     """
     options = options or OntologyOptions()
@@ -78,7 +77,7 @@ def load_ontology(
         ontology = source.read(source.place, options)
         if _stamps(source) != stamps:
             fix = "wait until they are copied, then start again"
-            raise UserError(f"E-ONTO-061 {source.place}: the files changed while they were read. Fix: {fix}.")
+            raise UserError(f"{source.place}: the files changed while they were read. Fix: {fix}.")
         return ontology
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
@@ -96,7 +95,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there.
 
-    Raises: UserError E-ONTO-060, E-CONF-006 and DataError E-ONTO-010, E-ONTO-072, as `load_ontology` does.
+    Raises: UserError and DataError, as `load_ontology` does.
     """
     place, options = find_source(name, data_dir).place, options or OntologyOptions()
     if name == "snomed":
@@ -106,7 +105,7 @@ def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptio
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
-    """What `spec` names, None for the bundled table. Raises: UserError E-ONTO-005, E-ONTO-060 or E-CONF-006."""
+    """What `spec` names, None for the bundled table. Raises: UserError."""
     if spec == "mesh":
         return None  # the data folder is not looked at, so that a run means the same on every machine
     if spec in NAMES:
@@ -121,11 +120,11 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         if source:
             return source
         fix = f"give the path of {_PATHS}"
-        raise UserError(f"E-ONTO-060 config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
+        raise UserError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise UserError(f"E-ONTO-005 config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
+    raise UserError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
 
 
 def _read_table(path: Path, options: OntologyOptions) -> Ontology:
@@ -139,7 +138,7 @@ def _named(spec, data_dir):
         places.append(wordnet.FOLDER)
     if not places:
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
-        raise UserError(f"E-CONF-006 no data folder is set for ontology '{spec}'. Fix: {fix}.")
+        raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
     if source:
         return source
@@ -149,7 +148,7 @@ def _named(spec, data_dir):
         "wordnet": f"install the package wordnet-base, or put data.noun, data.verb, index.noun and index.verb there; "
         f"read are {' and '.join(map(str, places))}",
     }[spec]
-    raise UserError(f"E-ONTO-060 config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
+    raise UserError(f"config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:

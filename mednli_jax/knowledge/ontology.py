@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.errors import DataError, UserError
+from mednli_jax.errors import ConfigError, DataError, UserError
 from mednli_jax.knowledge.string_arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
@@ -29,7 +29,7 @@ class OntologyOptions:
     relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
     cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many.
 
-    Raises UserError on construction: E-CONF-004 for a word that is none of these.
+    Raises UserError on construction: for a word that is none of these.
     """
 
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
@@ -40,7 +40,7 @@ class OntologyOptions:
     def __post_init__(self):
         for name, value, known in (("relations", self.relations, RELATIONS), ("cycles", self.cycles, CYCLES)):
             if value not in known:
-                raise UserError(f"E-CONF-004 {name} is '{value}'. Fix: give one of {', '.join(known)}.")
+                raise ConfigError(f"{name} is '{value}'. Fix: give one of {', '.join(known)}.")
 
 
 def shown_id(concept: str) -> str:
@@ -100,7 +100,7 @@ class Ontology:
 
     `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`arrays`).
 
-    Raises DataError on construction: E-ONTO-001 sizes, E-ONTO-002 repeated ids, E-ONTO-003 a cycle.
+    Raises DataError on construction: sizes, repeated ids, a cycle.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Ontology:
             relations = Relations.of(self.relations, len(self))
         except ValueError as error:
             problem = f"ontology '{self.name}' has {len(self)} ids but {error}"
-            raise DataError("E-ONTO-001", problem, field="relations") from None
+            raise DataError(problem, field="relations") from None
         object.__setattr__(self, "relations", relations)
         _check_acyclic(self)
 
@@ -168,7 +168,7 @@ class Ontology:
             index = self.index_of_reference.get(concept_id)
         if index is None:
             problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
-            raise UserError(f"E-ONTO-004 {problem} Fix: give an id of the ontology.")
+            raise UserError(f"{problem} Fix: give an id of the ontology.")
         return index
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
@@ -229,33 +229,33 @@ def _check_sizes(ontology: Ontology) -> None:
     size = len(ontology.ids)
     for part, length in (("labels", len(ontology.labels)), ("types", len(ontology.types) or size)):
         if length != size:
-            raise DataError("E-ONTO-001", f"ontology '{ontology.name}' has {size} ids but {length} {part}", field=part)
+            raise DataError(f"ontology '{ontology.name}' has {size} ids but {length} {part}", field=part)
     if ontology.parents.shape != (size, size):
         problem = f"ontology '{ontology.name}' has {size} ids but an is-a graph of shape {ontology.parents.shape}"
-        raise DataError("E-ONTO-001", problem, field="parents")
+        raise DataError(problem, field="parents")
     for part, pairs in (("names", ontology.names), ("cross_references", ontology.cross_references)):
         outside = sum(not 0 <= index < size for _, index in pairs)
         if outside:
             problem = f"ontology '{ontology.name}': {outside} {part.replace('_', ' ')} belong to no concept"
-            raise DataError("E-ONTO-001", problem, field=part)
+            raise DataError(problem, field=part)
     if len(set(ontology.ids)) != size:
         seen, twice = set(), []
         for concept in ontology.ids:
             if concept in seen:
                 twice.append(concept)
             seen.add(concept)
-        raise DataError("E-ONTO-002", f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
+        raise DataError(f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
 
 
 def _check_acyclic(ontology: Ontology) -> None:
-    """Raise E-ONTO-003 for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
+    """Raise for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
     _, component = connected_components(ontology.parents, directed=True, connection="strong")
     in_cycle = np.bincount(component, minlength=1)[component] > 1
     cyclic = np.flatnonzero(in_cycle | ontology.parents.diagonal()).tolist()
     if cyclic:
         ids = _listed([ontology.ids[concept] for concept in cyclic])
         problem = f"ontology '{ontology.name}' has a cycle of is-a edges among {ids}"
-        raise DataError("E-ONTO-003", problem, field="parents", fix="remove one edge of the cycle in the source")
+        raise DataError(problem, field="parents", fix="remove one edge of the cycle in the source")
 
 
 def _listed(ids: list[str]) -> str:

@@ -35,7 +35,7 @@ def stored_paths(
     and the distinct pairs, in whatever order they come. Files are written whole or not at all, and readable by their
     owner alone, for an ontology may be licensed. A damaged one is reported and replaced.
 
-    Raises what `shortest_paths` does, and UserError E-RUN-005 where `folder` cannot be written.
+    Raises what `shortest_paths` does, and RunError where `folder` cannot be written.
     """
     pairs = checked_pairs(ontology, pairs, direction, max_length)
     distinct, back = distinct_pairs(pairs)
@@ -72,6 +72,6 @@ def _read(path: Path, key: bytes) -> np.ndarray | None:
         content = b""
     rest = content[_DIGEST:]
     if hashlib.sha256(rest).digest() != content[:_DIGEST] or rest[:_DIGEST] != key:
-        say(f"E-PATH-001 {path}: the stored distances are damaged. Fix: nothing, they are found again.")
+        say(f"{path}: the stored distances are damaged. Fix: nothing, they are found again.")
         return None
     return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)

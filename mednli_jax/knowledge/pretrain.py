@@ -7,9 +7,7 @@ the text lacks them, rows of character n-grams start at random. fastText's vecto
 which the text lacks comes out shortened; word2vec, which is fastText without n-grams, keeps it as it was.
 
 Needs the fastText library (`pip install 'mednli_jax[embeddings]'`). One thread gives the same file each time; with more
-they race. Faults:
-  E-EMB-001 the library is missing    E-EMB-004 no words left       E-EMB-006 training was ended from outside
-  E-EMB-002 a setting out of range    E-EMB-005 numbers overflowed  E-EMB-003 several files of vectors to start from
+they race.
 """
 
 import hashlib
@@ -25,7 +23,7 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UserError
 from mednli_jax.files import private_folder, put_in_place, sha256, write_json
 from mednli_jax.knowledge.vector_rows import EXACT, check_dim
 from mednli_jax.knowledge.vectors import load_vectors
@@ -59,15 +57,15 @@ class Settings:
     threads: int = 1
 
     def check(self) -> None:
-        """Raises UserError E-EMB-002 for a value that cannot be."""
+        """Raises UserError for a value that cannot be."""
         for name, known in (("method", METHODS), ("architecture", ARCHITECTURES)):
             if (value := getattr(self, name)) not in known:
-                raise UserError(f"E-EMB-002 {name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
+                raise UserError(f"{name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
         for name in ("dim", "epochs", "window", "min_count", "negatives", "buckets", "threads"):
             if (value := getattr(self, name)) < 1:
-                raise UserError(f"E-EMB-002 {name} is {value}. Fix: give at least 1.")
+                raise UserError(f"{name} is {value}. Fix: give at least 1.")
         if not 0 < self.learning_rate < 10:
-            raise UserError(f"E-EMB-002 learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
+            raise UserError(f"learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
 
 
 def pretrain(
@@ -85,13 +83,12 @@ def pretrain(
       `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
     Where `out` is there, made of the same corpus with the same settings, nothing is done; a file that was
     made otherwise is replaced, with a message.
-    Raises: UserError, DataError, see the module; E-EMB-007 where `out` is another file, without OUT.json; E-RUN-005
-    where the disk is full.
+    Raises: UserError, also where `out` is a file that this function did not write; DataError; RunError.
     """
     settings.check()
     library, out = library_version(), Path(out)
     if out.suffix not in (".bin", ".vec"):
-        raise UserError(f"E-EMB-002 out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
+        raise UserError(f"out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
     start = None if initial is None else _initial(initial, settings)
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, key)):
@@ -99,7 +96,7 @@ def pretrain(
         return facts
     if out.exists():
         if not _facts_path(out).is_file():
-            raise UserError(f"E-EMB-007 {out}: is there already, and was not made here. Fix: give another name.")
+            raise UserError(f"{out}: is there already, and was not made here. Fix: give another name.")
         say(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
@@ -151,7 +148,7 @@ def _initial(path, settings):
     """Name and sha256 of the vectors to start from. Raises: UserError, DataError where they cannot be that."""
     paths = vector_paths(path)
     if len(paths) > 1:
-        raise UserError("E-EMB-003 several files of vectors to start from. Fix: give one.")
+        raise UserError("several files of vectors to start from. Fix: give one.")
     check_dim(paths[0], read_head(paths[0]).dim, settings.dim, None)
     found = load_vectors(paths[0], SPECIALS, dim=settings.dim, seed=0)  # reads and checks the whole file
     return {"file": found.source, "sha256": found.sha256}
@@ -167,7 +164,7 @@ def _write_sentences(sentences, path):
             digest.update(line)
             count, tokens = count + 1, tokens + len(sentence)
     if not tokens:
-        raise UserError("E-EMB-004 the text holds no words. Fix: check what the corpora hold.")
+        raise UserError("the text holds no words. Fix: check what the corpora hold.")
     return {"sentences": count, "tokens": tokens, "sha256": digest.hexdigest()}
 
 
@@ -209,13 +206,11 @@ def _rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
 
 
 def library_version() -> str:
-    """Name and version of the fastText library. Raises: UserError E-EMB-001."""
+    """Name and version of the fastText library. Raises: UserError."""
     try:
         import fasttext  # noqa: F401 - an extra that nothing else needs
     except ImportError:
-        raise UserError(
-            "E-EMB-001 the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'."
-        ) from None
+        raise UserError("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.") from None
     for name in metadata.packages_distributions().get("fasttext", ()):
         return f"{name} {metadata.version(name)}"
     return "unknown"
@@ -255,13 +250,13 @@ def _train(scratch, settings, tokens, chained):
     message = fault.read_text() if fault.is_file() else ""
     if "Empty vocabulary" in message:
         raise UserError(
-            f"E-EMB-004 no word stands {settings.min_count} times in the text. Fix: lower min_count, or give more text."
+            f"no word stands {settings.min_count} times in the text. Fix: lower min_count, or give more text."
         )
     if "NaN" in message:
-        raise UserError("E-EMB-005 the training's numbers overflowed. Fix: lower learning_rate.")
+        raise UserError("the training's numbers overflowed. Fix: lower learning_rate.")
     if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
         raise UserError(
-            f"E-EMB-006 the training was ended from outside (signal {abs(worker.exitcode or 0)}), most often for want "
+            f"the training was ended from outside (signal {abs(worker.exitcode or 0)}), most often for want "
             "of memory. Fix: lower buckets or dim, or give it more."
         )
     if message or worker.exitcode:
@@ -284,6 +279,4 @@ def _writing(out):
         yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise UserError(
-            f"E-RUN-005 {out}: cannot be written ({reason}). Fix: free space, or choose another place."
-        ) from error
+        raise RunError(f"{out}: cannot be written ({reason}). Fix: free space, or choose another place.") from error

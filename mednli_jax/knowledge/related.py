@@ -1,10 +1,7 @@
 """Which words, or concepts, are related: graphs for retrofitting, from lexicon files and from ontologies.
 
 Faults of lexicons (file and line are named, words are not):
-  E-LEX-001 file missing      E-LEX-004 blank line      E-LEX-007 no words in it
-  E-LEX-002 unreadable        E-LEX-005 not UTF-8       E-LEX-008 relates no two that have vectors
-  E-LEX-003 damaged gzip      E-LEX-006 line too long
-A repeated word is no fault: a line on stderr (E-LEX-009) says how many there were.
+A repeated word is no fault: a line on stderr says how many there were.
 """
 
 import gzip
@@ -15,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import ConfigError, DataError, Problems, UserError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
@@ -42,32 +39,32 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
             again += word in lexicon
             lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
     except FileNotFoundError:
-        raise DataError("E-LEX-001", "there is no such file", file=path.name, fix="check the path") from None
+        raise DataError("there is no such file", file=path.name, fix="check the path") from None
     except gzip.BadGzipFile as error:
-        raise DataError("E-LEX-003", f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
+        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
     except OSError as error:
         fix = "check the disk and the file's permissions"
-        raise DataError("E-LEX-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+        raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
     problems.raise_if_any()
     if not lexicon:
-        raise DataError("E-LEX-007", "holds no words", file=path.name, fix="copy the file again")
+        raise DataError("holds no words", file=path.name, fix="copy the file again")
     if again:
-        say(f"E-LEX-009 {path.name}: {again} lines repeat a word; all its neighbours count.")
+        say(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
     return lexicon
 
 
 def _lexicon_words(file: str, number: int, line: bytes | None) -> tuple[DataError | None, list[str]]:
     if line is None:
-        return DataError("E-LEX-006", "the line is too long", file=file, line=number, fix="copy the file again"), []
+        return DataError("the line is too long", file=file, line=number, fix="copy the file again"), []
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")
     # Bytes are split at ASCII spaces only: a no-break space is part of a word, as in the published script.
     try:
         words = [word.decode() for word in line.split()]
     except UnicodeDecodeError:
-        return DataError("E-LEX-005", "the line is not UTF-8", file=file, line=number, fix="save it as UTF-8"), []
+        return DataError("the line is not UTF-8", file=file, line=number, fix="save it as UTF-8"), []
     if not words:
-        return DataError("E-LEX-004", "the line is blank", file=file, line=number, fix="remove the line"), []
+        return DataError("the line is blank", file=file, line=number, fix="remove the line"), []
     return None, words
 
 
@@ -76,7 +73,7 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
 
     A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
     vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
-    have no neighbours. Raises: UserError E-LEX-008 where no word has a neighbour, so that nothing would move.
+    have no neighbours. Raises: UserError where no word has a neighbour, so that nothing would move.
     """
     index = word_index(words)
     rows, columns = [], []
@@ -98,7 +95,7 @@ def ontology_word_graph(
 
     Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
 
-    Raises: UserError E-CONF-004 for an unknown relation, E-LEX-008 where nothing would move.
+    Raises: ConfigError for an unknown relation, or where nothing would move.
     """
     rows: dict[str, list[int]] = {}
     for word, row in word_index(words).items():
@@ -118,7 +115,7 @@ def ontology_word_graph(
 def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> csr_array:
     """The graph [C, C] bool of concepts that stand in one of the relations, in either direction.
 
-    relations: "is_a" or keys of `Ontology.relations`. Raises: UserError E-CONF-004 for an unknown relation.
+    relations: "is_a" or keys of `Ontology.relations`. Raises: ConfigError for an unknown relation.
     """
     graph = csr_array((len(ontology), len(ontology)), dtype=bool)
     for relation in dict.fromkeys(relations):
@@ -149,18 +146,18 @@ def bool_graph(rows, columns, shape: tuple[int, int]) -> csr_array:
 
 
 def moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal. Raises: UserError E-LEX-008 where nothing is left."""
+    """The graph without its diagonal. Raises: UserError where nothing is left."""
     edges = graph.tocoo()
     kept = edges.row != edges.col
     if not kept.any():
         raise UserError(
-            f"E-LEX-008 {source} relates no two of those that have vectors, so that retrofitting would move nothing. "
+            f"{source} relates no two of those that have vectors, so that retrofitting would move nothing. "
             "Fix: check that both are of the same language and case, or leave retrofitting out."
         )
     return bool_graph(edges.row[kept], edges.col[kept], graph.shape)
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Raises UserError E-CONF-004 for a value that is not known."""
+    """Raises ConfigError for a value that is not known."""
     if value not in known:
-        raise UserError(f"E-CONF-004 {name} is '{value}'. Fix: give one of {', '.join(known)}.")
+        raise ConfigError(f"{name} is '{value}'. Fix: give one of {', '.join(known)}.")

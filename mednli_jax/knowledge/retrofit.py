@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.progress import Bar
 
 _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
@@ -62,9 +62,9 @@ def retrofit(
         raise ValueError(f"vectors {vectors.shape} and a graph {graph.shape} do not fit")
     alpha = _own_pull(alpha, len(vectors))
     if beta is not None and not 0 < beta < np.inf:
-        raise UserError(f"E-CONF-003 beta is {beta}. Fix: give a number over 0, or leave it out for 1 / degree.")
+        raise ConfigError(f"beta is {beta}. Fix: give a number over 0, or leave it out for 1 / degree.")
     if rounds < 0:
-        raise UserError(f"E-CONF-003 rounds is {rounds}. Fix: give a number from 0 up.")
+        raise ConfigError(f"rounds is {rounds}. Fix: give a number from 0 up.")
     graph = _clean(graph)
     pull = graph.sum(axis=1, dtype=np.float64)
     scale = 1 / np.where(pull > 0, pull, 1) if beta is None else np.full(len(vectors), float(beta))
@@ -102,7 +102,7 @@ def _own_pull(alpha, size: int) -> np.ndarray:
     if alpha.shape not in ((), (size,)):
         raise ValueError(f"alpha has shape {alpha.shape}, expected a number or [{size}]")
     if not np.all((alpha >= 0) & (alpha < np.inf)):
-        raise UserError("E-CONF-003 alpha is not a finite number from 0 up. Fix: give 1, or another such number.")
+        raise ConfigError("alpha is not a finite number from 0 up. Fix: give 1, or another such number.")
     return np.broadcast_to(alpha, size)
 
 

@@ -1,9 +1,6 @@
 """Running text for training word vectors: sentences of plain text files and of BioASQ's JSON, as Treebank tokens.
 
-Everything is streamed. Faults (file and line are named, the text is not):
-  E-EMB-010 no such file, or none in a folder   E-EMB-013 a line too long   E-EMB-016 holds no text
-  E-EMB-011 unreadable                          E-EMB-014 not UTF-8
-  E-EMB-012 damaged gzip                        E-EMB-015 not BioASQ's JSON
+Everything is streamed.
 """
 
 import gzip
@@ -31,17 +28,17 @@ _ESCAPED = re.compile("[\ud800-\udfff]")
 def text_files(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those below it that may hold text, by name.
 
-    Raises: DataError E-EMB-010 where there is none.
+    Raises: DataError where there is none.
     """
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
         if not files:
             problem, fix = "no text in this folder", f"put files ending in {', '.join(KINDS)} there"
-            raise DataError("E-EMB-010", problem, file=path.name, fix=fix)
+            raise DataError(problem, file=path.name, fix=fix)
         return files
     if not path.is_file():
-        raise DataError("E-EMB-010", "there is no such file", file=path.name, fix="check the path")
+        raise DataError("there is no such file", file=path.name, fix="check the path")
     return [path]
 
 
@@ -61,7 +58,7 @@ def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
                     found = True
                     yield tokens
         if not found:
-            raise DataError("E-EMB-016", "holds no text", file=file.name, fix="leave the file out, or copy it again")
+            raise DataError("holds no text", file=file.name, fix="leave the file out, or copy it again")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -75,12 +72,12 @@ def lines(path: Path) -> Iterator[str]:
         for number, line in binary_lines(path):
             if line is None:
                 problem, fix = f"the line is longer than {MAX_LINE_BYTES} bytes", "put each sentence on a separate line"
-                raise DataError("E-EMB-013", problem, file=path.name, line=number, fix=fix)
+                raise DataError(problem, file=path.name, line=number, fix=fix)
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
                 problem, fix = "the line is not valid UTF-8", "save the file as UTF-8"
-                raise DataError("E-EMB-014", problem, file=path.name, line=number, fix=fix) from None
+                raise DataError(problem, file=path.name, line=number, fix=fix) from None
 
 
 def articles(path: Path) -> Iterator[str]:
@@ -131,7 +128,7 @@ def _past_blanks(buffer, at):
 
 def _no_articles(path, problem):
     fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
-    return DataError("E-EMB-015", f"not BioASQ's JSON: {problem}", file=path.name, fix=fix)
+    return DataError(f"not BioASQ's JSON: {problem}", file=path.name, fix=fix)
 
 
 @contextmanager
@@ -141,10 +138,10 @@ def _reading(path):
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"cannot be decompressed: {error}"
-        raise DataError("E-EMB-012", problem, file=path.name, fix="copy the file again") from error
+        raise DataError(problem, file=path.name, fix="copy the file again") from error
     except OSError as error:
         problem, fix = f"cannot be read ({error.strerror})", "check the disk and the file's permissions"
-        raise DataError("E-EMB-011", problem, file=path.name, fix=fix) from error
+        raise DataError(problem, file=path.name, fix=fix) from error
 
 
 class Tokenizer:

@@ -33,26 +33,26 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
     key: plain JSON, everything that shapes the ontology. Where `build` raises nothing is left behind.
 
     Raises:
-      UserError: E-RUN-005 the folder cannot be written, E-ONTO-065 what was written cannot be read back.
+      RunError the folder cannot be written, what was written cannot be read back.
     """
     folder, key = Path(folder), json.loads(json.dumps(key))
     found = read_stored(folder, key)
     if found is not None:
         return found
     if folder.exists():
-        say(f"E-ONTO-065 {folder}: the stored ontology is damaged; reading its sources again.")
+        say(f"{folder}: the stored ontology is damaged; reading its sources again.")
     built = build()
     # Another process may have done the same meanwhile.
     with atomic_folder(folder, keep=lambda: read_stored(folder, key) is not None, fix=FIX) as temporary:
         write_stored(temporary, key, built)
     found = read_stored(folder, key)
     if found is None:
-        raise UserError(f"E-ONTO-065 {folder}: what was written cannot be read back. Fix: check the disk.")
+        raise UserError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
     return found
 
 
 def write_stored(folder: Path, key: dict, ontology: Ontology) -> None:
-    """Fills the folder, which must be empty; its manifest comes last. Raises: UserError E-RUN-005."""
+    """Fills the folder, which must be empty; its manifest comes last. Raises: RunError."""
     files = {}
     for name, array in _arrays(ontology).items():
         path = folder / f"{name}.npy"

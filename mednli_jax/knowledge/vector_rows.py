@@ -1,7 +1,6 @@
 """The rows to look out for in a file of vectors, the numbers found so far, and the faults all formats share.
 
 Files can be gigabytes, vocabularies are small: a reader looks at every row, and only rows asked for become numbers.
-The codes are listed in vectors.py.
 """
 
 import numpy as np
@@ -66,12 +65,12 @@ class Wanted:
         return found
 
 
-def fault(path, code: str, problem: str, line: int | None, fix: str) -> DataError:
-    return DataError(code, problem, file=path.name, line=line, fix=fix)
+def fault(path, problem: str, line: int | None, fix: str) -> DataError:
+    return DataError(problem, file=path.name, line=line, fix=fix)
 
 
 def check_dim(path, columns: int, dim: int, line: int | None) -> None:
-    """Raises DataError E-VEC-005 where the file has not `dim` numbers a word."""
+    """Raises DataError where the file has not `dim` numbers a word."""
     if columns != dim:
         raise _wrong_dim(path.name, f"holds {columns}", columns, dim, line)
 
@@ -85,31 +84,31 @@ def check_dims(paths, columns: list[int], dim: int) -> None:
 
 def _wrong_dim(names, problem, columns, dim, line):
     fix = f"set the vectors' dimension to {columns} or use another file"
-    return DataError("E-VEC-005", f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
+    return DataError(f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
 
 
 def not_finite(path, line: int | None, where: str = "the row", fix: str = "correct or remove the row") -> DataError:
-    return fault(path, "E-VEC-007", f"{where} holds something that is not a finite number", line, fix)
+    return fault(path, f"{where} holds something that is not a finite number", line, fix)
 
 
 def unreadable_format(path, problem: str, line: int | None = None, fix: str = f"use {FORMATS}") -> DataError:
-    return fault(path, "E-VEC-009", problem, line, fix)
+    return fault(path, problem, line, fix)
 
 
 def wrong_count(path, promised: int, found: str, line: int | None = 1) -> DataError:
     """Another number of rows than the file's header says."""
     problem = f"the header promises {promised} rows, there are {found}"
-    return fault(path, "E-VEC-008", problem, line, "copy the file again, it may be cut short")
+    return fault(path, problem, line, "copy the file again, it may be cut short")
 
 
 def no_vectors(path) -> DataError:
-    return fault(path, "E-VEC-004", "holds no vectors", None, "copy the file again")
+    return fault(path, "holds no vectors", None, "copy the file again")
 
 
 def missing(path, fix: str) -> DataError:
-    return fault(path, "E-VEC-001", "there is no such file", None, fix)
+    return fault(path, "there is no such file", None, fix)
 
 
 def disagreeing(path, problem: str) -> DataError:
     """The error for two files, of words and of numbers, that differ in their number of rows."""
-    return fault(path, "E-VEC-010", problem, None, "take both files from the same vectors")
+    return fault(path, problem, None, "take both files from the same vectors")

@@ -2,12 +2,7 @@
 
 Read are GloVe, word2vec and fastText text files, word2vec's and fastText's .bin, NumPy arrays and BioASQ's pair of
 files. Faults (file, line and field are named, words are not):
-  E-VEC-001 file missing      E-VEC-005 wrong dimension         E-VEC-009 not a format read here
-  E-VEC-002 unreadable        E-VEC-006 ragged row              E-VEC-010 words and numbers disagree in number
-  E-VEC-003 damaged gzip      E-VEC-007 not a finite number     E-VEC-012 binary file cut short or damaged
-  E-VEC-004 no rows           E-VEC-008 row count differs       E-VEC-013 quantised fastText model
-  E-VEC-014 an empty name among several
-A repeated word is no fault: the first row counts, and a line on stderr (E-VEC-011) says how many there were.
+A repeated word is no fault: the first row counts, and a line on stderr says how many there were.
 """
 
 import hashlib
@@ -82,7 +77,7 @@ class Vectors:
 
 
 def vector_files(path) -> list[Path]:
-    """The files that `load_vectors` reads for a path. Raises: DataError E-VEC-002 for one that cannot be read."""
+    """The files that `load_vectors` reads for a path. Raises: DataError for one that cannot be read."""
     files = [file for part in vector_paths(path) for file in files_of(part)]
     for file in files:
         try:
@@ -145,7 +140,7 @@ def _load(path, words, dim, seed):
             read[kind](path, wanted)
         digest = sha256(*files)
     if wanted.duplicates:
-        say(f"E-VEC-011 {path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
+        say(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
     places, routes = np.full(len(words), -1), np.zeros(len(words), np.int8)
     places[2:], routes[2:] = np.array([wanted.find(word) for word in words[2:]], np.int64).reshape(-1, 2).T
     matrix, has = np.zeros((len(words), dim), np.float32), places >= 0

@@ -45,7 +45,7 @@ _END_OF_LINE = b"</s>"  # fastText's word for the end of a line: it has no n-gra
 class Stream:
     """A plain or gzipped file (distinguished by content) as bytes, read on in blocks and never back.
 
-    Usage: `with Stream(path) as stream: stream.take(4)`. What is cut short raises DataError E-VEC-012; a damaged gzip
+    Usage: `with Stream(path) as stream: stream.take(4)`. What is cut short raises DataError; a damaged gzip
     gzip.BadGzipFile, other OSErrors come as they are.
     """
 
@@ -107,7 +107,7 @@ class Stream:
 
 
 def damaged(path: Path, problem: str) -> DataError:
-    return fault(path, "E-VEC-012", f"the binary file is damaged: {problem}", None, "copy the file again")
+    return fault(path, f"the binary file is damaged: {problem}", None, "copy the file again")
 
 
 def read_word2vec(path: Path, wanted: Wanted) -> None:
@@ -232,7 +232,7 @@ def read_fasttext(path: Path, wanted: Wanted) -> None:
                 rows_of[place] = [row, *head.ngrams(word)]
         if pruned or stream.numbers("?")[0]:
             problem = "a quantised fastText model, which keeps its vectors only roughly"
-            raise fault(path, "E-VEC-013", problem, None, "use the whole model (.bin, not .ftz), or its .vec")
+            raise fault(path, problem, None, "use the whole model (.bin, not .ftz), or its .vec")
         _compose(wanted, head, rows_of, cased)
         shape = stream.numbers("2q")
         if shape != (head.words + head.buckets, head.dim):

@@ -1,7 +1,7 @@
 """Which files hold vectors, of what kind they are, and what they say of themselves; the readers are beside this.
 
 Kinds: text, array (NAME.npy with NAME.vocab.txt), pair (BioASQ's types.txt with vectors.txt), word2vec and fasttext
-(their binary files). The codes of the faults are listed in vectors.py.
+(their binary files).
 """
 
 import gzip
@@ -26,16 +26,14 @@ _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: n
 def vector_paths(path) -> tuple[Path, ...]:
     """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz.
 
-    Raises: UserError E-VEC-014 where a name is empty.
+    Raises: UserError where a name is empty.
     """
     whole = _present(Path(path))
     if SEPARATOR not in str(path) or os.path.exists(whole):
         return (whole,)
     names = str(path).split(SEPARATOR)
     if not all(name.strip() for name in names):
-        raise UserError(
-            f"E-VEC-014 {path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE."
-        )
+        raise UserError(f"{path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE.")
     return tuple(_present(Path(name.strip()).expanduser()) for name in names)
 
 
@@ -90,7 +88,7 @@ def _head(path):
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a file, by its content where names do not settle it. Raises: DataError E-VEC-001, 009."""
+    """The kind of a file, by its content where names do not settle it. Raises: DataError."""
     files = files_of(path)
     if len(files) == 2:
         for file in files if path.suffix != ".npy" else files[:1]:
@@ -140,11 +138,11 @@ def reading(path: Path):
     except FileNotFoundError:
         raise missing(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}") from None
     except gzip.BadGzipFile as error:
-        raise DataError("E-VEC-003", f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
+        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
     except OSError as error:
         raise unread(path, error) from error
 
 
 def unread(path: Path, error: OSError) -> DataError:
     fix = "check the disk and the file's permissions"
-    return DataError("E-VEC-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix)
+    return DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix)

@@ -142,7 +142,7 @@ def _filled(wanted, place, row):
 
 
 def _ragged(path, number, found, dim):
-    return fault(path, "E-VEC-006", f"the row holds {found} numbers, expected {dim}", number, DAMAGED)
+    return fault(path, f"the row holds {found} numbers, expected {dim}", number, DAMAGED)
 
 
 def text_header(line: bytes) -> tuple[int, int] | None:

@@ -1,9 +1,6 @@
 """Files that a user gives the linker: stop words and abbreviations; and the lines of any such file, checked.
 
-Faults (file and line are named, their words are not):
-  E-LINK-001 no such file      E-LINK-004 not UTF-8       E-LINK-007 header
-  E-LINK-002 unreadable        E-LINK-005 NUL byte        E-LINK-008 number of columns
-  E-LINK-003 damaged gzip      E-LINK-006 line too long   E-LINK-009 empty field      E-LINK-010 nothing in the file
+Errors name the file and the line; they never quote it.
 """
 
 import gzip
@@ -20,10 +17,10 @@ _HEADER_FIX = "the first line must name, between tabs: "
 
 
 def check_file(path: Path) -> None:
-    """Raises DataError E-LINK-001 or E-LINK-002 where there is no such file, or it cannot be opened."""
+    """Raises DataError or where there is no such file, or it cannot be opened."""
     if not path.is_file():
         fix = "check the path, or leave the setting empty"
-        raise DataError("E-LINK-001", "there is no such file", file=path.name, fix=fix)
+        raise DataError("there is no such file", file=path.name, fix=fix)
     try:
         with open(path, "rb") as file:
             file.read(1)
@@ -34,7 +31,7 @@ def check_file(path: Path) -> None:
 def text_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
     """(line number, text) of the lines of a plain or gzipped UTF-8 file that are not blank.
 
-    Lines that are no text are noted in `problems`. Raises: DataError E-LINK-001, 002 or 003 for the file as a whole.
+    Lines that are no text are noted in `problems`. Raises: DataError for the file as a whole.
     """
     check_file(path)
     try:
@@ -42,10 +39,10 @@ def text_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
             try:
                 if line is None:
                     problem = f"the line is longer than {MAX_LINE_BYTES} bytes"
-                    raise DataError("E-LINK-006", problem, file=path.name, line=number, fix="check what the file is")
+                    raise DataError(problem, file=path.name, line=number, fix="check what the file is")
                 if b"\0" in line:
                     problem, fix = "the line holds a NUL byte", "save the file as UTF-8, or write it again"
-                    raise DataError("E-LINK-005", problem, file=path.name, line=number, fix=fix)
+                    raise DataError(problem, file=path.name, line=number, fix=fix)
                 text = _decoded(path, number, line)
             except DataError as error:
                 problems.add(error)
@@ -54,7 +51,7 @@ def text_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
                 yield number, text
     except gzip.BadGzipFile as error:
         problem = f"cannot be decompressed: {error}"
-        raise DataError("E-LINK-003", problem, file=path.name, fix="write the file again") from error
+        raise DataError(problem, file=path.name, fix="write the file again") from error
     except OSError as error:
         raise _unread(path, error) from error
 
@@ -63,7 +60,7 @@ def table_rows(path: Path, problems: Problems, check_header) -> Iterator[tuple[i
     """(line number, {column: cell}) of the rows of a file with tabs between its cells and a header.
 
     check_header: given the names of the columns, says what is due if they will not do, else "".
-    Rows of another width are noted in `problems`. Raises: DataError E-LINK-007 for the header, 010 for an empty file.
+    Rows of another width are noted in `problems`. Raises: DataError for the header, or for an empty file.
     """
     header = None
     for number, text in text_lines(path, problems):
@@ -73,7 +70,7 @@ def table_rows(path: Path, problems: Problems, check_header) -> Iterator[tuple[i
             due = check_header(header) if len(set(header)) == len(header) else "each column once"
             if due:
                 problem = "the header is not that of this table"
-                raise DataError("E-LINK-007", problem, file=path.name, line=number, fix=_HEADER_FIX + due)
+                raise DataError(problem, file=path.name, line=number, fix=_HEADER_FIX + due)
         elif len(cells) == len(header):
             yield number, dict(zip(header, cells, strict=True))
         else:
@@ -87,7 +84,7 @@ def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
 
     Either two columns without a header, or a header that names `short` (or `abbreviation`) and `expansion` among any
     others. "bundled" is the table of clinical abbreviations that belongs to the package.
-    Raises: DataError or DataErrors, E-LINK-001 to 010.
+    Raises: DataError or DataErrors.
     """
     if str(path) == BUNDLED:
         path = bundled_abbreviations()
@@ -102,7 +99,7 @@ def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
             found.append((cells[columns[0]], cells[columns[1]]))
         else:
             problem, fix = "a short form or its expansion is empty", "fill it in or remove the row"
-            problems.add(DataError("E-LINK-009", problem, file=path.name, line=number, fix=fix))
+            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
     problems.raise_if_any()
     if not found:
         raise empty(path)
@@ -117,7 +114,7 @@ def bundled_abbreviations() -> Path:
 def read_stop_words(path: Path) -> frozenset[str]:
     """The names of a list, one a line, as the linker compares them: folded, and also in the singular.
 
-    Lines that start with # say something else. Raises: DataError or DataErrors, E-LINK-001 to 006 and 010.
+    Lines that start with # say something else. Raises: DataError or DataErrors.
     """
     problems, words = Problems(), set()
     for _, text in text_lines(path, problems):
@@ -133,23 +130,23 @@ def read_stop_words(path: Path) -> frozenset[str]:
 def empty_field(path: Path, number: int, field: str) -> DataError:
     """A field that is empty or missing."""
     fix = "fill it in or remove the row"
-    return DataError("E-LINK-009", f"field '{field}' is empty", file=path.name, line=number, field=field, fix=fix)
+    return DataError(f"field '{field}' is empty", file=path.name, line=number, field=field, fix=fix)
 
 
 def wrong_width(path: Path, number: int, found: int, due: int) -> DataError:
     problem = f"{found} columns where {due} are due"
-    return DataError("E-LINK-008", problem, file=path.name, line=number, fix="put one tab between columns")
+    return DataError(problem, file=path.name, line=number, fix="put one tab between columns")
 
 
 def empty(path: Path) -> DataError:
-    return DataError("E-LINK-010", "holds nothing", file=path.name, fix="write the file again, or leave it out")
+    return DataError("holds nothing", file=path.name, fix="write the file again, or leave it out")
 
 
 def _columns(path, number, header):
     short = next((header.index(name) for name in ("short", "abbreviation") if name in header), None)
     if short is None:
         problem = "the header is not that of this table"
-        raise DataError("E-LINK-007", problem, file=path.name, line=number, fix=_HEADER_FIX + "short, expansion")
+        raise DataError(problem, file=path.name, line=number, fix=_HEADER_FIX + "short, expansion")
     return short, header.index("expansion")
 
 
@@ -158,9 +155,9 @@ def _decoded(path, number, line):
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError:
         problem, fix = "the line is not valid UTF-8", "save the file as UTF-8"
-        raise DataError("E-LINK-004", problem, file=path.name, line=number, fix=fix) from None
+        raise DataError(problem, file=path.name, line=number, fix=fix) from None
 
 
 def _unread(path, error):
     fix = "check the disk and the file's permissions"
-    return DataError("E-LINK-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix)
+    return DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix)

@@ -88,22 +88,22 @@ class BERT(nn.Module):
     def _size(self, batch):
         """Pieces of the longest row. Raises UserError where there are no positions for it, or fields do not fit."""
         if self.activation not in ACTIVATIONS:
-            raise UserError(f"E-BERT-001 activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
+            raise UserError(f"activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
         if self.knowledge not in ("none", "bias"):
             raise UserError(
-                f"E-BERT-002 config.model.knowledge: BERT has no '{self.knowledge}', its layers attend by energies of "
+                f"config.model.knowledge: BERT has no '{self.knowledge}', its layers attend by energies of "
                 "their own. Fix: give none or bias."
             )
         if self.hidden_size % self.attention_heads:
             raise UserError(
-                f"E-BERT-003 config.model.attention_heads: {self.hidden_size} numbers of a state are not "
+                f"config.model.attention_heads: {self.hidden_size} numbers of a state are not "
                 f"{self.attention_heads} equal parts. Fix: give a number of heads that divides hidden_size."
             )
         size = sum(batch[side].shape[1] for side in layers.SIDES) + SPECIALS
         size = min(size, self.room) if self.room else size
         if size > self.positions:
             raise UserError(
-                f"E-BERT-004 a pair of {size} pieces is longer than the model's {self.positions} positions. Fix: lower "
+                f"a pair of {size} pieces is longer than the model's {self.positions} positions. Fix: lower "
                 "config.data.max_length."
             )
         return size

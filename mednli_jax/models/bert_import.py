@@ -2,10 +2,6 @@
 
 Only these are read: other formats of weights hold programs (pickle), and reading one would run it. Every weight is
 accounted for: a missing one, one of another shape, or one that BERT does not know is an error, all named together.
-
-Faults: E-BERT-040 no weights found     E-BERT-043 other architecture       E-BERT-045 weights that do not fit
-        E-BERT-041 a pickle             E-BERT-044 damaged weights          E-BERT-046 weights that are not finite
-        E-BERT-042 unreadable config
 """
 
 import json
@@ -55,12 +51,12 @@ def read_architecture(path: str | Path) -> dict:
 
     Args:
       path: a folder, or a safetensors file with its config.json beside it.
-    Raises: UserError, DataError: E-BERT-040 to 043.
+    Raises: UserError, DataError.
     """
     file = _weights_file(path)
     config = _config_beside(file)
     if config is None:
-        raise DataError("E-BERT-042", "no such file", file=CONFIGS[0], fix=f"put it beside {file.name}")
+        raise DataError("no such file", file=CONFIGS[0], fix=f"put it beside {file.name}")
     values = _json(config)
     wrong = []
     for name, (value, default) in FIXED.items():
@@ -80,7 +76,7 @@ def read_architecture(path: str | Path) -> dict:
         wrong.append(f"its sizes are of a model larger than {file.name}")
     if wrong:
         fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"
-        raise DataError("E-BERT-043", f"another architecture: {'; '.join(wrong)}", file=config.name, fix=fix)
+        raise DataError(f"another architecture: {'; '.join(wrong)}", file=config.name, fix=fix)
     return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon, "activation": "gelu"}
 
 
@@ -94,7 +90,7 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
 
     Returns (params, names of the file's weights that belong to other heads and were not used).
 
-    Raises: UserError, DataError: E-BERT-040 to 046, all weights that do not fit together.
+    Raises: UserError, DataError, all weights that do not fit together.
     """
     file = _weights_file(path)
     found = _tensors(file)
@@ -132,7 +128,7 @@ def _weights_file(path) -> Path:
     path = Path(path)
     if not path.exists():
         fix = f"name the folder of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
-        raise UserError(f"E-BERT-040 {path.name}: no such folder or file. Fix: {fix}.")
+        raise UserError(f"{path.name}: no such folder or file. Fix: {fix}.")
     if path.is_dir():
         here = sorted(path.glob("*.safetensors"))
         if (path / WEIGHTS).is_file():
@@ -143,14 +139,14 @@ def _weights_file(path) -> Path:
         if pickles and not here:
             raise _pickle(pickles[0])
         holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
-        raise UserError(f"E-BERT-040 {path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
+        raise UserError(f"{path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
     if path.suffix != ".safetensors":
         raise _pickle(path.name)
     return path
 
 
 def _pickle(name):
-    return UserError(f"E-BERT-041 {name}: only safetensors are read, other formats can run programs. Fix: {_CONVERT}.")
+    return UserError(f"{name}: only safetensors are read, other formats can run programs. Fix: {_CONVERT}.")
 
 
 def _config_beside(file: Path) -> Path | None:
@@ -161,14 +157,14 @@ def _json(path: Path) -> dict:
     fix = "copy the file again from where the weights came from"
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise DataError("E-BERT-042", "larger than a model's settings are", file=path.name, fix=fix)
+            raise DataError("larger than a model's settings are", file=path.name, fix=fix)
         values = json.loads(path.read_bytes())
     except OSError as error:
-        raise DataError("E-BERT-042", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+        raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise DataError("E-BERT-042", "not a JSON object", file=path.name, fix=fix)
+        raise DataError("not a JSON object", file=path.name, fix=fix)
     return values
 
 
@@ -190,12 +186,12 @@ def _tensors(file: Path) -> dict[str, np.ndarray]:
                 found[name] = array
     except (SafetensorError, ValueError, TypeError, MemoryError, AttributeError):
         # The library's words may hold bytes of the file.
-        raise DataError("E-BERT-044", "the weights are damaged or cut short", file=file.name, fix=fix) from None
+        raise DataError("the weights are damaged or cut short", file=file.name, fix=fix) from None
     except OSError as error:
         problem = f"the weights cannot be read ({error.strerror or 'system error'})"
-        raise DataError("E-BERT-044", problem, file=file.name, fix=fix) from error
+        raise DataError(problem, file=file.name, fix=fix) from error
     if not_finite:
-        raise DataError("E-BERT-046", f"{_listed(not_finite)}: not all numbers are finite", file=file.name, fix=fix)
+        raise DataError(f"{_listed(not_finite)}: not all numbers are finite", file=file.name, fix=fix)
     return found
 
 
@@ -234,12 +230,12 @@ def _due(name, shape, parts):
 
 
 def _refuse(file, missing, wrong, unknown):
-    """Raises UserError E-BERT-045 where weights do not fit."""
+    """Raises UserError where weights do not fit."""
     faults = (("missing", missing), ("of another shape", wrong), ("unknown to BERT", unknown))
     problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
     if problems:
         raise UserError(
-            f"E-BERT-045 {file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: give the model the "
+            f"{file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: give the model the "
             "sizes of the config.json beside the weights, or other weights."
         )
 

@@ -3,7 +3,7 @@
 import dataclasses
 from types import ModuleType
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.models import bert_import
 from mednli_jax.models.bert import BERT
 from mednli_jax.models.bow import BOW
@@ -72,5 +72,5 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, **facts: int
         elif key == "knowledge_scale" and "knowledge" not in known:  # of knowledge that the module does not take
             continue
         elif key not in UNUSED or UNUSED[key] not in (None, value):
-            raise UserError(f"E-CONF-005 config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
+            raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
     return module(**arguments)

@@ -1,7 +1,4 @@
-"""The database of a study: opening it by optuna, and taking turns where it has no locks.
-
-Faults: E-SWEEP-001 no optuna; E-SWEEP-002 the database.
-"""
+"""The database of a study: opening it by optuna, and taking turns where it has no locks."""
 
 import contextlib
 import fcntl
@@ -11,7 +8,7 @@ import time
 import warnings
 from pathlib import Path
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 
 OPENINGS = 4
 
@@ -21,9 +18,7 @@ def optuna():
     try:
         import optuna
     except ImportError:
-        raise UserError(
-            "E-SWEEP-001 optuna is not installed, and a sweep needs it. Fix: pip install 'mednli_jax[sweep]'."
-        ) from None
+        raise RunError("optuna is not installed, and a sweep needs it. Fix: pip install 'mednli_jax[sweep]'.") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -49,18 +44,18 @@ def lock_of(url: str, *, must_exist: bool) -> Path | None:
         parsed = make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
     except (exc.ArgumentError, ValueError):  # a password may stand in it: it is not repeated
-        raise UserError(
-            "E-SWEEP-002 --storage is no database URL. Fix: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME."
+        raise RunError(
+            "--storage is no database URL. Fix: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME."
         ) from None
     if not sqlite:
         return None
     if parsed.database in (None, "", ":memory:"):
-        raise UserError("E-SWEEP-002 --storage names no file, and would keep nothing. Fix: sqlite:///FILE.")
+        raise RunError("--storage names no file, and would keep nothing. Fix: sqlite:///FILE.")
     path = Path(parsed.database)
     if must_exist and not path.is_file():
-        raise UserError(f"E-SWEEP-002 {path}: there is no such database. Fix: check --study and --storage.")
+        raise RunError(f"{path}: there is no such database. Fix: check --study and --storage.")
     if not path.parent.is_dir():
-        raise UserError(f"E-SWEEP-002 {path}: there is no such folder. Fix: make it, or check --storage.")
+        raise RunError(f"{path}: there is no such folder. Fix: make it, or check --storage.")
     return path.with_name(f"{path.name}.lock")
 
 
@@ -99,5 +94,5 @@ def storage(url: str, grace: int, lock: Path | None):
             if left and lock is None:
                 time.sleep(1 + random.random())
                 continue
-        raise UserError(f"E-SWEEP-002 --storage: the database cannot be opened ({reason}). Fix: {fix}.")
+        raise RunError(f"--storage: the database cannot be opened ({reason}). Fix: {fix}.")
     raise AssertionError("unreachable")

@@ -6,7 +6,6 @@ A config file says it in `get_sweep()`, beside `get_config()`:
         return search({"model.hidden_size": Whole(32, 96), "model.dropout": Real(0.2, 0.7)}, trials=30)
 
 The values of trial K follow from the sweep and K alone, so that any number of workers agree on them.
-Faults: E-SWEEP-005 get_sweep.
 """
 
 import json
@@ -15,13 +14,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UserError
 
 SCALARS = (bool, int, float, str)
 
 
 def _fault(problem: str, fix: str) -> UserError:
-    return UserError(f"E-SWEEP-005 get_sweep: {problem}. Fix: {fix}.")
+    return RunError(f"get_sweep: {problem}. Fix: {fix}.")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 A trial may be attempted several times: an attempt is what optuna calls a trial, and is found by the user attribute
 "trial". Attempts end COMPLETE, or FAIL with one of the attributes "error" (the training refused; not tried again unless
 asked for), "killed", "interrupted", "twice", or none (the worker died and its heartbeat with it).
-
-Faults: E-SWEEP-003 a study of something else, or none.
 """
 
 import contextlib
@@ -14,7 +12,7 @@ import json
 import warnings
 from dataclasses import dataclass
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.sweeps import database
 from mednli_jax.sweeps.spaces import Sweep, Whole
 
@@ -58,9 +56,7 @@ class Study:
         try:
             self._study = self._optuna.load_study(study_name=name, storage=storage)
         except KeyError:
-            raise UserError(
-                f"E-SWEEP-003 there is no study '{name}' in the database. Fix: check --study and --storage."
-            ) from None
+            raise RunError(f"there is no study '{name}' in the database. Fix: check --study and --storage.") from None
         self._id = storage.get_study_id_from_name(name)
         self._states = self._optuna.trial.TrialState
 
@@ -97,8 +93,8 @@ class Study:
             return
         old, new = _flat(known.get("sweep", {})), _flat(description)
         names = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-        raise UserError(
-            f"E-SWEEP-003 study '{name}' was begun with other values of {', '.join(names[:5]) or 'its sweep'}. "
+        raise RunError(
+            f"study '{name}' was begun with other values of {', '.join(names[:5]) or 'its sweep'}. "
             "Fix: give the same flags, or another --study."
         )
 
@@ -112,7 +108,7 @@ class Study:
         """The part of `Sweep.description` that is of the sweep. Raises UserError."""
         known = self._study.user_attrs
         if "sweep" not in known:
-            raise UserError("E-SWEEP-003 the study is none of a sweep. Fix: check --study and --storage.")
+            raise RunError("the study is none of a sweep. Fix: check --study and --storage.")
         return known["sweep"]["sweep"]
 
     def _attempts(self):

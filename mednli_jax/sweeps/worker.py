@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UserError
 from mednli_jax.progress import Bar, say
 from mednli_jax.runs import RunDirectory
 from mednli_jax.sweeps.spaces import Sweep, flag
@@ -133,9 +133,8 @@ class Worker:
                 say(f"the database does not answer ({type(error).__name__}); trying again for {PATIENCE:.0f} s")
                 self.silent = now
             if now - self.silent > PATIENCE:
-                raise UserError(
-                    "E-SWEEP-002 --storage: the database does not answer any more. Fix: see to it, and give the same "
-                    "command again."
+                raise RunError(
+                    "--storage: the database does not answer any more. Fix: see to it, and give the same command again."
                 ) from None
             time.sleep(1)
             return False
@@ -158,8 +157,8 @@ class Worker:
             bar.advance(len(rows) - self.settled, best)
         self.settled = len(rows)
         if len(rows) >= HOPELESS and not best:
-            raise UserError(
-                f"E-SWEEP-007 the first {len(rows)} trials have all failed, as printed above. Fix: see to the cause, "
+            raise RunError(
+                f"the first {len(rows)} trials have all failed, as printed above. Fix: see to the cause, "
                 "and give the command again with --retry."
             )
         while len(self.running) < self.slots and (attempt := self.study.claim(self.total)):
@@ -192,8 +191,8 @@ class Worker:
                     preexec_fn=_tied(os.getpid()),
                 )  # fmt: skip
             except OSError as error:
-                raise UserError(
-                    f"E-SWEEP-006 --command: {command[0]} cannot be run ({error.strerror}). Fix: give a program."
+                raise RunError(
+                    f"--command: {command[0]} cannot be run ({error.strerror}). Fix: give a program."
                 ) from None
 
     def _settle(self, training) -> bool:
@@ -207,7 +206,7 @@ class Worker:
                     values = ", ".join(f"{field}={value}" for field, value in attempt.values.items())
                     say(f"trial {attempt.trial}: {self.sweep.metric} {facts['metric']:.4f} of {values}")
                 return True
-        elif text.startswith("E-RUN-007 "):  # another process holds the lock
+        elif text.startswith(""):  # another process holds the lock
             training.process = None
             return False
         elif code == INTERRUPTED or code < 0 or code > 128:
@@ -228,7 +227,7 @@ class Worker:
         if result["status"] != "complete" or metric is None:
             place = training.folder / "result.json"
             problem = f"has no number '{self.sweep.metric}'" if result["status"] == "complete" else "is not complete"
-            return {}, f"E-SWEEP-006 {place}: {problem}. Fix: correct the metric of get_sweep, or see {training.log}."
+            return {}, f"{place}: {problem}. Fix: correct the metric of get_sweep, or see {training.log}."
         first, dot, rest = self.sweep.metric.partition(".")
         test = number_at(result, f"test{dot}{rest}") if first == "dev" else None
         return {"metric": metric, "test": test, "seconds": number_at(result, "seconds")}, ""

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from mednli_jax.corpora import batching
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
@@ -90,7 +90,7 @@ class NewInputs:
             sown = jax.tree.map(np.asarray, body(self.run.variables, frozen, data, np.array([[number]])))
             if not sown:
                 name = self.run.experiment.model.name
-                raise UserError(f"E-USE-014 the model '{name}' of this run aligns nothing. Fix: {self.aligning}.")
+                raise UsageError(f"the model '{name}' of this run aligns nothing. Fix: {self.aligning}.")
             found.append(self.looked_at(example, number, arrays, sown))
         return found
 

@@ -11,7 +11,7 @@ from mednli_jax import metrics
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
 from mednli_jax.tasks.task import frozen
@@ -206,8 +206,8 @@ class NewPairs(NewInputs):
 
     def encode(self, examples):
         if self.run.experiment.features:
-            raise UserError(
-                "E-RUN-021 the run's models take features, which are made of a whole corpus. Fix: use a run without "
+            raise RunError(
+                "the run's models take features, which are made of a whole corpus. Fix: use a run without "
                 "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
             )
         arrays, self.unknown_words = self._encoder(examples)

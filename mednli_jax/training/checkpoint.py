@@ -21,7 +21,7 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UserError
 from mednli_jax.progress import say
 
 KEEP = 2
@@ -86,7 +86,7 @@ class Checkpoints:
     def save(self, state, meta: dict) -> None:
         """Saves under the next number and drops all but the latest two.
 
-        Raises UserError E-RUN-005 where the system refuses: nothing of the new one stays, those before do.
+        Raises RunError where the system refuses: nothing of the new one stays, those before do.
         """
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
@@ -117,8 +117,8 @@ class Checkpoints:
             if not any(self.folder.glob(f"{number}.orbax*")):
                 break
         before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
-        return UserError(
-            f"E-RUN-005 {self.folder}: the checkpoint could not be saved ({_reason(error)}). Fix: free space; {before}."
+        return RunError(
+            f"{self.folder}: the checkpoint could not be saved ({_reason(error)}). Fix: free space; {before}."
         )
 
     def _drop_old(self):
@@ -145,9 +145,9 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
-            say(f"E-RUN-008 {self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
+            say(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
-            raise UserError(f"E-RUN-008 {self.folder}: every checkpoint is damaged. Fix: train again with --force.")
+            raise RunError(f"{self.folder}: every checkpoint is damaged. Fix: train again with --force.")
         return None
 
 
@@ -180,12 +180,10 @@ def restore_into(template, tree):
     for name in sorted(flat.keys() | found.keys()):
         if name not in flat or name not in found:
             side = "has no" if name not in found else "holds an unknown"
-            raise UserError(
-                f"E-RUN-009 the checkpoint {side} array '{name}'. Fix: use the config the run was trained with."
-            )
+            raise RunError(f"the checkpoint {side} array '{name}'. Fix: use the config the run was trained with.")
         if flat[name].shape[1:] != found[name].shape[1:]:
-            raise UserError(
-                f"E-RUN-009 the checkpoint's '{name}' has shape {list(found[name].shape)}, the model expects "
+            raise RunError(
+                f"the checkpoint's '{name}' has shape {list(found[name].shape)}, the model expects "
                 f"{list(flat[name].shape)}. Fix: use the config the run was trained with."
             )
     return serialization.from_state_dict(template, tree)

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from mednli_jax import errors
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.progress import say
 from mednli_jax.training import watch
 
@@ -77,8 +77,8 @@ class Hosts:
         """Raises UserError on every process whose JSON value is not that of the first."""
         digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
         if self.exchange(digest)[0] != digest:
-            raise UserError(
-                f"E-HOST-004 process {self.index} has another {what} than process 0. Fix: give all processes the same "
+            raise RunError(
+                f"process {self.index} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."
             )
 
@@ -188,12 +188,12 @@ def join(
         )
         counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
     except (ValueError, RuntimeError) as error:
-        raise UserError(
-            f"E-HOST-005 the other processes cannot be joined ({type(error).__name__}: {_first_line(error)}). "
+        raise RunError(
+            f"the other processes cannot be joined ({type(error).__name__}: {_first_line(error)}). "
             "Fix: give --coordinator=HOST:PORT --processes=N --process=I to each, the coordinator being process 0."
         ) from None
     if len(set(counts)) != 1:
-        raise UserError(f"E-HOST-006 the processes have {counts} devices. Fix: give each as many.")
+        raise RunError(f"the processes have {counts} devices. Fix: give each as many.")
     if said is None and jax.process_index():
         stderr, said = _quiet()
     return _established(jax.process_index(), len(counts), stderr, said)
@@ -218,11 +218,11 @@ def _check(coordinator, processes, process, automatic):
         if value is None
     ]
     if missing and not automatic:
-        raise UserError(f"E-HOST-003 --{missing[0]} is missing. Fix: give --coordinator, --processes and --process.")
+        raise RunError(f"--{missing[0]} is missing. Fix: give --coordinator, --processes and --process.")
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
-        raise UserError("E-HOST-003 --coordinator has no port. Fix: --coordinator=HOST:PORT, e.g. 10.0.0.2:8476.")
+        raise RunError("--coordinator has no port. Fix: --coordinator=HOST:PORT, e.g. 10.0.0.2:8476.")
     if None not in (processes, process) and not 0 <= process < processes:
-        raise UserError(f"E-HOST-003 --process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
+        raise RunError(f"--process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
 
 
 def _number(name):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
 # "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
@@ -249,8 +249,8 @@ def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTr
         found = jax.tree.leaves(named)
         if not any(found) or all(found):
             which = "every weight" if all(found) else "no weight"
-            raise UserError(
-                f"E-CONF-008 config.transfer.freeze: the pattern finds {which}. Fix: `train --dry-run` lists the names."
+            raise ConfigError(
+                f"config.transfer.freeze: the pattern finds {which}. Fix: `train --dry-run` lists the names."
             )
         return jax.tree.map(lambda hit: "stays" if hit else "moves", named)
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from flax import traverse_util
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, RunError
 
 NAMED = 8  # weights that an error names
 # Weights that belong to a domain alone where each has a separate head (the published code's division): ESIM shares
@@ -33,7 +33,7 @@ def pattern(text: str, field: str) -> re.Pattern:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UserError(f"E-CONF-007 {field} is no regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
+        raise ConfigError(f"{field} is no regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
 
 
 def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Pattern | None:
@@ -52,8 +52,8 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
         return np.zeros(len(target), np.int64)
     missing = [seed for seed in target if seed not in source]
     if missing:
-        raise UserError(
-            f"E-RUN-018 the source run has no seed {', '.join(map(str, missing))}. Fix: train its seeds "
+        raise RunError(
+            f"the source run has no seed {', '.join(map(str, missing))}. Fix: train its seeds "
             f"{', '.join(map(str, target))}, or give --config.seeds among {', '.join(map(str, source))}."
         )
     return np.array([list(source).index(seed) for seed in target])
@@ -85,15 +85,13 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
             taken[name] = np.asarray(of_source[name])[rows].astype(leaf.dtype)
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
-        raise UserError(
-            f"E-RUN-017 {len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}. Fix: give the "
+        raise RunError(
+            f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}. Fix: give the "
             "source's config.model, or leave these out with --config.transfer.skip=PATTERN."
         )
     if skip is not None and not (kept and taken):
         which = "every weight" if kept else "no weight"
-        raise UserError(
-            f"E-CONF-008 config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names."
-        )
+        raise ConfigError(f"config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names.")
     return nested({**drawn, **taken}), sorted(taken), sorted(kept)
 
 

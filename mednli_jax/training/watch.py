@@ -88,7 +88,7 @@ class Watch:
     def _lost(self, peer):
         self._end(
             LOST,
-            f"E-HOST-001 process {peer} of {self._count} has gone, or cannot be reached: the run is stopped (exit code "
+            f"process {peer} of {self._count} has gone, or cannot be reached: the run is stopped (exit code "
             f"{LOST}). Fix: see what that process said last; go on with --resume, on any number of processes.",
         )
 
@@ -97,7 +97,7 @@ class Watch:
         if not self._leads:  # the first waits for that
             with contextlib.suppress(Exception):
                 self._set(f"{LEFT}{code}")
-        line = f"E-HOST-002 process {peer} of {self._count} ended with exit code {code}, and this one with it."
+        line = f"process {peer} of {self._count} ended with exit code {code}, and this one with it."
         self._end(code if self._code is None else self._code, "" if self.parted or code == 0 else line)
 
     def _end(self, code, line=""):

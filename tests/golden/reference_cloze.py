@@ -1,4 +1,4 @@
-"""The cloze readers once more in plain PyTorch, written from the papers: the other side of test_readers.
+"""The cloze readers once more in plain PyTorch, written from the papers: the other side of test_cloze_readers.
 
 Nothing here has a mask or a batch: every query runs alone with its passage, both cut to their true lengths, and a
 candidate is the list of its places. The equations stand token by token, as they are printed.

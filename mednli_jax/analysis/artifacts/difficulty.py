@@ -1,7 +1,7 @@
 """Easy and difficult pairs of a corpus by adversarial filtering: what is filtered, as figures, sections and pictures.
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The ids of the pairs are written for anybody: as theirs, they
-tell no text. Fault: E-FILT-006 the run whose outputs are the features is of another corpus.
+tell no text. Fault: the run whose outputs are the features is of another corpus.
 """
 
 from collections import Counter
@@ -47,12 +47,12 @@ def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) 
 
     The models were trained on the training split and are surer there than elsewhere, so that its pairs look easier than
     those of dev and test: Sakaguchi et al. trained theirs on pairs that they then threw away.
-    Raises: UserError E-FILT-006.
+    Raises: UserError.
     """
     lacking = sum(example.uid not in outputs for example in subject.examples)
     if lacking:
         raise UserError(
-            f"E-FILT-006 --features={run}: the run knows {len(subject.examples) - lacking:,} of the corpus's "
+            f"--features={run}: the run knows {len(subject.examples) - lacking:,} of the corpus's "
             f"{len(subject.examples):,} pairs. Fix: give a run trained on this corpus."
         )
     matrix = np.stack([outputs[example.uid] for example in subject.examples]).astype(np.float32)
@@ -69,7 +69,7 @@ def difficulty(
     folder: Path | None = None,
     resume: bool = False,
 ) -> Finding:
-    """Filters all splits of the corpus together. Raises: UserError; E-ART-001 where there is one class only."""
+    """Filters all splits of the corpus together. Raises: UserError where there is one class only."""
     labels = [example.label for example in subject.examples]
     lexical.classes_of(labels)
     uids, number = [example.uid for example in subject.examples], np.array([LABELS.index(label) for label in labels])

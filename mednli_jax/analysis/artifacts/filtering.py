@@ -3,10 +3,6 @@
 Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
 apply it to all splits of MedNLI together. The models come from the caller; nothing here knows how they are trained.
 A row is a pair, whatever its features: pairs with equal ones stay apart (the published code merged them).
-Faults (E-FILT-001 is mean_vectors'):
-  E-FILT-002 setting out of its range        E-FILT-004 state of other settings or another corpus
-  E-FILT-003 nothing to resume               E-FILT-005 state damaged
-  E-FILT-007 an unfinished state would be lost
 """
 
 import hashlib
@@ -69,7 +65,7 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     """The settings for a corpus of so many pairs.
 
     m and k that are not given are the paper's, 2/5 and 1/28 of its 14,049 pairs, in proportion.
-    Raises: UserError E-FILT-002.
+    Raises: UserError.
     """
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
@@ -82,7 +78,7 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     }
     for name, (value, good, fix) in ranges.items():
         if not good:
-            raise UserError(f"E-FILT-002 --{name} is {value}. Fix: give {fix}.")
+            raise UserError(f"--{name} is {value}. Fix: give {fix}.")
     return Settings(m, n, k, tau, seed)
 
 
@@ -101,7 +97,7 @@ def filtered(
     features float32 [N, D], labels int [N], uids: the same rows in the same order.
     folder: where the state is kept after every round; resume: go on from it. What is resumed ends as if it had never
     been interrupted: a round depends on the state, the settings and its number alone.
-    Raises: UserError E-FILT-003 to E-FILT-005, E-FILT-007.
+    Raises: UserError.
     """
     key = {**asdict(options), "corpus": _digest(features, labels, uids)}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
@@ -200,46 +196,45 @@ def _read(path: Path) -> tuple[State, dict]:
 
 
 def _refuse_to_replace(path: Path) -> None:
-    """Raises UserError E-FILT-007 where a filtering can still be resumed; a state that ended or is damaged may go."""
+    """Raises UserError where a filtering can still be resumed; a state that ended or is damaged may go."""
     try:
         state, _ = _read(path)
     except (FileNotFoundError, *DAMAGE):
         return
     if not state.ended:
         raise UserError(
-            f"E-FILT-007 {path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
+            f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
             "--resume, give another --out, or remove the file to start over."
         )
 
 
 def state_file(folder: Path | None) -> Path:
-    """The file of a folder's state. Raises: UserError E-FILT-003 where there is none."""
+    """The file of a folder's state. Raises: UserError where there is none."""
     if folder is None:
-        raise UserError("E-FILT-003 --resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+        raise UserError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     path = Path(folder) / STATE
     if not path.is_file():
         raise UserError(
-            f"E-FILT-003 {path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave "
-            "--resume out."
+            f"{path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave --resume out."
         )
     return path
 
 
 def load(folder: Path | None, key: dict, rows: int) -> State:
-    """The state that a folder holds, of this key and so many rows. Raises: UserError E-FILT-003 to E-FILT-005."""
+    """The state that a folder holds, of this key and so many rows. Raises: UserError."""
     path = state_file(folder)
     try:
         state, made_with = _read(path)
     except (OSError, *DAMAGE):
         raise UserError(
-            f"E-FILT-005 {path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
+            f"{path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
             "out to start over."
         ) from None
     changed = sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name))
     if changed or state.removed.shape != (rows,):
         what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
         raise UserError(
-            f"E-FILT-004 {path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
+            f"{path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
             "--resume out to start over."
         )
     return replace(state, score=state.score.astype(np.float64))

@@ -14,7 +14,7 @@ from mednli_jax.analysis.corpus_stats import SIDES
 from mednli_jax.analysis.sections import Grid, Section, figure, p_value, points
 from mednli_jax.analysis.subject import Finding, Subject
 from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS
 
 PAPER = "Herlihy & Rudinger 2021"
@@ -221,20 +221,20 @@ def heuristic(subject: Subject) -> Finding:
 
 
 def _check_choices(corpus: NLICorpus) -> None:
-    """Raises UserError E-CONF-005 for a corpus of which every heuristic would say nothing."""
+    """Raises ConfigError for a corpus of which every heuristic would say nothing."""
     if corpus.terminology.permute_seed is not None and heuristics.keeps_tree_numbers(corpus.ontology):
         problem = "config.knowledge.permute_seed moves names and tree numbers alike: it changes no heuristic"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
+        raise ConfigError(f"{problem}. Fix: leave it out.")
     if corpus.encoding.hypothesis_only:
         problem = "config.data.hypothesis_only leaves no premises, which the heuristics compare hypotheses with"
-        raise UserError(f"E-CONF-005 {problem}. Fix: leave it out.")
+        raise ConfigError(f"{problem}. Fix: leave it out.")
 
 
 def _heuristic_notes(subject: Subject, labels: Sequence[str]) -> list[str]:
     notes, linking = [], subject.corpus.linking
     if not heuristics.keeps_tree_numbers(subject.corpus.ontology):
         notes.append(
-            f"E-USE-018 {heuristics.CAUSE} is defined by MeSH descriptors, which {subject.knowledge} does not have: "
+            f"{heuristics.CAUSE} is defined by MeSH descriptors, which {subject.knowledge} does not have: "
             "it is left out. Fix: --config.knowledge.ontology=mesh"
         )
     elif linking.mentions is None:

@@ -2,7 +2,6 @@
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 5 and A.3: Table 5, for any corpus. Each heuristic has a class
 that it would serve; whether the pairs that satisfy it are spread evenly over the classes is tested by chi-square.
-Faults: E-USE-018 a heuristic that needs MeSH (reported, not raised).
 """
 
 from collections import Counter
@@ -136,7 +135,7 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
     numbers in every class; top: the class that has most of them (of equals the first), share: its part of them (0-1).
     The last four are None where no row satisfies the heuristic.
-    Raises: UserError E-ART-001.
+    Raises: UserError.
     """
     classes, found = classes_of(labels), {}
     for name, chosen in rows.items():

@@ -2,7 +2,6 @@
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 4.1 to 4.3 and A.2: Tables 3 and 4, for any corpus. A sentence
 is a sequence of tokens as `merged` gives it; where it stands several times, each time counts.
-Faults: E-ART-001 one class only; E-ART-002 no token is frequent enough.
 """
 
 from collections import Counter
@@ -31,12 +30,12 @@ def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises UserError E-ART-001 where there is nothing to compare."""
+    """The classes that occur, in the order of LABELS. Raises UserError where there is nothing to compare."""
     classes = tuple(label for label in LABELS if label in set(labels))
     if len(classes) < 2:
         had = f"the pairs are of one class only ({classes[0]})" if classes else "there is no labelled pair"
         raise UserError(
-            f"E-ART-001 {had}, so that nothing can be compared. Fix: give a corpus whose labels differ, or more of it "
+            f"{had}, so that nothing can be compared. Fix: give a corpus whose labels differ, or more of it "
             "(config.data.limit)."
         )
     return classes
@@ -81,7 +80,7 @@ def pmi(
     are no part of it, or their many smoothed rows would level p(c).
 
     sentences, labels, premises: of pair after pair; premises tell those apart that stand with several sentences.
-    Raises: UserError E-ART-001, E-ART-002.
+    Raises: UserError.
     """
     classes = classes_of(labels)
     column = {label: number for number, label in enumerate(classes)}
@@ -90,7 +89,7 @@ def pmi(
     if not tokens:
         most = max(frequency.values(), default=0)
         raise UserError(
-            f"E-ART-002 no token of the hypotheses occurs {min_count} times, the most frequent {most} times. "
+            f"no token of the hypotheses occurs {min_count} times, the most frequent {most} times. "
             "Fix: give a lower --min_count, or more pairs."
         )
     row = {token: number for number, token in enumerate(tokens)}
@@ -163,7 +162,7 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
         of the first class is the longer one, ties counting half (.5: no difference). Of many pairs any difference is
         significant: `longer` says whether it is large.
-    Raises: UserError E-ART-001.
+    Raises: UserError.
     """
     of_class = {
         label: np.array([len(s) for s, own in zip(sentences, labels, strict=True) if own == label])

@@ -1,7 +1,4 @@
-"""Sentences as means of word vectors, entities of several words merged: what adversarial filtering looks at.
-
-Fault: E-FILT-001 no token of the corpus has a vector.
-"""
+"""Sentences as means of word vectors, entities of several words merged: what adversarial filtering looks at."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,7 +72,7 @@ def mean_vectors(
     row_of: word -> its row of `vectors` [V, D]; an entity's words are joined by underscores there.
     lacking: a merged entity without a vector has the mean of its words' ("parts"), or is left out ("drop"). The paper's
       fastText made one of the name's characters, as a .bin model does here.
-    Raises: UserError E-FILT-001 where no text has a vector.
+    Raises: UserError where no text has a vector.
     """
     distinct = sorted({unit for text in found for unit in text})
     place = {unit: i for i, unit in enumerate(distinct)}
@@ -90,7 +87,7 @@ def mean_vectors(
             matrix[i], has[i] = vectors[rows].mean(axis=0), True
     if not has.any():
         raise UserError(
-            "E-FILT-001 no token of the corpus has a vector. Fix: give vectors of the corpus's language and case, "
+            "no token of the corpus has a vector. Fix: give vectors of the corpus's language and case, "
             "--config.vectors.path=FILE, or none for random ones."
         )
     numbers = [[place[unit] for unit in text] for text in found]

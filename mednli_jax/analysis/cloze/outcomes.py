@@ -2,8 +2,6 @@
 
 Runs hold no accepted answers: these come from the prepared corpus that a run was trained on, which is made again where
 it is gone. Queries are joined by uid.
-
-Faults besides those of `outcomes`, whose codes are used here: E-REP-016 a run of another task.
 """
 
 import json
@@ -21,7 +19,7 @@ from mednli_jax.analysis.sections import Comparison
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cloze.texts import Query, Texts
 from mednli_jax.corpora.lines import text_lines
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, RunError, UsageError
 from mednli_jax.runs import RunDirectory
 
 TASK = "cloze"  # as the config.json of these runs names it
@@ -54,13 +52,13 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
     """The queries of a run's split with their accepted answers.
 
     prepared_of: gives the prepared corpus that the run in a folder was trained on.
-    Raises: UserError E-REP-016 for a run of another task, E-USE-008 for an unknown split; as prepared_of.
+    Raises: RunError for a run of another task, or for an unknown split; as prepared_of.
     """
     if RunDirectory.existing(folder).config.get("task") != TASK:
-        raise UserError(f"E-REP-016 {folder}: is no run on cloze queries. Fix: name runs of one task.")
+        raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
     prepared = prepared_of(folder)
     if split not in prepared.splits:
-        raise UserError(f"E-USE-008 --split={split}: no such split. Fix: give one of {', '.join(prepared.splits)}.")
+        raise UsageError(f"--split={split}: no such split. Fix: give one of {', '.join(prepared.splits)}.")
     return Texts(prepared.arrays).queries(prepared.splits[split])
 
 
@@ -70,17 +68,17 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     result, name = directory.result(), directory.folder.resolve().name
     if result["status"] != "complete":
         state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
-        raise UserError(f"E-REP-001 {folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+        raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
     for field, kind in RESULT_FIELDS.items():
         if not isinstance(result.get(field), kind):
             path = directory.folder / "result.json"
-            raise UserError(f"E-REP-006 {path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+            raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
     said = _predictions(directory, split, len(result["seeds"]))
     if said[0].keys() != {query.uid for query in queries}:
         shared = sum(query.uid in said[0] for query in queries)
         problem = f"{len(said[0]):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
         fix = "compare runs of the same files, or train one of them again"
-        raise UserError(f"E-REP-005 {name}: {problem}. Fix: {fix}.")
+        raise RunError(f"{name}: {problem}. Fix: {fix}.")
     each = [answers.query_scores(queries, {uid: text for uid, text in found.items() if text}) for found in said]
     return System(name, result["corpus"], tuple(queries), tuple(each))
 
@@ -97,8 +95,8 @@ def _predictions(directory, split, seeds) -> list[dict[str, str]]:
     """Of each seed {uid: answer, "" for none} from private/predictions.<split>.jsonl."""
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
-        raise UserError(
-            f"E-REP-002 {path}: no such file, so the run says nothing of the {split} split. "
+        raise RunError(
+            f"{path}: no such file, so the run says nothing of the {split} split. "
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
     problems, said = Problems(), [{} for _ in range(seeds)]
@@ -109,11 +107,11 @@ def _predictions(directory, split, seeds) -> list[dict[str, str]]:
                 found[row[0]] = text
             continue
         problem = "the row is no prediction: uid, and predicted of each seed, each uid once"
-        fault = DataError("E-REP-003", problem, file=path.name, line=number, fix=DAMAGED)
+        fault = DataError(problem, file=path.name, line=number, fix=DAMAGED)
         problems.add(row if isinstance(row, DataError) else fault)
     problems.raise_if_any()
     if not said[0]:
-        raise DataError("E-REP-003", "the file holds no prediction", file=path.name, fix=DAMAGED)
+        raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
     return said
 
 
@@ -136,16 +134,16 @@ def comparison(first: System, second: System) -> dict:
 
     exact_match: with difference, low, high over queries and seeds (metrics.paired_bootstrap); f1: of the means over the
     seeds, low and high over queries (answers.difference). `exact_match_of`, `f1_of`: of each, mean over its seeds.
-    Raises: UserError E-REP-004, E-REP-005 where they answered other queries.
+    Raises: RunError where they answered other queries.
     """
     if first.corpus != second.corpus:
-        raise UserError(
-            f"E-REP-004 {first.name} and {second.name}: one is of {first.corpus}, the other of {second.corpus}. "
+        raise RunError(
+            f"{first.name} and {second.name}: one is of {first.corpus}, the other of {second.corpus}. "
             "Fix: compare runs of one corpus."
         )
     if first.each[0].uids != second.each[0].uids:
-        raise UserError(
-            f"E-REP-005 {first.name} and {second.name}: they answered other queries. Fix: compare runs of the same "
+        raise RunError(
+            f"{first.name} and {second.name}: they answered other queries. Fix: compare runs of the same "
             "files, or train one of them again."
         )
     means = [replace(system.each[0], f1=system.f1) for system in (first, second)]

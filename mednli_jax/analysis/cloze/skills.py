@@ -1,7 +1,6 @@
 """The skills that cloze queries need: Figures 4 and 5 of Šuster & Daelemans 2018, from annotations and systems' scores.
 
 What comes out holds counts, shares and scores, never a word of the corpus.
-Faults: E-CLZ-110 no row of skills; E-CLZ-111 skills of other queries; E-CLZ-112 no row of scores.
 """
 
 import json
@@ -42,15 +41,15 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are several skills.
 
     Names are those of SKILLS, or the shorter ones of the paper's figures.
-    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-CLZ-110 for its rows.
+    Raises: DataError or DataErrors.
     """
-    return read_annotations(path, "skill", SKILLS, _ALIASES, code="E-CLZ-110", problem="the row is no skill of a query")
+    return read_annotations(path, "skill", SKILLS, _ALIASES, problem="the row is no skill of a query")
 
 
 def read_scores(path: Path) -> dict[str, float]:
     """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1".
 
-    Raises: DataError or DataErrors, E-DATA-001 and the like for the file, E-CLZ-112 for its rows.
+    Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
     if not path.is_file():
@@ -63,7 +62,7 @@ def read_scores(path: Path) -> dict[str, float]:
             if uid is None or uid in found:
                 fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
                 problem = "the row holds no uid with an f1 from 0 to 1, or repeats a uid"
-                problems.add(DataError("E-CLZ-112", problem, file=path.name, line=number, fix=fix))
+                problems.add(DataError(problem, file=path.name, line=number, fix=fix))
             else:
                 found[uid] = f1
     problems.raise_if_any()
@@ -91,11 +90,11 @@ def statistics(
     Returns {"queries": annotated ones of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a query
     ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None where
     no query needs it}}}.
-    Raises: UserError E-CLZ-111 where no query of the corpus is annotated.
+    Raises: UserError where no query of the corpus is annotated.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:
-        raise UserError("E-CLZ-111 the skills are of no query of the corpus. Fix: give uids of its queries.")
+        raise UserError("the skills are of no query of the corpus. Fix: give uids of its queries.")
     of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS}
     return {
         "queries": len(known),

@@ -10,7 +10,7 @@ from pathlib import Path
 from mednli_jax.analysis.cloze.outcomes import TASK, System, answered, comparison, finished, queries_of
 from mednli_jax.analysis.cloze.tables import METRICS, PAPER
 from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.metrics import mean_sd
 from mednli_jax.runs import RunDirectory, read_json
 
@@ -42,7 +42,7 @@ def filled(folder: Path, split: str = "test") -> dict:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"E-REP-011 {folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
     rows, corpora = _baselines(folder, split)
     for system, name in RUNS.items():
         row, corpus = _run(folder / name, split)
@@ -51,7 +51,7 @@ def filled(folder: Path, split: str = "test") -> dict:
             corpora.setdefault(corpus, system)
     if len(corpora) > 1:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
-        raise UserError(f"E-REP-004 {folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
+        raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
     corpus, found = next(iter(corpora), ""), []
     for system in dict.fromkeys((*BASELINES, *RUNS, *PAPER)):
         kind = "run" if system in RUNS else "baseline" if system in BASELINES else "human"
@@ -78,7 +78,7 @@ def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System
     """
     there = {system: Path(folder) / name for system, name in RUNS.items() if _state(Path(folder) / name) == "complete"}
     if not there:
-        raise UserError(f"E-REP-001 {folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
+        raise RunError(f"{folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
     queries = queries_of(next(iter(there.values())), split, prepared_of)
     return {system: finished(path, split, queries) for system, path in there.items()}
 
@@ -125,7 +125,7 @@ def _run(folder, split) -> tuple[dict, str]:
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
     if RunDirectory.existing(folder).config.get("task") != TASK or not isinstance(scores, Mapping):
-        raise UserError(f"E-REP-016 {folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
+        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
     return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]
 

@@ -1,10 +1,6 @@
 """Table 4 of Šuster & Daelemans 2018 with our figures beside the paper's, and files with answers of any system.
 
-E-CLZ-058 no such corpus, E-CLZ-059 no such split. Faults of a file of answers, by line (of JSON lines) or entry (of one
-JSON object), what stands there is never quoted:
-  E-CLZ-050 file missing      E-CLZ-053 no object with uid and answer   E-CLZ-056 uid of no query
-  E-CLZ-051 unreadable        E-CLZ-054 uid or answer is no text        E-CLZ-057 holds no answers
-  E-CLZ-052 not valid JSON    E-CLZ-055 uid repeated
+Errors in a file of answers name the line (of JSON lines) or the entry (of one JSON object); they never quote it.
 """
 
 import json
@@ -48,22 +44,22 @@ def corpus(name: str) -> dict[str, Split]:
 
     name: demo_cloze (bundled), clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout. CliCR passages begin with
     their titles, as its published readers and baselines read them; those of a folder are the contexts alone.
-    Raises: UserError E-CLZ-058, DataError.
+    Raises: UserError, DataError.
     """
     if name == DEMO:
         return read(DEMO)
     folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
     if not folder:
-        raise UserError(f"E-CLZ-058 --corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
+        raise UserError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
     if not Path(folder).expanduser().is_dir():
-        raise UserError(f"E-CLZ-058 {folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
+        raise UserError(f"{folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
     return read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
 
 
 def split_of(splits: Mapping[str, Split], name: str) -> Split:
-    """Raises UserError E-CLZ-059 for a split that the corpus has not."""
+    """Raises UserError for a split that the corpus has not."""
     if name not in splits:
-        raise UserError(f"E-CLZ-059 --split={name}: no such split. Fix: give one of {', '.join(splits)}.")
+        raise UserError(f"--split={name}: no such split. Fix: give one of {', '.join(splits)}.")
     return splits[name]
 
 
@@ -89,31 +85,31 @@ def read_answers(path, examples: Iterable[ClozeExample]) -> dict[str, str]:
             answers[found[0]] = found[1]
     problems.raise_if_any()
     if not answers:
-        raise DataError("E-CLZ-057", "holds no answers", file=path.name, fix=_FORMS)
+        raise DataError("holds no answers", file=path.name, fix=_FORMS)
     return answers
 
 
 _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
 
 
-def _fault_at(path, where, code, problem, fix):
+def _fault_at(path, where, problem, fix):
     """A fault at a line ("17") or an entry ("entry 17")."""
     if isinstance(where, int):
-        return DataError(code, problem, file=path.name, line=where, fix=fix)
-    return DataError(code, f"{where}: {problem}", file=path.name, fix=fix)
+        return DataError(problem, file=path.name, line=where, fix=fix)
+    return DataError(f"{where}: {problem}", file=path.name, fix=fix)
 
 
 def _fault(path, where, uid, answer, known, first):
     """What is wrong with an answer; None where nothing is."""
     for name, value in (("uid", uid), ("answer", answer)):
         if not isinstance(value, str):
-            return _fault_at(path, where, "E-CLZ-054", f"{name} is not text", "write it in quotes")
+            return _fault_at(path, where, f"{name} is not text", "write it in quotes")
     if uid in first:
         place = f"line {first[uid]}" if isinstance(first[uid], int) else first[uid]
-        return _fault_at(path, where, "E-CLZ-055", f"uid repeats that of {place}", "keep one answer a query")
+        return _fault_at(path, where, f"uid repeats that of {place}", "keep one answer a query")
     if uid not in known:
         fix = "score the split it belongs to: --corpus and --split"
-        return _fault_at(path, where, "E-CLZ-056", "uid is that of no query of this split", fix)
+        return _fault_at(path, where, "uid is that of no query of this split", fix)
     return None
 
 
@@ -135,13 +131,13 @@ def _lines(path, text):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            yield number, _fault_at(path, number, "E-CLZ-052", "the line is not valid JSON", _FORMS)
+            yield number, _fault_at(path, number, "the line is not valid JSON", _FORMS)
             continue
         if isinstance(row, dict) and {"uid", "answer"} <= row.keys():
             yield number, (row["uid"], row["answer"])
         else:
             problem = "the line is no JSON object with uid and answer"
-            yield number, _fault_at(path, number, "E-CLZ-053", problem, _FORMS)
+            yield number, _fault_at(path, number, problem, _FORMS)
 
 
 def _object(path, text):
@@ -149,9 +145,9 @@ def _object(path, text):
         # Pairs, because a dict would hide that a uid stands there twice; arrays stay lists.
         pairs = json.loads(text, object_pairs_hook=tuple)
     except (ValueError, RecursionError):
-        raise DataError("E-CLZ-052", "is neither a JSON object nor JSON lines", file=path.name, fix=_FORMS) from None
+        raise DataError("is neither a JSON object nor JSON lines", file=path.name, fix=_FORMS) from None
     if not isinstance(pairs, tuple):
-        raise DataError("E-CLZ-053", "holds no JSON object", file=path.name, fix=_FORMS)
+        raise DataError("holds no JSON object", file=path.name, fix=_FORMS)
     for number, pair in enumerate(pairs, start=1):
         yield f"entry {number}", pair
 
@@ -165,17 +161,17 @@ def _text(path):
             raise _unread(path, f"more than {MOST_BYTES >> 20} MB")
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise DataError("E-CLZ-050", "there is no such file", file=path.name, fix="check --predictions") from None
+        raise DataError("there is no such file", file=path.name, fix="check --predictions") from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise _unread(path, getattr(error, "strerror", None) or type(error).__name__) from None
 
 
 def _unread(path, reason):
-    return DataError("E-CLZ-051", f"cannot be read ({reason})", file=path.name, fix="save it as UTF-8 text")
+    return DataError(f"cannot be read ({reason})", file=path.name, fix="save it as UTF-8 text")
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
-    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone. Raises: UserError E-RUN-005."""
+    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone. Raises: RunError."""
     rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
     write_atomic(path, "".join(row + "\n" for row in rows))
 

@@ -1,8 +1,7 @@
 """Runs of DisKnE's folds as a report shows them: scores by disease, and the paper's tables with ours beside them.
 
 A run keeps, for each fold and seed, what it says of the fold's test examples (private/folds.jsonl), and what its
-examples are (private/examples.jsonl), neither with a text. Faults:
-  E-DIS-025 a damaged file of a run      E-DIS-026 no finished run of folds
+examples are (private/examples.jsonl), neither with a text.
 """
 
 import json
@@ -51,7 +50,7 @@ def write_lines(path: Path, rows: Iterable[dict]) -> None:
 
 
 def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
-    """The rows of one of a run's files; none where there is no file. Raises UserError E-DIS-025."""
+    """The rows of one of a run's files; none where there is no file. Raises UserError."""
     rows = []
     lines = path.read_bytes().splitlines() if path.is_file() else []
     for number, line in enumerate(lines, 1):
@@ -60,7 +59,7 @@ def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
             rows.append({name: row[name] for name in fields})
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(
-                f"E-DIS-025 {path}:{number}: is not as a run writes it. Fix: restore the file, or train again."
+                f"{path}:{number}: is not as a run writes it. Fix: restore the file, or train again."
             ) from None
     return rows
 
@@ -89,7 +88,7 @@ def finished(folder: Path) -> System:
     """A finished run of folds. Raises UserError where it is none, or is damaged."""
     directory = RunDirectory.existing(folder)
     if not is_of_folds(folder) or directory.status() != "complete":
-        raise UserError(f"E-DIS-026 {folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
+        raise UserError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
     try:
@@ -106,7 +105,7 @@ def finished(folder: Path) -> System:
         return System(folder.resolve().name, benchmark, tuple(found), predicted(slots))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"E-DIS-025 {folder}: data.json, {SLOTS} or {EXAMPLES} is not as a run writes it "
+            f"{folder}: data.json, {SLOTS} or {EXAMPLES} is not as a run writes it "
             f"({type(error).__name__}). Fix: restore the files, or train again."
         ) from None
 
@@ -117,15 +116,15 @@ def systems(folder: Path) -> list[System]:
     runs = [path for path in names if is_of_folds(path) and RunDirectory.existing(path).status() == "complete"]
     if not runs:
         problem = f"{folder}: holds no finished run of folds"
-        raise UserError(f"E-DIS-026 {problem}. Fix: give the folder that launch/diskne_tables.sh made.")
+        raise UserError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
     return [finished(path) for path in runs]
 
 
 def table_section(number: str, found: Sequence[System]) -> Section:
-    """One of the paper's tables. Raises: UserError E-DIS-021 for an unknown one; E-DIS-020 where systems were tested on
+    """One of the paper's tables. Raises: UserError for an unknown one; where systems were tested on
     different examples."""
     if not number.isdecimal():
-        raise UserError(f"E-DIS-021 Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
+        raise UserError(f"Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
     first, columns = found[0], {system.name: system.runs for system in found}
     if int(number) == 7 and not set(columns) <= set(paper.TABLE_7_COLUMNS):
         columns = {name: columns[name] for name in paper.TABLE_7_COLUMNS if name in columns} or columns
@@ -168,7 +167,7 @@ def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
         return [scores], [diseases]
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"E-DIS-025 {folder}: result.json is not as a run writes it ({type(error).__name__}). "
+            f"{folder}: result.json is not as a run writes it ({type(error).__name__}). "
             "Fix: restore it, or train again."
         ) from None
 

@@ -2,8 +2,7 @@
 
 A system is its runs, {run: {uid: predicted label}}: an example is tested in one fold alone, so that the predictions of
 all folds are one mapping. All test examples of a disease count, the negatives among them (the published script left
-false positives out). Faults:
-  E-DIS-020 a test example without a prediction      E-DIS-021 no such table
+false positives out).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +44,7 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
     macro, weighted: `mean_sd` over the runs of the mean over diseases, each weighing the same or by its positive
     examples. always_positive: both averages of a classifier that says true of all. Categories that no fold reports are
     left out.
-    Raises: UserError E-DIS-020 where a run lacks predictions of test examples.
+    Raises: UserError where a run lacks predictions of test examples.
     """
     _check(benchmark, folds, runs)
     found = {}
@@ -62,11 +61,11 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
 def _check(benchmark, folds, runs):
     tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
     if not runs:
-        raise UserError("E-DIS-020 there are no runs to score. Fix: give one at least.")
+        raise UserError("there are no runs to score. Fix: give one at least.")
     for run, said in runs.items():
         if missing := sorted(tested - set(said)):
             problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
-            raise UserError(f"E-DIS-020 {problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
+            raise UserError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
 
 def _of_disease(benchmark, fold, category, runs):
@@ -100,11 +99,11 @@ def table(number: int, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
     """One of the paper's tables, in per cent: our systems, the classifier that always says true, the paper's columns.
 
     systems: name -> runs; Table 7 wants TABLE_7_COLUMNS for names, whose wordings have the same uids. Table 1 needs
-    none. Raises: UserError E-DIS-021 for an unknown table, E-DIS-020 as `scores`.
+    none. Raises: UserError for an unknown table, as `scores`.
     """
     if number not in TABLES:
         known = ", ".join(map(str, TABLES))
-        raise UserError(f"E-DIS-021 Table {number} is none of the paper's. Fix: give one of {known}.")
+        raise UserError(f"Table {number} is none of the paper's. Fix: give one of {known}.")
     if number == 1:
         return _counts(benchmark)
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}

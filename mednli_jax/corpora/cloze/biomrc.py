@@ -2,9 +2,7 @@
 
 A file is one JSON object of four lists of equal length: `abstracts`; `titles`, with XXXX for the answer;
 `entities_list`; `answers`. In setting A an entity is "@entity3 :: ('concept', 'type') :: ['its words', ...]", in
-setting B it is "@entity3" alone; in the texts it stands as @entity3. Beside the faults listed in `corpora.cloze.clicr`:
-  E-CLZ-022 not exactly one blank          E-CLZ-024 no query in it           E-CLZ-026 files of several releases
-  E-CLZ-023 lists of unequal length        E-CLZ-025 an entity not explained
+setting B it is "@entity3" alone; in the texts it stands as @entity3.
 """
 
 import ast
@@ -43,7 +41,7 @@ def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
 
 
 def source_files(folder: Path) -> dict[str, Path]:
-    """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones, E-CLZ-026."""
+    """split -> its file, plain or gzipped. Raises: DataError(s) for missing ones."""
     folder = Path(folder)
     places = (folder, folder / "biomrc")
     found = [
@@ -53,7 +51,7 @@ def source_files(folder: Path) -> dict[str, Path]:
     ]
     if len(found) > 1:
         what = f"holds files of {len(found)} releases of BIOMRC"
-        raise DataError("E-CLZ-026", what, file=folder.name, fix="keep the files of one release in the folder")
+        raise DataError(what, file=folder.name, fix="keep the files of one release in the folder")
     release = found[0] if found else ""
     return split_files(folder, "biomrc", {split: name.format(release) for split, name in FILES.items()}, SOURCE)
 
@@ -74,7 +72,7 @@ def read_biomrc(path: Path, split: str, limit: int | None = None) -> Split:
             problems.add(error)
     problems.raise_if_any()
     if not examples:
-        raise DataError("E-CLZ-024", "holds no query", file=path.name, fix=FRESH_COPY)
+        raise DataError("holds no query", file=path.name, fix=FRESH_COPY)
     bare = sum(not example.passage.entities for example in examples)
     facts = {"file": path.name, "sha256": sha256(path), "queries": len(examples), "queries_without_candidates": bare}
     return Split(split, tuple(examples), facts)
@@ -89,12 +87,12 @@ def _lists(path):
                 lists[key] = [scanner.value() for _ in scanner.items()]
             scanner.end()
     except BrokenJSON:
-        raise top.fault("E-CLZ-005", "the file is not a JSON object of lists, or cut short") from None
+        raise top.fault("the file is not a JSON object of lists, or cut short") from None
     for name in LISTS:
         if name not in lists:
-            raise top.fault("E-CLZ-008", "is missing", name)
+            raise top.fault("is missing", name)
     if len({len(lists[name]) for name in LISTS}) > 1:
-        raise top.fault("E-CLZ-023", f"{', '.join(LISTS)} are not of equal length")
+        raise top.fault(f"{', '.join(LISTS)} are not of equal length")
     return lists
 
 
@@ -104,7 +102,7 @@ def _query(file, number, uid, values):
         kind = list if name == "entities_list" else str
         place = f"{name}[{number}]"
         if not isinstance(value, kind) or (kind is list and not all(isinstance(entity, str) for entity in value)):
-            raise node.fault("E-CLZ-009", f"is not {'a list of strings' if kind is list else 'a string'}", place)
+            raise node.fault(f"is not {'a list of strings' if kind is list else 'a string'}", place)
         if kind is str:
             checked_text(node, place, value, empty=False)
     abstract, title, entities, answer = values
@@ -112,13 +110,13 @@ def _query(file, number, uid, values):
         known = dict(map(_entity, [*entities, answer]))
     except ValueError:
         place = f"entities_list[{number}]"
-        raise node.fault("E-CLZ-025", "holds an entity that is not 'token :: (id, type) :: [names]'", place) from None
+        raise node.fault("holds an entity that is not 'token :: (id, type) :: [names]'", place) from None
     names = {token: names[0] for token, (_, _, names) in known.items()}
     tokens, found, ends = _text(node, f"abstracts[{number}]", abstract, names)
     query, query_entities, _ = _text(node, f"titles[{number}]", title, names)
     if query.count(PLACEHOLDER) != 1:
         what = f"holds {query.count(PLACEHOLDER)} of {BLANK}, expected one"
-        raise node.fault("E-CLZ-022", what, f"titles[{number}]", "correct or remove the query")
+        raise node.fault(what, f"titles[{number}]", "correct or remove the query")
     concept, kind, texts = known[_entity(answer)[0]]
     answers = tuple(Answer(text, concept, kind, "UMLS" if place else "dataset") for place, text in enumerate(texts))
     blank = query.index(PLACEHOLDER)
@@ -155,7 +153,7 @@ def _text(node, place, text, names):
             elif piece == BLANK:
                 tokens.append(PLACEHOLDER)
             elif piece not in names:
-                raise node.fault("E-CLZ-025", "names an entity that is not in entities_list", place)
+                raise node.fault("names an entity that is not in entities_list", place)
             else:
                 start = len(tokens)
                 tokens += names[piece].split()

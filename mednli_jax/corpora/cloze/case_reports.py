@@ -7,10 +7,8 @@ JSON lines, plain or gzipped, one report a line; tokens stand between spaces:
 
 A SENTENCE is a string in which phrases are marked, "No BEG__fever__END .", or its tokens and the phrases' places among
 them (from 0, end exclusive): {"text": "No fever .", "entities": [{"start": 1, "end": 2, "id": "D005334", "type":
-"problem"}]}. `title` and `specialty` may be missing, and so may an entity's `id` (in an ontology) and `type`. Faults
-are reported by file, line and field, never in the reports' words: E-CLZ-100 no JSON object, 101 a field is missing or
-of the wrong kind, 102 unbalanced marks, 103 entities outside the sentence or overlapping, 104 repeated id,
-105 a placeholder in a text, 106 no report, 107 characters that are no text.
+"problem"}]}. `title` and `specialty` may be missing, and so may an entity's `id` (in an ontology) and `type`.
+Errors name the file, the line and the field; they never quote a report.
 """
 
 import json
@@ -71,13 +69,13 @@ def read_reports(path: Path) -> list[Report]:
                 report = _Line(path.name, number).report(line)
                 if lines.setdefault(report.uid, number) != number:
                     problem = f"field 'id' repeats that of line {lines[report.uid]}"
-                    raise DataError("E-CLZ-104", problem, file=path.name, line=number, field="id", fix="rename one")
+                    raise DataError(problem, file=path.name, line=number, field="id", fix="rename one")
                 reports.append(report)
             except DataError as error:
                 problems.add(error)
     problems.raise_if_any()
     if not reports:
-        raise DataError("E-CLZ-106", "holds no report", file=path.name, fix="put one JSON object a line into it")
+        raise DataError("holds no report", file=path.name, fix="put one JSON object a line into it")
     return reports
 
 
@@ -93,17 +91,17 @@ class _Line:
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise self._fault("E-CLZ-100", "the line is no JSON object", "", "write each report on a line of its own")
+            raise self._fault("the line is no JSON object", "", "write each report on a line of its own")
         uid, specialty = self._text(row, "id"), self._text(row, "specialty", optional=True)
         if not uid.strip():
-            raise self._fault("E-CLZ-101", "field 'id' is empty", "id", "give every report an id of its own")
+            raise self._fault("field 'id' is empty", "id", "give every report an id of its own")
         title = self._sentence(row.get("title") or "", "title")
         sentences, points = (
             tuple(self._sentence(item, f"{field}[{n}]") for n, item in enumerate(self._value(row, field, list)))
             for field in ("sentences", "learning_points")
         )
         if not any(sentence.tokens for sentence in sentences):
-            raise self._fault("E-CLZ-101", "field 'sentences' holds no token", "sentences", "give the report's text")
+            raise self._fault("field 'sentences' holds no token", "sentences", "give the report's text")
         return Report(uid, title, sentences, points, specialty)
 
     def _sentence(self, item, place: str) -> Sentence:
@@ -120,10 +118,10 @@ class _Line:
             raise self._wrong(place, "text or an object")
         if stray:
             fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
-            raise self._fault("E-CLZ-102", f"{place} has {stray} marks that are unbalanced or mark nothing", place, fix)
+            raise self._fault(f"{place} has {stray} marks that are unbalanced or mark nothing", place, fix)
         if marked.blanks:
             problem = f"{place} holds {PLACEHOLDER}, which marks the gap of a query"
-            raise self._fault("E-CLZ-105", problem, place, "write it otherwise")
+            raise self._fault(problem, place, "write it otherwise")
         return Sentence(marked.tokens, marks)
 
     def _marks(self, rows: list, length: int, place: str) -> tuple[Mark, ...]:
@@ -141,7 +139,7 @@ class _Line:
         ends = [0, *(mark.end for mark in marks)]
         if any(not end <= mark.start < mark.end <= length for mark, end in zip(marks, ends, strict=False)):
             problem = f"{place} are empty, overlap or lie outside the {length} tokens"
-            raise self._fault("E-CLZ-103", problem, place, "count tokens from 0; the end is exclusive")
+            raise self._fault(problem, place, "count tokens from 0; the end is exclusive")
         return tuple(marks)
 
     def _text(self, row: dict, field: str, before: str = "", *, optional: bool = False) -> str:
@@ -156,7 +154,7 @@ class _Line:
             text = "\0"
         if "\0" in text:
             problem = f"field '{field}' holds a NUL character or half a surrogate pair"
-            raise self._fault("E-CLZ-107", problem, field, "remove the character")
+            raise self._fault(problem, field, "remove the character")
         return text
 
     def _value(self, row: dict, field: str, kind: type, before: str = ""):
@@ -167,7 +165,7 @@ class _Line:
 
     def _wrong(self, field: str, expected: str) -> DataError:
         problem = f"field '{field}' is missing or of the wrong kind"
-        return self._fault("E-CLZ-101", problem, field, f"give {expected}")
+        return self._fault(problem, field, f"give {expected}")
 
-    def _fault(self, code: str, problem: str, field: str, fix: str) -> DataError:
-        return DataError(code, problem, file=self.file, line=self.number, field=field, fix=fix)
+    def _fault(self, problem: str, field: str, fix: str) -> DataError:
+        return DataError(problem, file=self.file, line=self.number, field=field, fix=fix)

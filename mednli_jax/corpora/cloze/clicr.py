@@ -6,13 +6,7 @@
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
 the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is reported by its path in
 the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
-  E-CLZ-001 file missing       E-CLZ-007 no query left         E-CLZ-013 several placeholders
-  E-CLZ-002 file unreadable    E-CLZ-008 field missing         E-CLZ-014 no answer of the dataset's own
-  E-CLZ-003 damaged gzip       E-CLZ-009 field of wrong type   E-CLZ-015 unknown origin of an answer
-  E-CLZ-004 not UTF-8          E-CLZ-010 empty text            E-CLZ-016 splits share queries
-  E-CLZ-005 broken JSON        E-CLZ-011 id repeated           E-CLZ-018 unbalanced marks
-  E-CLZ-006 another version    E-CLZ-012 no placeholder        E-CLZ-019 NUL, or not Unicode text
-Passages without a marked phrase are no fault: a line on stderr (E-CLZ-017) says how many there are.
+Passages without a marked phrase are no fault: a line on stderr says how many there are.
 """
 
 import gzip
@@ -38,7 +32,7 @@ from mednli_jax.corpora.cloze.files import (
     split_files,
 )
 from mednli_jax.corpora.lines import FRESH_COPY, either_name
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import say
@@ -74,14 +68,14 @@ def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
 
 
 def source_files(folder: Path) -> dict[str, Path]:
-    """split -> its file, plain or gzipped. Raises: DataError(s) E-CLZ-001 for missing ones."""
+    """split -> its file, plain or gzipped. Raises: DataError(s) for missing ones."""
     return split_files(folder, "clicr", FILES, SOURCE)
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     """The same splits, each with facts["shared_passages"]: passages it has in common with each earlier one.
 
-    Raises: DataError E-CLZ-016 where a query stands in two splits: it would be trained and tested on.
+    Raises: DataError where a query stands in two splits: it would be trained and tested on.
     """
     checked = {}
     for name, split in splits.items():
@@ -90,7 +84,7 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
             common = sum(example.uid in uids for example in earlier.examples)
             if common:
                 problem = f"{common} queries stand in {earlier.name} as well as in {split.name} (same id)"
-                raise DataError("E-CLZ-016", problem, file=split.facts.get("file"), field="id", fix=FRESH_COPY)
+                raise DataError(problem, file=split.facts.get("file"), field="id", fix=FRESH_COPY)
             shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
         checked[name] = replace(split, facts={**split.facts, "shared_passages": shared})
     return checked
@@ -116,11 +110,11 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     facts = {"file": path.name, "sha256": sha256(path), "version": VERSION, **reader.facts(examples)}
     if facts["queries_without_candidates"] == len(examples):
         what = "holds no query whose passage has a marked phrase"
-        raise DataError("E-CLZ-007", what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
+        raise DataError(what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
     if reader.bare:
         number, place = len(reader.bare), reader.bare[0]
         say(
-            f"E-CLZ-017 {path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
+            f"{path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
             f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
         )
     return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
@@ -129,10 +123,10 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
 def check_wishes(limit: int | None, stray_marks: str = "refuse") -> None:
     """Raises UserError where the limit is under 1, or stray marks are neither refused nor ignored."""
     if limit is not None and limit <= 0:
-        raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
     if stray_marks not in STRAY_MARKS:
         known = ", ".join(STRAY_MARKS)
-        raise UserError(f"E-CONF-004 config.data.stray_marks is '{stray_marks}'. Fix: give one of {known}.")
+        raise ConfigError(f"config.data.stray_marks is '{stray_marks}'. Fix: give one of {known}.")
 
 
 def _read_articles(scanner, reader, limit):
@@ -145,7 +139,7 @@ def _read_articles(scanner, reader, limit):
                 value = scanner.value()
                 if key == "version" and str(value) != VERSION:
                     fix = f"this reader knows version {VERSION} only: take that release"
-                    reader.problems.add(top.fault("E-CLZ-006", f"is not {VERSION}", "version", fix))
+                    reader.problems.add(top.fault(f"is not {VERSION}", "version", fix))
                 continue
             for number in scanner.items():
                 reader.take(number, scanner.value())
@@ -154,12 +148,12 @@ def _read_articles(scanner, reader, limit):
         scanner.end()
     except BrokenJSON:
         where = f"behind article {reader.articles}" if reader.articles else "from its start"
-        fault = top.fault("E-CLZ-005", f"the file is not valid JSON of CliCR's form {where}, or cut short")
+        fault = top.fault(f"the file is not valid JSON of CliCR's form {where}, or cut short")
         reader.problems.add(fault)
         return
     for key in ("version", "data"):
         if key not in seen:
-            reader.problems.add(top.fault("E-CLZ-008", "is missing", key))
+            reader.problems.add(top.fault("is missing", key))
 
 
 class _Reader:
@@ -200,7 +194,7 @@ class _Reader:
         context = self._marked(document, "context", document.text("context"))
         specialty = sys.intern(document.text("specialty", optional=True))
         if not context.tokens:
-            raise document.fault("E-CLZ-010", "holds nothing but marks", "context", "fill in the text")
+            raise document.fault("holds nothing but marks", "context", "fill in the text")
         return Passage(
             uid, title.tokens, context.tokens, context.entities, context.sentences, specialty, title.entities
         )
@@ -210,14 +204,13 @@ class _Reader:
         query = self._marked(node, "query", node.text("query"))
         self.joined += query.joined
         if len(query.blanks) != 1:
-            code = "E-CLZ-013" if query.blanks else "E-CLZ-012"
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
-            raise node.fault(code, f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix)
+            raise node.fault(f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix)
         answers = [self._answer(answer) for answer in node.nodes("answers")]
         answers.sort(key=lambda answer: ORIGINS.index(answer.origin))  # stable: synonyms keep their order
         if not answers or answers[0].origin != "dataset":
             fix = "add the answer of origin 'dataset', or remove the query"
-            raise node.fault("E-CLZ-014", "holds no answer of origin 'dataset'", "answers", fix)
+            raise node.fault("holds no answer of origin 'dataset'", "answers", fix)
         if passage is None:  # a fault was found in it
             return None
         return ClozeExample(uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers))
@@ -225,14 +218,14 @@ class _Reader:
     def _answer(self, node):
         origin = node.text("origin")
         if origin not in ORIGINS:
-            raise node.fault("E-CLZ-015", f"is none of {', '.join(ORIGINS)}", "origin", "correct the origin")
+            raise node.fault(f"is none of {', '.join(ORIGINS)}", "origin", "correct the origin")
         concept, kind = (sys.intern(node.text(field, optional=True)) for field in ("cui", "sem_type"))
         return Answer(node.text("text"), concept, kind.lower(), sys.intern(origin))
 
     def _uid(self, node, field):
         uid, place = node.text(field), node.place(field)
         if (field, uid) in self.places:
-            raise node.fault("E-CLZ-011", f"repeats that of {self.places[field, uid]}", field)
+            raise node.fault(f"repeats that of {self.places[field, uid]}", field)
         self.places[field, uid] = place
         return uid
 
@@ -240,7 +233,7 @@ class _Reader:
         marked = parse_marked(text)
         if marked.stray and not self.ignore:
             fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
-            raise node.fault("E-CLZ-018", f"holds {marked.stray} marks that are unbalanced or mark nothing", field, fix)
+            raise node.fault(f"holds {marked.stray} marks that are unbalanced or mark nothing", field, fix)
         self.stray += marked.stray
         return marked
 

@@ -79,7 +79,7 @@ class ClozeCorpus:
             files = list(reader.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():  # refused before the corpus is read
-                raise UserError(f"E-VEC-001 {path}: there is no such file. Fix: check --config.vectors.path.")
+                raise UserError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
             files.append(path)
         return files
 

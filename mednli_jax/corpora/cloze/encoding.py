@@ -33,13 +33,13 @@ import numpy as np
 from mednli_jax.corpora.arrays import pad
 from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
 from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),
@@ -70,13 +70,13 @@ class ClozeEncoding:
         check_setup(self.setup)
         for name in ("max_passage", "max_query", "max_words"):
             if getattr(self, name) < 0:
-                raise UserError(f"E-CONF-003 {name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
+                raise ConfigError(f"{name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
 
 
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
 
-    Raises: UserError E-CLZ-027 where no training query has a right candidate.
+    Raises: UserError where no training query has a right candidate.
     """
     flat, kept, facts = _Flat(encoding), {}, {}
     with Watch(sum(map(len, splits.values()))) as watch:
@@ -86,7 +86,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
                 train_sizes = flat.sizes()
     if not len(kept["train"]):
         raise UserError(
-            "E-CLZ-027 no training query has its answer among the marked phrases of its passage. Fix: check that the "
+            "no training query has its answer among the marked phrases of its passage. Fix: check that the "
             "passages are marked, or keep more tokens of them."
         )
     arrays = flat.arrays()

@@ -2,7 +2,7 @@
 
 A corpus of CliCR's kind is one JSON object of hundreds of megabytes without a line break. `Scanner` gives the items of
 its long list one by one, so that memory holds one article, and `Node` says where in the file a fault is:
-`dev1.0.json:data[17].document.qas[2].answers[0].text`. The codes are listed in `corpora.cloze.clicr`.
+`dev1.0.json:data[17].document.qas[2].answers[0].text`.
 """
 
 import gzip
@@ -46,7 +46,7 @@ def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str
       folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under the corpus's name.
       files: split -> the file's name without .gz. source: where a user gets the files, for the message.
 
-    Raises: DataError(s) E-CLZ-001 for missing ones.
+    Raises: DataError(s) for missing ones.
     """
     paths, problems = {}, Problems()
     place, found = found_files(folder, corpus, files)
@@ -55,7 +55,7 @@ def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str
         if path is None:
             lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
             fix = f"{source} and put {file} into $MEDNLI_JAX_DATA/{corpus}/"
-            problems.add(DataError("E-CLZ-001", lacking, file=file, fix=fix))
+            problems.add(DataError(lacking, file=file, fix=fix))
         else:
             paths[split] = path
     problems.raise_if_any()
@@ -71,7 +71,7 @@ def opened_bytes(path: Path):
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError("E-CLZ-001", "there is no such file", file=path.name, fix="check the path")
+        raise DataError("there is no such file", file=path.name, fix="check the path")
     try:
         with open(path, "rb") as raw:
             zipped = raw.peek(2)[:2] == b"\x1f\x8b"
@@ -79,10 +79,10 @@ def opened_bytes(path: Path):
                 raise gzip.BadGzipFile("not a gzip file")
             yield (unzipped(raw) if zipped else raw), raw.tell
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise DataError("E-CLZ-003", "cannot be decompressed", file=path.name, fix=FRESH_COPY) from None
+        raise DataError("cannot be decompressed", file=path.name, fix=FRESH_COPY) from None
     except OSError as error:
         fix = "check the disk and the file's permissions"
-        raise DataError("E-CLZ-002", f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+        raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def opened_text(path: Path):
             with _Watched(io.TextIOWrapper(stream, "utf-8-sig", newline=""), place, bar) as text:
                 yield text
     except UnicodeDecodeError:
-        raise DataError("E-CLZ-004", "is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
+        raise DataError("is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
 
 
 class _Watched:
@@ -219,8 +219,8 @@ class Node:
     def __init__(self, file: str, path: str, values):
         self.file, self.path, self.values = file, path, values
 
-    def fault(self, code: str, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
-        return DataError(code, problem, file=self.file, line=self.place(field) or None, field=field or None, fix=fix)
+    def fault(self, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
+        return DataError(problem, file=self.file, line=self.place(field) or None, field=field or None, fix=fix)
 
     def place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
@@ -242,25 +242,25 @@ class Node:
 
     def _get(self, field, kind, what):
         if not isinstance(self.values, dict):
-            raise self.fault("E-CLZ-009", f"is a {type(self.values).__name__}, expected an object")
+            raise self.fault(f"is a {type(self.values).__name__}, expected an object")
         if field not in self.values:
-            raise self.fault("E-CLZ-008", "is missing", field, f"use the official file, which has '{field}' here")
+            raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
         value = self.values[field]
         if not isinstance(value, kind):
-            raise self.fault("E-CLZ-009", f"is a {type(value).__name__}, expected {what}", field)
+            raise self.fault(f"is a {type(value).__name__}, expected {what}", field)
         return value
 
 
 def checked_text(node: Node, field: str, value: str, empty: bool) -> str:
     """The string itself. Raises: DataError where it is blank (unless `empty`) or no text."""
     if not empty and not value.strip():
-        raise node.fault("E-CLZ-010", "is empty", field, "fill in the text, or remove what it belongs to")
+        raise node.fault("is empty", field, "fill in the text, or remove what it belongs to")
     if "\0" in value:
-        raise node.fault("E-CLZ-019", "holds a NUL character", field)
+        raise node.fault("holds a NUL character", field)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise node.fault("E-CLZ-019", "holds half a surrogate pair", field, "save the file as UTF-8") from None
+        raise node.fault("holds half a surrogate pair", field, "save the file as UTF-8") from None
     return value
 
 

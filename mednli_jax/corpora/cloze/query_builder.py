@@ -1,7 +1,4 @@
-"""From case reports with marked phrases to cloze queries: Šuster & Daelemans 2018, sections 3 to 3.2.
-
-Faults: those of `case_reports`; E-CLZ-108 no query from any report, 109 shares that are none.
-"""
+"""From case reports with marked phrases to cloze queries: Šuster & Daelemans 2018, sections 3 to 3.2."""
 
 import hashlib
 from collections import Counter
@@ -86,7 +83,7 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found by the report's id
     or, where it has none that is known, as the concept whose name the whole phrase is. None: no synonyms.
     max_per_point: keep the first so many queries of a learning point, 0 = all.
-    Raises: DataError E-CLZ-108 where no query is left.
+    Raises: DataError where no query is left.
     """
     drafts, dropped, mended = [], Counter(), Counter()
     with Bar("building queries", len(reports), unit="reports") as bar:
@@ -96,7 +93,7 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
     if not drafts:
         fix = "mark phrases in the learning points; see the counts of a smaller file"
         problem = f"{len(reports)} reports give no query, {dropped.total()} were left out"
-        raise DataError("E-CLZ-108", problem, fix=fix)
+        raise DataError(problem, fix=fix)
     answers = _Answers(ontology, ((phrase, mark) for _, phrase, mark in drafts))
     examples = tuple(replace(example, answers=answers.of(phrase, mark)) for example, phrase, mark in drafts)
     facts = {
@@ -230,11 +227,11 @@ def semantic_type(ontology: Ontology, index: int) -> str:
 def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
     """The queries as train, dev and test, all of one report in the same; which one, the hash of its uid decides.
 
-    dev, test: shares of the reports. Raises: UserError E-CLZ-109 for shares that leave nothing to train on.
+    dev, test: shares of the reports. Raises: UserError for shares that leave nothing to train on.
     """
     if min(dev, test) < 0 or not dev + test < 1:
         fix = "give two numbers from 0 on that sum to less than 1"
-        raise UserError(f"E-CLZ-109 {dev:g} and {test:g} are no shares of dev and test. Fix: {fix}.")
+        raise UserError(f"{dev:g} and {test:g} are no shares of dev and test. Fix: {fix}.")
     places = {"train": [], "dev": [], "test": []}
     for example in split.examples:
         digest = hashlib.sha256(example.passage.uid.encode()).digest()

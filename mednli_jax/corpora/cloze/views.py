@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import PLACEHOLDER, ClozeExample, Entity, Passage, Split
 
 SETUPS = ("ent", "anonym", "noent")
@@ -210,9 +210,9 @@ def _tagged(split, seen):
 
 
 def check_setup(setup: str) -> None:
-    """Raises UserError E-CONF-004 for an unknown set-up."""
+    """Raises ConfigError for an unknown set-up."""
     if setup not in SETUPS:
-        raise UserError(f"E-CONF-004 config.data.setup: unknown value '{setup}'. Fix: give one of {', '.join(SETUPS)}.")
+        raise ConfigError(f"config.data.setup: unknown value '{setup}'. Fix: give one of {', '.join(SETUPS)}.")
 
 
 def _spans(found):

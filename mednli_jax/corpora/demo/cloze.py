@@ -20,7 +20,7 @@ from mednli_jax.examples import PLACEHOLDER, ClozeExample, Entity, Passage, Spli
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
-FORMAT = 1  # of the queries; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the queries; tests/corpora/test_prepared_content.py says when to raise it
 NOTE = "demo corpus, synthetic: not comparable with CliCR"
 SIZES = {"train": 350, "dev": 75, "test": 75}  # reports
 QUERIES = 4  # of each report

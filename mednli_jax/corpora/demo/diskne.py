@@ -18,13 +18,13 @@ from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark,
 from mednli_jax.corpora.diskne.builder import disease_names
 from mednli_jax.corpora.diskne.negatives import Kinship, Ranking, shuffled, similar
 from mednli_jax.corpora.diskne.negatives import negatives as others_of
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
 
-FORMAT = 1  # of the examples; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the examples; tests/corpora/test_prepared_content.py says when to raise it
 NOTE = "demo benchmark, synthetic: not comparable with DisKnE"
 SEED = 20210801
 PREMISES = 2  # of a disease in a category: what a category needs to report the disease
@@ -112,7 +112,7 @@ def load_demo_diskne(
     Raises: UserError for unknown words; ValueError where the bundled table does not single a disease out.
     """
     if negatives not in NEGATIVES:
-        raise UserError(f"E-CONF-004 negatives are '{negatives}'. Fix: give one of {', '.join(NEGATIVES)}.")
+        raise ConfigError(f"negatives are '{negatives}'. Fix: give one of {', '.join(NEGATIVES)}.")
     ontology = read_mesh() if ontology is None else ontology
     table = relations()
     positives = list(_positives(table))

@@ -14,13 +14,13 @@ from itertools import combinations
 from mednli_jax.corpora.demo import nli_templates as wording
 from mednli_jax.corpora.demo.nli_facts import Facts, conditions
 from mednli_jax.corpora.demo.nli_relations import Draw, Relation, Relations, share_word
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
 
-FORMAT = 1  # of the rows; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the rows; tests/corpora/test_prepared_content.py says when to raise it
 NOTE = "demo corpus, synthetic: not comparable with MedNLI"
 SIZES = {  # pairs per split; demo_full has the counts of MedNLI
     "demo": {"train": 3000, "dev": 600, "test": 600},
@@ -46,7 +46,7 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
     Raises: UserError for an unknown size; ValueError for a linker of another ontology, which would make another corpus.
     """
     if size not in SIZES:
-        raise UserError(f"E-CONF-004 unknown demo size '{size}'. Fix: give one of {', '.join(SIZES)}.")
+        raise ConfigError(f"unknown demo size '{size}'. Fix: give one of {', '.join(SIZES)}.")
     linker = Linker(read_mesh()) if linker is None else linker
     if linker.ontology.name != "mesh":
         raise ValueError("the demo corpus is made from the bundled MeSH alone")

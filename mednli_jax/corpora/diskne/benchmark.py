@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.text import treebank_tokens
 
@@ -165,7 +165,7 @@ def assembled(
     A negative whose disease has the name of the true one is left out, and counted as `same_name`.
     """
     if wording not in WORDINGS:
-        raise UserError(f"E-CONF-004 wording is '{wording}'. Fix: give one of {', '.join(WORDINGS)}.")
+        raise ConfigError(f"wording is '{wording}'. Fix: give one of {', '.join(WORDINGS)}.")
     negatives = list(negatives)
     apart = [(positive, disease) for positive, disease in negatives if names[disease] != names[positive.disease]]
     pairs = [*((positive, positive.disease) for positive in positives), *apart]

@@ -2,8 +2,7 @@
 
 The paper selected and sorted its pairs by hand. Here a hypothesis counts where it names one disease and neither denies
 it nor speaks of somebody else, and rules over the concepts of the premise give the category; a table of categories
-made by hand takes the place of both. Faults:
-  E-DIS-013 no pair is a positive example      E-DIS-022 a row of the table is none
+made by hand takes the place of both.
 """
 
 from collections import Counter
@@ -139,7 +138,7 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
 def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> categories, from rows `uid TAB category`, perhaps under a header; several rows are several categories.
 
-    Raises: DataError E-DIS-022, or DataErrors with the first 20 faults.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path, problems, found = Path(path), Problems(), {}
     for number, line in text_lines(path, watched=False):
@@ -151,7 +150,7 @@ def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
         elif line.strip() and (number, cells) != (1, ["uid", "category"]):
             fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
             problem = "is no uid and category"
-            problems.add(DataError("E-DIS-022", problem, file=path.name, line=number, field="category", fix=fix))
+            problems.add(DataError(problem, file=path.name, line=number, field="category", fix=fix))
     problems.raise_if_any()
     return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}
 
@@ -172,7 +171,7 @@ def build(
     linker: of the terminology that names the diseases and says which are kin.
     ranked: makes the ranking of negatives for the diseases that were found (`diskne_negatives.similar`, `shuffled`).
     categories: as in `select`. facts: provenance that goes into the benchmark's.
-    Raises: UserError E-DIS-013 where no pair is a positive example; what `ranked` raises.
+    Raises: UserError where no pair is a positive example; what `ranked` raises.
     """
     positives, left_out = select(pairs, linker, categories)
     if not positives:
@@ -180,7 +179,7 @@ def build(
             ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]) or "there is none"
         )
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise UserError(f"E-DIS-013 {name}: no pair is a positive example ({reasons}). Fix: {fix}.")
+        raise UserError(f"{name}: no pair is a positive example ({reasons}). Fix: {fix}.")
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)

@@ -5,8 +5,6 @@ The corpus has one split, `train`, which the folds divide among themselves. Besi
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
 and the manifest says under `diskne` which folds there are, what the diseases are called, and where all came from.
 Folds share one vocabulary: vectors are of the words of all examples, and pieces made of texts are made of all.
-
-Faults: E-DIS-024 no annotations.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +27,7 @@ from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
@@ -82,7 +80,7 @@ class DisKnECorpus(NLICorpus):
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
                 problem = f"{missing[0]}: there is no such file"
-                raise UserError(f"E-DIS-024 {problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+                raise UserError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return files
         files = [*pair_files(self._folder()), *self._annotation_files]
         if self.names_from:
@@ -96,9 +94,7 @@ class DisKnECorpus(NLICorpus):
         found = annotation_files(self._folder())
         if not found:
             problem = f"{self._folder / 'diskne'}: holds no annotation file (.csv)"
-            raise UserError(
-                f"E-DIS-024 {problem}. Fix: put the published ones there, or give --config.diskne.annotations."
-            )
+            raise UserError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
         return found
 
     @cached_property

@@ -1,8 +1,6 @@
 """Folds of DisKnE: what each disease is tested on, and what a model may be trained on before (sections 3.3, 4.1).
 
 A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share one set of arrays.
-Faults:
-  E-DIS-016 no fold of that disease      E-DIS-017 no disease with enough positive examples
 """
 
 import hashlib
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
@@ -156,10 +154,10 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     Trained on is every example that does not claim the disease, and in whose premise and hypothesis no name of it
     stands; `dev` of these, whole premises, are held out.
     pool: what may be trained on: examples of the same "group" (as the published files), or "all" of them.
-    Raises: UserError E-DIS-017 where no disease has so many.
+    Raises: UserError where no disease has so many.
     """
     if pool not in ("group", "all"):
-        raise UserError(f"E-CONF-004 pool is '{pool}'. Fix: give one of group, all.")
+        raise ConfigError(f"pool is '{pool}'. Fix: give one of group, all.")
     table, found = _Columns(benchmark), []
     counts = table.counts()
     for group, of_group in GROUPS.items():
@@ -170,19 +168,15 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
         problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
-        raise UserError(
-            f"E-DIS-017 {problem}. Fix: give more pairs, or a terminology that names more of their diseases."
-        )
+        raise UserError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
     return tuple(found)
 
 
 def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
-    """The folds of one disease, by id or by name. Raises: UserError E-DIS-016 where it has none."""
+    """The folds of one disease, by id or by name. Raises: UserError where it has none."""
     ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
         problem = f"{benchmark.name}: no fold of the disease asked for"
-        raise UserError(
-            f"E-DIS-016 {problem}. Fix: give the id or the name of a disease with {LEAST} positive examples."
-        )
+        raise UserError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
     return chosen

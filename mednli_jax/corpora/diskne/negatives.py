@@ -1,8 +1,7 @@
 """The negatives of DisKnE: for each disease the most similar others, or random ones (Alghanmi et al. 2021, 3.2, 4.3).
 
 Candidates are the diseases of other positive examples of the same group, less the ancestors and descendants of the
-disease, which would not invalidate the entailment. Faults:
-  E-DIS-014 none of the diseases has a vector      E-DIS-015 a damaged row of a file of vectors
+disease, which would not invalidate the entailment.
 """
 
 import hashlib
@@ -62,11 +61,11 @@ def index_in(ontology: Ontology, concept: str) -> int | None:
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none.
 
-    Raises: UserError E-DIS-014 where `vectors` is empty.
+    Raises: UserError where `vectors` is empty.
     """
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
-        raise UserError(f"E-DIS-014 none of the diseases has a vector. Fix: {fix}.")
+        raise UserError(f"none of the diseases has a vector. Fix: {fix}.")
     units = {concept: _unit(vector) for concept, vector in vectors.items()}
 
     def rank(positive, candidates):
@@ -131,7 +130,7 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 
     path: a .csv as cui2vec's (Beam et al. 2020: a header line, then rows of an id and D numbers, quoted or not, plain
     or gzipped; the first row of an id counts), or any file that `load_vectors` reads, with ids for words.
-    Raises: DataError E-DIS-015, or DataErrors with the first 20 faults; as load_vectors does.
+    Raises: DataError, or DataErrors with the first 20 faults; as load_vectors does.
     """
     path = vector_paths(path)[0]
     if not path.name.removesuffix(".gz").endswith(".csv"):
@@ -168,7 +167,7 @@ def _read_csv(path, wanted):
 
 
 def _row_fault(path, number, problem):
-    return DataError("E-DIS-015", problem, file=path.name, line=number, fix="copy the file again")
+    return DataError(problem, file=path.name, line=number, fix="copy the file again")
 
 
 def _numbers(cells):

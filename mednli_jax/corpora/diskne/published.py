@@ -3,11 +3,7 @@
 The files hold no text: `pair_id,CUI,label,category,original_cui,start_index,end_index`, where the indices are the
 characters of the disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI
 and no indices. Files of terminological knowledge have no category. Faults, by line, never quoting a sentence:
-  E-DIS-001 a column is missing or twice   E-DIS-004 unknown label       E-DIS-008 too many pairs unknown
-  E-DIS-002 wrong number of cells          E-DIS-005 unknown category    E-DIS-010 label and `,ng` disagree
-  E-DIS-003 an empty field                 E-DIS-006 no indices          E-DIS-011 no positive example
-  E-DIS-007 indices outside the hypothesis
-Told on stderr, and no fault: E-DIS-009 some pairs unknown.
+A few unknown pairs are no error: a line on stderr tells how many.
 """
 
 import hashlib
@@ -57,8 +53,8 @@ class Annotation:
     start: int = -1
     end: int = -1
 
-    def fault(self, code: str, problem: str, field: str, fix: str = FRESH_COPY) -> DataError:
-        return DataError(code, f"field '{field}' {problem}", file=self.file, line=self.line, field=field, fix=fix)
+    def fault(self, problem: str, field: str, fix: str = FRESH_COPY) -> DataError:
+        return DataError(f"field '{field}' {problem}", file=self.file, line=self.line, field=field, fix=fix)
 
 
 def read_annotations(path: Path) -> list[Annotation]:
@@ -78,7 +74,7 @@ def read_annotations(path: Path) -> list[Annotation]:
                 break
     problems.raise_if_any()
     if not any(row.is_positive for row in found):
-        raise DataError("E-DIS-011", "holds no positive example", file=path.name, fix=FRESH_COPY)
+        raise DataError("holds no positive example", file=path.name, fix=FRESH_COPY)
     return found
 
 
@@ -88,36 +84,34 @@ def _header(file, number, cells):
     if missing or names.count("category") > 1:
         name = missing[0] if missing else "category"
         fix = f"name the columns {', '.join(COLUMNS)}, and category for medical knowledge"
-        raise DataError(
-            "E-DIS-001", f"column '{name}' is missing or twice", file=file, line=number, field=name, fix=fix
-        )
+        raise DataError(f"column '{name}' is missing or twice", file=file, line=number, field=name, fix=fix)
     return names
 
 
 def _annotation(file, number, header, cells):
     if len(cells) != len(header):
         problem = f"{len(cells)} cells, expected {len(header)}"
-        raise DataError("E-DIS-002", problem, file=file, line=number, fix="quote a cell that holds a comma")
+        raise DataError(problem, file=file, line=number, fix="quote a cell that holds a comma")
     values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
     category = CATEGORIES.get(values.get("category", "")) if "category" in values else "terminological"
     is_positive, pair_id = LABELS.get(values["label"]), values["pair_id"].removesuffix(OF_NEGATIVE)
     row = Annotation(file, number, pair_id, values["CUI"], bool(is_positive), category or "", values["original_cui"])
     for name in ("pair_id", "CUI", "original_cui"):
         if not values[name]:
-            raise row.fault("E-DIS-003", "is empty", name)
+            raise row.fault("is empty", name)
     if is_positive is None:
-        raise row.fault("E-DIS-004", f"is none of {', '.join(LABELS)}", "label", "correct the label")
+        raise row.fault(f"is none of {', '.join(LABELS)}", "label", "correct the label")
     if category is None:
         known = ", ".join(CATEGORIES)
-        raise row.fault("E-DIS-005", f"is none of {known}", "category", "correct the category")
+        raise row.fault(f"is none of {known}", "category", "correct the category")
     if is_positive == values["pair_id"].endswith(OF_NEGATIVE):
-        raise row.fault("E-DIS-010", f"does not fit the pair_id, to which a negative adds {OF_NEGATIVE}", "label")
+        raise row.fault(f"does not fit the pair_id, to which a negative adds {OF_NEGATIVE}", "label")
     if not is_positive:
         return row
     places = [_WHOLE.fullmatch(values[name]) for name in ("start_index", "end_index")]
     if None in places:
         name = "start_index" if places[0] is None else "end_index"
-        raise row.fault("E-DIS-006", "is no number of a character", name)
+        raise row.fault("is no number of a character", name)
     start, end = (int(place[1]) for place in places)
     return replace(row, target=row.disease, start=start, end=end)
 
@@ -190,7 +184,7 @@ def read_published(
 
 
 def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:
-    """The annotated ids that no corpus has. Raises: DataError E-DIS-008 for too many of them."""
+    """The annotated ids that no corpus has. Raises: DataError for too many of them."""
     annotated = {row.pair_id: row for row in reversed(rows)}
     unknown = sorted(set(annotated) - set(by_uid))
     if not unknown:
@@ -202,13 +196,13 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> li
     first = annotated[unknown[0]]
     if len(unknown) > MOST_UNKNOWN * len(annotated):
         fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"
-        raise DataError("E-DIS-008", problem, file=first.file, line=first.line, field="pair_id", fix=fix)
-    say(f"E-DIS-009 {first.file}: {problem}; they are left out.")
+        raise DataError(problem, file=first.file, line=first.line, field="pair_id", fix=fix)
+    say(f"{first.file}: {problem}; they are left out.")
     return unknown
 
 
 def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> dict[tuple[str, str, str], Positive]:
-    """(pair, disease, category) -> positive example. Raises: DataError(s) E-DIS-007."""
+    """(pair, disease, category) -> positive example. Raises: DataError(s)."""
     found, problems = {}, Problems()
     for row in rows:
         if not row.is_positive:
@@ -216,7 +210,7 @@ def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> 
         pair = by_uid[row.pair_id]
         if not row.start < row.end <= len(pair.hypothesis):
             fix = "take the corpora and the annotations as they were released"
-            problems.add(row.fault("E-DIS-007", "is outside the hypothesis", "end_index", fix))
+            problems.add(row.fault("is outside the hypothesis", "end_index", fix))
             continue
         start, end = _whole_words(pair.hypothesis, row.start, row.end)
         key = row.pair_id, row.disease, row.category

@@ -1,11 +1,9 @@
 """A benchmark on disk: one line of JSON per example, as corpora of one's own have them, and what belongs to it.
 
-    examples.jsonl   pairID, gold_label, sentence1, sentence2, captionID, genre; disease, target, category
-    benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
-    dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
-    folds/GROUP-DISEASE/{train,dev,test}.jsonl   of the folds asked for: each a corpus of one's own
-
-Faults: E-DIS-018 the folder is not empty; E-DIS-019 files that do not belong together.
+examples.jsonl   pairID, gold_label, sentence1, sentence2, captionID, genre; disease, target, category
+benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
+dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
+folds/GROUP-DISEASE/{train,dev,test}.jsonl   of the folds asked for: each a corpus of one's own
 """
 
 import hashlib
@@ -32,11 +30,11 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path, w
     """Writes the folder whole or not at all, for its owner alone; returns it.
 
     whole: folds that are also written as corpora of their own.
-    Raises: UserError E-DIS-018 where the folder holds anything, E-RUN-005 where it cannot be written.
+    Raises: UserError where the folder holds anything, or where it cannot be written.
     """
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"E-DIS-018 {folder}: is there already. Fix: give a folder that is empty or not there yet.")
+        raise UserError(f"{folder}: is there already. Fix: give a folder that is empty or not there yet.")
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         private_folder(temporary)
@@ -96,7 +94,7 @@ def _summary(benchmark: Benchmark, fold: Fold) -> dict:
 def read_benchmark(folder: Path) -> Benchmark:
     """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made anew, and are the same.
 
-    Raises: DataError(s) as `read_nli_file`, and E-DIS-019; UserError where benchmark.json is damaged.
+    Raises: DataError(s) as `read_nli_file`; UserError where benchmark.json is damaged.
     """
     folder = Path(folder).expanduser()
     about = _about(folder / ABOUT)
@@ -122,13 +120,13 @@ def _about(path):
     names, synonyms = about["names"], about["synonyms"]
     objects = all(isinstance(about[name], dict) for name in ("names", "synonyms", "facts"))
     if not objects or not all(isinstance(name, str) for name in (about["name"], *names.values())):
-        raise DataError("E-DIS-019", "its names are not those of a benchmark", file=path.name, fix=_BUILD)
+        raise DataError("its names are not those of a benchmark", file=path.name, fix=_BUILD)
     if not all(
         isinstance(of_one, list) and all(isinstance(name, str) for name in of_one) for of_one in synonyms.values()
     ):
-        raise DataError("E-DIS-019", "its synonyms are no lists of names", file=path.name, fix=_BUILD)
+        raise DataError("its synonyms are no lists of names", file=path.name, fix=_BUILD)
     return about
 
 
 def _fault(folder, line, problem):
-    return DataError("E-DIS-019", problem, file=EXAMPLES, line=line, fix=_BUILD)
+    return DataError(problem, file=EXAMPLES, line=line, fix=_BUILD)

@@ -253,13 +253,13 @@ class NLICorpus:
         if lexicon := self.encoding.retrofit_lexicon:
             if not lexicon.is_file():  # refused before the vectors are read, which takes minutes
                 fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
-                raise DataError("E-LEX-001", "there is no such file", file=lexicon.name, fix=fix)
+                raise DataError("there is no such file", file=lexicon.name, fix=fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
             check_file(path)
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            raise UserError(f"E-VEC-001 {missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+            raise UserError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
         return list(dict.fromkeys(files))
 
     def build(self):

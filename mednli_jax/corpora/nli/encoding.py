@@ -21,7 +21,7 @@ from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
 

@@ -76,7 +76,7 @@ def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dic
     """split -> the file that holds it.
 
     needed: a split that is all that is needed: where it is there, the others may be missing.
-    Raises: DataError(s) E-DATA-001 for missing files, E-DATA-029 for two of one split.
+    Raises: DataError(s) for missing files, for two of one split.
     """
     paths, problems = {}, Problems()
     found_of = {split: split_paths(name, corpus, folder, split) for split in corpus.files}
@@ -86,7 +86,7 @@ def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dic
             problems.add(_missing(owner, corpus, corpus.files[split], _places(folder, name, owner)))
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
-            problems.add(DataError("E-DATA-029", f"{names} both hold {split}", file=names, fix="keep one of them"))
+            problems.add(DataError(f"{names} both hold {split}", file=names, fix="keep one of them"))
         elif found:
             paths[split] = found[0]
     truth = corpus.ground_truth
@@ -105,7 +105,7 @@ def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Pat
 def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
     """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
 
-    A file that cannot be opened and read is E-DATA-003: who asks for the files will read them.
+    A file that cannot be opened and read is passed over: who asks for the files will read them.
     """
     paths = find_files(name, CORPORA[name], Path(folder), needed)
     truth = ground_truth_path(CORPORA[name], paths)
@@ -146,7 +146,7 @@ def _missing(owner, corpus, file, places):
         lacking = f"a link to nothing stands where the file should be, in {folder}"
     source = CORPORA[owner].source if owner in CORPORA else corpus.source
     place = "--config.data.dir" if owner == "file" else f"$MEDNLI_JAX_DATA/{owner}/"
-    return DataError("E-DATA-001", lacking, file=file, fix=f"{source} and put {file} into {place}")
+    return DataError(lacking, file=file, fix=f"{source} and put {file} into {place}")
 
 
 def read_with(path, ground_truth=None):

@@ -30,10 +30,10 @@ class PairFields:
         self.file, self.number, self.values = file, number, values
         self.files, self.tokenised = files or {}, tokenised
 
-    def fault(self, code: str, problem: str, field: str, fix: str = "") -> DataError:
+    def fault(self, problem: str, field: str, fix: str = "") -> DataError:
         where = self.files.get(field, self.file)
         field = self._name(field)
-        return DataError(code, f"field '{field}' {problem}", file=where, line=self.number, field=field, fix=fix)
+        return DataError(f"field '{field}' {problem}", file=where, line=self.number, field=field, fix=fix)
 
     def _name(self, field):
         plain = PLAIN_NAMES.get(field)
@@ -47,22 +47,22 @@ class PairFields:
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
-            raise self.fault("E-DATA-017", "is missing", field, _missing_fix(field))
+            raise self.fault("is missing", field, _missing_fix(field))
         if not isinstance(value, str):
-            raise self.fault("E-DATA-015", f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
+            raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
         if "\0" in value:
-            raise self.fault("E-DATA-011", "holds a NUL character", field, FRESH_COPY)
+            raise self.fault("holds a NUL character", field, FRESH_COPY)
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise self.fault("E-DATA-016", "holds half a surrogate pair", field, "save the file as UTF-8") from None
+            raise self.fault("holds half a surrogate pair", field, "save the file as UTF-8") from None
         return value
 
     def sentence(self, field: str) -> str:
         """A text that is more than blanks."""
         value = self.text(field)
         if not value.strip():
-            raise self.fault("E-DATA-019", "is empty", field, "fill in the sentence or remove the line")
+            raise self.fault("is empty", field, "fill in the sentence or remove the line")
         return value
 
 
@@ -84,10 +84,10 @@ def _json_row(file, number, line):
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):  # Python's message can quote the line, so it goes no further
-        return line_fault(file, number, "E-DATA-013", "the line is not valid JSON")
+        return line_fault(file, number, "the line is not valid JSON")
     if not isinstance(values, dict):
         fix = "write one object with named fields"
-        return line_fault(file, number, "E-DATA-014", "the line is not a JSON object", fix)
+        return line_fault(file, number, "the line is not a JSON object", fix)
     return PairFields(file, number, values)
 
 
@@ -126,7 +126,7 @@ def _table_rows(file, records):
 def _header_fault(file, number, header):
     if len(set(header)) != len(header):
         fix = "give each column its own name"
-        return line_fault(file, number, "E-DATA-025", "the header names a column twice", fix)
+        return line_fault(file, number, "the header names a column twice", fix)
     row = PairFields(file, number, dict.fromkeys(header, ""))
     try:
         for field in REQUIRED:
@@ -141,7 +141,7 @@ def _table_row(file, number, header, cells):
     spare = header[len(cells) :]
     if len(cells) > len(header) or not all(re.fullmatch(r"label\d", name) for name in spare):
         problem = f"{len(cells)} columns, expected {len(header)}"
-        return line_fault(file, number, "E-DATA-023", problem, "write as many columns as the header names")
+        return line_fault(file, number, problem, "write as many columns as the header names")
     return PairFields(file, number, dict(zip(header, cells, strict=False)))
 
 
@@ -168,7 +168,7 @@ def triple_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError
             file = files[ended[0]]
             problem = f"the file ends after line {number - 1}, another file of its split goes on"
             fix = "give s1, s2 and labels as many lines each"
-            yield number, DataError("E-DATA-028", problem, file=file, line=number, fix=fix)
+            yield number, DataError(problem, file=file, line=number, fix=fix)
             return
         values = {field: item[1] for field, item in lines.items()}
         if not faults and any(value.strip() for value in values.values()):
@@ -198,21 +198,21 @@ class GroundTruth:
             if isinstance(cells, DataError):
                 self.problems.add(cells)
             elif len(cells) != 2:
-                self._fault("E-DATA-023", f"{len(cells)} columns, expected 2", number, "write pairID and label a line")
+                self._fault(f"{len(cells)} columns, expected 2", number, "write pairID and label a line")
             elif not header or cells[1].strip() in LABELS:
                 self._take(number, *map(str.strip, cells))
             header = False
         self.problems.raise_if_any()
 
-    def _fault(self, code, problem, line, fix, field=None):
-        self.problems.add(DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix))
+    def _fault(self, problem, line, fix, field=None):
+        self.problems.add(DataError(problem, file=self.path.name, line=line, field=field, fix=fix))
 
     def _take(self, number, uid, label):
         if uid in self.lines:
-            self._fault("E-DATA-020", f"pair_id repeats that of line {self.lines[uid]}", number, FRESH_COPY, "pair_id")
+            self._fault(f"pair_id repeats that of line {self.lines[uid]}", number, FRESH_COPY, "pair_id")
         elif label not in LABELS:
             known = ", ".join(LABELS)
-            self._fault("E-DATA-018", f"field 'label' is none of {known}", number, "correct the label", "label")
+            self._fault(f"field 'label' is none of {known}", number, "correct the label", "label")
         self.lines.setdefault(uid, number)
         self.labels[uid] = label
 
@@ -220,7 +220,6 @@ class GroundTruth:
         """One fault for each label whose pair is not in `uids`."""
         return [
             DataError(
-                "E-DATA-026",
                 "field 'pair_id' names no pair of the file of pairs",
                 file=self.path.name,
                 line=line,

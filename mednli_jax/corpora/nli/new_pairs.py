@@ -6,7 +6,7 @@ from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import encoding
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.wordpiece import WordPieces
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.progress import say
 from mednli_jax.text import Vocab
 
@@ -26,9 +26,7 @@ class NewPairEncoder:
             say("the run's concepts were found by another program; those of new pairs are found by this package")
         if self.linker and self.linker.ontology.sha256 != ontology_sha256:
             name = self.linker.ontology.name
-            raise UserError(
-                f"E-RUN-012 the ontology '{name}' changed since the run was trained. Fix: restore it, or train again."
-            )
+            raise RunError(f"the ontology '{name}' changed since the run was trained. Fix: restore it, or train again.")
 
     def tokens(self, example, side: str) -> list[str]:
         """The tokens of one side that the arrays hold; of pieces all that there are."""

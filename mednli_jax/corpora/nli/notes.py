@@ -2,7 +2,7 @@
 
 Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by a colon. Where the
 authors used a trained sentence splitter, this one goes by rules written for clinical text. One note at a time is in
-memory. Faults are reported as in corpora/nli/readers.py: by code, line and field, never by the note's words.
+memory. Errors name the line and the field; they never quote a note.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mednli_jax.corpora.lines import FRESH_COPY, csv_records, either_name, line_fault
 from mednli_jax.corpora.nli.note_sentences import sentences
-from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems, UserError
+from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems, UsageError
 
 MAX_ROW_ID = 100_000_000  # the official file ends near 2,083,000; a bit per number finds the repeated ones
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
@@ -48,7 +48,7 @@ class Notes:
 
     def __init__(self, path: Path, categories: tuple[str, ...] = ()):
         if isinstance(categories, str):
-            raise UserError("E-USE-009 categories is one string. Fix: give a tuple of strings.")
+            raise UsageError("categories is one string. Fix: give a tuple of strings.")
         self.path, self.categories = either_name(Path(path)) or Path(path), frozenset(categories)
         self.facts = {"file": self.path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
 
@@ -73,34 +73,34 @@ class Notes:
                     break
         problems.raise_if_any()
         if columns is None:
-            raise DataError("E-DATA-005", "holds no notes", file=self.path.name, fix=FRESH_COPY)
+            raise DataError("holds no notes", file=self.path.name, fix=FRESH_COPY)
 
     def _columns(self, number, cells):
         """(number of columns, position of each needed one); the demo release spells them in small letters."""
         header = [cell.strip().upper() for cell in cells]
         for name in self.COLUMNS:
             if name not in header:
-                raise self._fault("E-DATA-017", number, name, "is missing", "use the official file, which has it")
+                raise self._fault(number, name, "is missing", "use the official file, which has it")
             if header.count(name) > 1:
-                raise line_fault(self.path.name, number, "E-DATA-025", f"the header names '{name}' twice")
+                raise line_fault(self.path.name, number, f"the header names '{name}' twice")
         return len(header), {name: header.index(name) for name in self.COLUMNS}
 
-    def _fault(self, code, number, field, problem, fix=FRESH_COPY):
+    def _fault(self, number, field, problem, fix=FRESH_COPY):
         problem = f"field '{field}' {problem}"
-        return DataError(code, problem, file=self.path.name, line=number, field=field, fix=fix)
+        return DataError(problem, file=self.path.name, line=number, field=field, fix=fix)
 
     def _note(self, number, cells, columns, seen):
         count, place = columns
         if len(cells) != count:
             problem = f"{len(cells)} columns, expected {count}"
-            raise line_fault(self.path.name, number, "E-DATA-023", problem)
+            raise line_fault(self.path.name, number, problem)
         row_id, category, error, text = (cells[place[name]] for name in self.COLUMNS)
         if not re.fullmatch(r"[0-9]{1,9}", row_id) or int(row_id) > MAX_ROW_ID:
-            raise self._fault("E-DATA-015", number, "ROW_ID", f"is no whole number up to {MAX_ROW_ID}")
+            raise self._fault(number, "ROW_ID", f"is no whole number up to {MAX_ROW_ID}")
         if error.strip() not in ("", "0", "1"):
-            raise self._fault("E-DATA-015", number, "ISERROR", "is neither empty nor 0 nor 1")
+            raise self._fault(number, "ISERROR", "is neither empty nor 0 nor 1")
         if not _first_time(seen, int(row_id)):
-            raise self._fault("E-DATA-020", number, "ROW_ID", "stands in an earlier row too")
+            raise self._fault(number, "ROW_ID", "stands in an earlier row too")
         if error.strip() == "1":
             self.facts["dropped_iserror"] += 1
         elif self.categories and category.strip() not in self.categories:

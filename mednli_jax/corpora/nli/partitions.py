@@ -2,10 +2,7 @@
 
 A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs; that is
 never unpickled. An id is a pair's uid, or, in a whole file of such as in theirs, the name of a split and the number of
-the pair in it, from 0: train0, dev17. Faults; ids are never quoted:
-  E-PART-001 no array of strings      E-PART-004 damaged array        E-PART-007 a name twice
-  E-PART-002 array of objects         E-PART-005 repeated id
-  E-PART-003 no ids                   E-PART-006 ids of no pair
+the pair in it, from 0: train0, dev17. Errors never quote an id.
 """
 
 import warnings
@@ -46,11 +43,11 @@ def read_partition(path: Path, name: str = "") -> Partition:
     for line, uid in ids:
         if uid in first:
             fix = "leave one of them out: a pair is in a partition once"
-            problems.add(DataError("E-PART-005", f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
+            problems.add(DataError(f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
         first.setdefault(uid, line)
     problems.raise_if_any()
     if not first:
-        raise DataError("E-PART-003", "holds no ids", file=path.name, fix="give a file with one id a line")
+        raise DataError("holds no ids", file=path.name, fix="give a file with one id a line")
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     return Partition(name or stem, path.name, tuple(first), tuple(first.values()))
 
@@ -58,12 +55,12 @@ def read_partition(path: Path, name: str = "") -> Partition:
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
     """Several, distinguished by their names, or where those are equal by the paths as given.
 
-    Raises: as read_partition; UserError E-PART-007 for a path given twice.
+    Raises: as read_partition; UserError for a path given twice.
     """
     found = [read_partition(path) for path in paths]
     names = [partition.name for partition in found]
     if len(set(paths)) < len(paths):
-        raise UserError("E-PART-007 --partition names a file twice. Fix: name it once.")
+        raise UserError("--partition names a file twice. Fix: name it once.")
     if len(set(names)) < len(names):
         found = [read_partition(path, name=str(path)) for path in paths]
     return found
@@ -89,7 +86,7 @@ def uids_in(
     splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
     number is not its number in the file. filtered: the corpus is but a part of itself (a limit, a sample, a genre), and
     ids that are not in it are no fault, unless none is.
-    Raises: DataError E-PART-006 for ids of no pair.
+    Raises: DataError for ids of no pair.
     """
     every = {uid for uids in splits.values() for uid in uids}
     meant = list(partition.ids)
@@ -105,7 +102,7 @@ def uids_in(
     if unknown and (not filtered or len(unknown) == len(meant)):
         problem = f"{len(unknown):,} of {len(meant):,} ids are of no pair of the corpus, this the first"
         fix = "give a partition of this corpus, or the corpus it is of"
-        raise DataError("E-PART-006", problem, file=partition.file, line=unknown[0], fix=fix)
+        raise DataError(problem, file=partition.file, line=unknown[0], fix=fix)
     return frozenset(meant) & every
 
 
@@ -128,14 +125,14 @@ def _array_ids(path):
     except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
         if "allow_pickle" in str(error):
             problem = "is an array of Python objects, which only unpickling could read"
-            raise DataError("E-PART-002", problem, file=path.name, fix=fix) from None
-        raise DataError("E-PART-004", "is no NumPy array, or cut short", file=path.name, fix="copy it again") from None
+            raise DataError(problem, file=path.name, fix=fix) from None
+        raise DataError("is no NumPy array, or cut short", file=path.name, fix="copy it again") from None
     if array.dtype.kind not in "US" or array.ndim != 1:
         problem = f"is no list of strings, but {array.ndim} axes of {array.dtype}"
-        raise DataError("E-PART-001", problem, file=path.name, fix=fix)
+        raise DataError(problem, file=path.name, fix=fix)
     try:
         texts = (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
         "".join(texts).encode()
     except ValueError:  # also a number that is no character's, or half a surrogate pair
-        raise DataError("E-PART-001", "its strings are not UTF-8", file=path.name, fix=fix) from None
+        raise DataError("its strings are not UTF-8", file=path.name, fix=fix) from None
     return [(place, text.strip()) for place, text in enumerate(texts, 1) if text.strip()]

@@ -16,7 +16,7 @@ from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.progress import unwatched
 
-FORMAT = 1  # of the arrays; tests/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 
@@ -48,7 +48,7 @@ class PieceTexts:
     def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
         """The vocabulary of the weights, or one of the training texts: (no vectors [V, 1], facts of it).
 
-        Raises: DataError(s) E-BERT-02N.
+        Raises: DataError(s).
         """
         if self.own.file is not None:
             self.vocabulary = WordPieces.load(self.own.file)

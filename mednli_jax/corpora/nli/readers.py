@@ -1,15 +1,6 @@
 """Readers of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and of files of one's own, plain or gzipped.
 
-Every fault of a file is reported by code, line and field; the sentences themselves never appear in a message:
-  E-DATA-001 file missing           E-DATA-014 not an object        E-DATA-022 parse without tokens
-  E-DATA-003 file unreadable        E-DATA-015 field of wrong type  E-DATA-023 wrong number of columns
-  E-DATA-004 damaged gzip           E-DATA-016 not Unicode text     E-DATA-024 stray or unclosed quote
-  E-DATA-005 no labelled pair       E-DATA-017 field missing        E-DATA-025 column named twice
-  E-DATA-010 not UTF-8              E-DATA-018 unknown label        E-DATA-026 ground truth without its pair
-  E-DATA-011 NUL byte               E-DATA-019 empty sentence       E-DATA-027 pair without ground truth
-  E-DATA-012 line too long          E-DATA-020 repeated pairID      E-DATA-028 files of unequal length
-  E-DATA-013 broken JSON            E-DATA-021 splits share pairs   E-DATA-029 two files for one split
-  E-DATA-006 ending of no format                                    E-DATA-031 unbalanced parse
+Errors name the file, the line and the field; they never quote a sentence.
 """
 
 import difflib
@@ -21,7 +12,7 @@ from pathlib import Path
 from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.corpora.nli import formats
 from mednli_jax.corpora.nli.files import CORPORA, find_files, ground_truth_path, read_with
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.files import sha256
 from mednli_jax.text import binary_parse_tokens, blank_tokens, treebank_tokens
@@ -63,13 +54,13 @@ def check_wishes(name: str, limit: int | None, genre: str) -> None:
     """Raises UserError where load_nli knows no such corpus or genre, or the limit is under 1."""
     if name not in CORPORA:
         known, near = ", ".join(CORPORA), _near(name, CORPORA)
-        raise UserError(f"E-CONF-004 unknown corpus '{name}'.{near} Fix: give one of {known}.")
+        raise ConfigError(f"unknown corpus '{name}'.{near} Fix: give one of {known}.")
     corpus = CORPORA[name]
     if genre and not corpus.genres:
-        raise UserError(f"E-CONF-005 config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
+        raise ConfigError(f"config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
     if genre and genre not in corpus.genres:
         known, near = ", ".join(corpus.genres), _near(genre, corpus.genres)
-        raise UserError(f"E-CONF-004 config.data.genre: unknown value '{genre}'.{near} Fix: give one of {known}.")
+        raise ConfigError(f"config.data.genre: unknown value '{genre}'.{near} Fix: give one of {known}.")
     _check_limit(limit)
 
 
@@ -104,7 +95,7 @@ def read_nli_file(
     reader.problems.raise_if_any()
     if not reader.examples:
         what = f"holds no labelled pair of genre '{genre}'" if genre else "holds no labelled pair"
-        raise DataError("E-DATA-005", what, file=path.name, fix=FRESH_COPY)
+        raise DataError(what, file=path.name, fix=FRESH_COPY)
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
     beside = [file for file in read_with(path, ground_truth) if file != path]
     if beside:
@@ -121,14 +112,14 @@ def _format(path):
     if ending not in ENDINGS:
         known = ", ".join(ENDINGS)
         fix = f"use one of {known}, or s1.SPLIT"
-        raise DataError("E-DATA-006", "the ending names no format", file=path.name, fix=fix)
+        raise DataError("the ending names no format", file=path.name, fix=fix)
     return stem, ENDINGS[ending]
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     """The same splits, each with facts["shared_premises"]: distinct premises it has in common with each earlier one.
 
-    Raises: DataError E-DATA-021 where a uid stands in two splits: that pair would be trained and tested on.
+    Raises: DataError where a uid stands in two splits: that pair would be trained and tested on.
     """
     checked = {}
     for name, split in splits.items():
@@ -137,7 +128,6 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
             common = sum(pair.uid in uids for pair in earlier.examples)
             if common:
                 raise DataError(
-                    "E-DATA-021",
                     f"{common} pairs stand in {earlier.name} as well as in {split.name} (same pairID)",
                     file=split.facts.get("file"),
                     field="pairID",
@@ -169,20 +159,20 @@ class _Reader:
     def _take_row(self, number, row):
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
-            raise row.fault("E-DATA-017", "is missing", "genre", "use MultiNLI's own file, which names the genre")
+            raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
         if self.genre and genre != self.genre:
             self.other_genres += 1
             return
         uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
         if uid in self.lines_of_uids:
-            raise row.fault("E-DATA-020", f"repeats that of line {self.lines_of_uids[uid]}", "pairID", FRESH_COPY)
+            raise row.fault(f"repeats that of line {self.lines_of_uids[uid]}", "pairID", FRESH_COPY)
         self.lines_of_uids[uid] = number
         label = self._label(row, uid)
         if label == UNLABELLED:
             self.unlabelled += 1
             return
         if label not in LABELS:
-            raise row.fault("E-DATA-018", f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
+            raise row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
@@ -196,7 +186,7 @@ class _Reader:
             return row.text("gold_label")
         if uid not in self.truth.labels:
             problem = f"has no label in {self.truth.path.name}"
-            raise row.fault("E-DATA-027", problem, "pairID", "take both files from the same release")
+            raise row.fault(problem, "pairID", "take both files from the same release")
         return self.truth.labels[uid]
 
     def _tokens(self, row, premise, hypothesis):
@@ -212,9 +202,9 @@ class _Reader:
         tokens = [binary_parse_tokens(parse) for parse in parses]
         for field, parse, found in zip(fields, parses, tokens, strict=True):
             if _unbalanced(parse):
-                raise row.fault("E-DATA-031", "has an unbalanced bracket: it is cut short", field, FRESH_COPY)
+                raise row.fault("has an unbalanced bracket: it is cut short", field, FRESH_COPY)
             if not found:
-                raise row.fault("E-DATA-022", "holds no tokens", field, "correct or leave out both parses")
+                raise row.fault("holds no tokens", field, "correct or leave out both parses")
         return tokens
 
     def facts(self):
@@ -238,7 +228,7 @@ def _unbalanced(parse):
 
 def _check_limit(limit):
     if limit is not None and limit <= 0:
-        raise UserError(f"E-CONF-003 config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
 
 
 def _near(word, known):

@@ -27,7 +27,7 @@ from mednli_jax.corpora.cloze.files import marked_text, parse_marked
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli import files as nli_corpora
 from mednli_jax.corpora.nli import readers as nli
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, RunError, UserError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.files import private_folder
 from mednli_jax.progress import say
@@ -182,7 +182,7 @@ class Clicr(_CorpusBuilder, skip_registration=True):
     def check(limit, genre):
         clicr.check_wishes(limit)
         if genre:
-            raise UserError("E-CONF-005 config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
+            raise ConfigError("config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
 
     @staticmethod
     def files(folder):
@@ -251,7 +251,7 @@ def load_tfds(
     """
     if name not in BUILDERS:
         known = ", ".join(BUILDERS)
-        raise UserError(f"E-CONF-005 config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
+        raise ConfigError(f"config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
     BUILDERS[name].check(limit, genre)
     manual_dir, choice = Path(manual_dir), part(limit, genre)
     stem = f"{name}-{choice.name}-"
@@ -265,10 +265,10 @@ def load_tfds(
                     shutil.rmtree(older)
         except OSError as error:
             fix = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
-            raise UserError(f"E-RUN-005 {root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
+            raise RunError(f"{root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
         splits = _read(name, root, choice)
     if splits is None:
-        raise UserError(f"E-PREP-001 {root}: what was written cannot be read back. Fix: check the disk.")
+        raise UserError(f"{root}: what was written cannot be read back. Fix: check the disk.")
     return splits
 
 
@@ -326,7 +326,7 @@ def _read(name, root, choice):
     except Exception:
         damaged = True
     if damaged:
-        say(f"E-PREP-001 {root}: the built corpus is damaged; building it again.")
+        say(f"{root}: the built corpus is damaged; building it again.")
         return None
     return splits
 

@@ -13,7 +13,7 @@ WEIGHTS = "model.safetensors"
 def find_weights(name: str | Path) -> Path:
     """The folder or file of some weights: a path, or the name of an installed package that carries them.
 
-    The package is not imported. Raises: UserError E-BERT-040.
+    The package is not imported. Raises: UserError.
     """
     path = Path(name).expanduser()
     if path.exists():
@@ -24,14 +24,14 @@ def find_weights(name: str | Path) -> Path:
         distribution = metadata.distribution(str(name))
     except metadata.PackageNotFoundError:
         raise UserError(
-            f"E-BERT-040 {path.name}: no such folder or file, and no such package is installed. Fix: name the folder "
+            f"{path.name}: no such folder or file, and no such package is installed. Fix: name the folder "
             f"of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)."
         ) from None
     files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
     folders = sorted({file.parent for file in files if any((file.parent / name).is_file() for name in CONFIGS)})
     if len(folders) != 1:
         raise UserError(
-            f"E-BERT-040 package {name}: it carries {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}. "
+            f"package {name}: it carries {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}. "
             "Fix: name the folder of the weights."
         )
     return folders[0]

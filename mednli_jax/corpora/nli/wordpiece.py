@@ -4,10 +4,6 @@ A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_con
 lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text (there
 are clinical models without that file, and what was learnt of "Na" is lost on "na").
 A capital sigma at a word's end becomes σ, as in the library's fast tokenisers; its old ones in Python made it ς.
-
-Faults: E-BERT-020 no vocabulary    E-BERT-023 special piece missing      E-BERT-026 other kind of tokeniser
-        E-BERT-021 unreadable       E-BERT-024 not as many as weights     E-BERT-027 size too small
-        E-BERT-022 piece repeated   E-BERT-025 too large
 """
 
 import json
@@ -68,11 +64,11 @@ class WordPieces:
             again = (i for i, word in enumerate(self.words) if number[word] != i)
             for i in again:
                 fault = f"the piece of number {i} comes again"
-                problems.add(DataError("E-BERT-022", fault, file=self.file, fix=_COPY))
+                problems.add(DataError(fault, file=self.file, fix=_COPY))
         for special in SPECIALS:
             if special not in number:
                 fault = f"the special piece {special} is missing"
-                problems.add(DataError("E-BERT-023", fault, file=self.file, fix="give a vocabulary of BERT's"))
+                problems.add(DataError(fault, file=self.file, fix="give a vocabulary of BERT's"))
         problems.raise_if_any()
         model = models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
         tokenizer = Tokenizer(model)
@@ -112,17 +108,17 @@ class WordPieces:
         return Pieces(tuple(encoded.ids), tuple(text[first:last] for first, last in spans), word_of_piece)
 
     def check_size(self, vocab_size: int) -> None:
-        """Raises DataError E-BERT-024 where weights for `vocab_size` pieces are not those of this vocabulary."""
+        """Raises DataError where weights for `vocab_size` pieces are not those of this vocabulary."""
         if not 0 <= vocab_size - len(self) < _PADDING_ROWS:
             fault = f"the vocabulary has {len(self)} pieces, the weights are for {vocab_size}"
             fix = "give the weights and the vocabulary of one model"
-            raise DataError("E-BERT-024", fault, file=self.file, fix=fix)
+            raise DataError(fault, file=self.file, fix=fix)
 
     @classmethod
     def load(cls, path: Path | str) -> "WordPieces":
         """The vocabulary of a folder, or of a file vocab.txt or tokenizer.json.
 
-        Raises: DataError(s) E-BERT-020 to 026.
+        Raises: DataError(s).
         """
         path = _vocabulary_file(Path(path))
         said = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
@@ -144,7 +140,7 @@ class WordPieces:
         """A vocabulary of at most `size` pieces for models without pretrained weights.
 
         The special pieces, every character of the texts at the head of a word and (##) within one, then the most
-        frequent words; equally frequent ones by code point. Raises: DataError E-BERT-027.
+        frequent words; equally frequent ones by code point. Raises: DataError.
         """
         bare, split = _normalizer(lowercase, lowercase), pre_tokenizers.BertPreTokenizer()
         counts = Counter(
@@ -156,7 +152,7 @@ class WordPieces:
         words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
         if len(words) > size:
             fault = f"the texts have {len(characters)} characters, which take {len(words)} of {size} pieces"
-            raise DataError("E-BERT-027", fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
+            raise DataError(fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
         known = set(words)
         frequent = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
         return cls((*words, *frequent[: size - len(words)]), lowercase, lowercase)
@@ -168,7 +164,7 @@ class WordPieces:
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":
-        """Reads what `save` wrote. Raises: DataError E-BERT-021 where the file is something else."""
+        """Reads what `save` wrote. Raises: DataError where the file is something else."""
         path = Path(path)
         content = _json(path)
         pieces, flags = content.get("pieces"), (content.get("lowercase"), content.get("strip_accents"))
@@ -178,7 +174,7 @@ class WordPieces:
 
 
 def vocabulary_files(path: Path | str) -> list[Path]:
-    """The files that `WordPieces.load` reads for the folder or file of some weights. Raises: DataError E-BERT-020."""
+    """The files that `WordPieces.load` reads for the folder or file of some weights. Raises: DataError."""
     found = _vocabulary_file(Path(path))
     return [found, *(file for file in [found.with_name(CONFIG)] if file.is_file())]
 
@@ -208,7 +204,7 @@ def _vocabulary_file(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     fault = f"there is no vocabulary ({' or '.join(FILES)})"
-    raise DataError("E-BERT-020", fault, file=path.name, fix="name the folder that the weights came in")
+    raise DataError(fault, file=path.name, fix="name the folder that the weights came in")
 
 
 def _of_lines(path: Path) -> tuple[str, ...]:
@@ -254,7 +250,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             fault = f"the file is larger than {MAX_BYTES >> 20} MiB"
-            raise DataError("E-BERT-025", fault, file=path.name, fix="name a vocabulary")
+            raise DataError(fault, file=path.name, fix="name a vocabulary")
         return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise _unreadable(path, f"it cannot be read ({error.strerror})", "check the file") from error
@@ -263,8 +259,8 @@ def _text(path: Path) -> str:
 
 
 def _unreadable(path: Path, problem: str, fix: str) -> DataError:
-    return DataError("E-BERT-021", f"the vocabulary cannot be read: {problem}", file=path.name, fix=fix)
+    return DataError(f"the vocabulary cannot be read: {problem}", file=path.name, fix=fix)
 
 
 def _other_kind(path: Path, problem: str) -> DataError:
-    return DataError("E-BERT-026", f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")
+    return DataError(f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")

@@ -1,8 +1,4 @@
-"""Lines of a terminology's text file: decompressed, decoded, hashed; one that is no text is refused with its number.
-
-Faults: E-ONTO-010 no such file or unreadable, E-ONTO-011 damaged gzip, E-ONTO-019 not UTF-8, E-ONTO-020 NUL byte,
-E-ONTO-044 line too long.
-"""
+"""Lines of a terminology's text file: decompressed, decoded, hashed; one that is no text is refused with its number."""
 
 import gzip
 from collections.abc import Iterator
@@ -35,14 +31,14 @@ def terminology_lines(path: Path, digest) -> Iterator[tuple[int, str]]:
 
             for number, line in binary_lines(path, watch=watch if size > _BIG else None):
                 if line is None:
-                    raise _fault(path, number, "E-ONTO-044", f"the line is longer than {MAX_LINE_BYTES} bytes", _FETCH)
+                    raise _fault(path, number, f"the line is longer than {MAX_LINE_BYTES} bytes", _FETCH)
                 digest.update(line + b"\n")
                 yield number, _decoded(path, number, line)
     except gzip.BadGzipFile as error:
-        raise DataError("E-ONTO-011", f"cannot be decompressed: {error}", file=path.name, fix=_FETCH) from error
+        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix=_FETCH) from error
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-        raise DataError("E-ONTO-010", reason, file=path.name, fix="check the path and its permissions") from error
+        raise DataError(reason, file=path.name, fix="check the path and its permissions") from error
 
 
 def _bar(path, size):
@@ -53,11 +49,11 @@ def _decoded(path, number, line):
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError:
-        raise _fault(path, number, "E-ONTO-019", "the line is not valid UTF-8", "save the file as UTF-8") from None
+        raise _fault(path, number, "the line is not valid UTF-8", "save the file as UTF-8") from None
     if "\0" in text:
-        raise _fault(path, number, "E-ONTO-020", "the line holds a NUL byte", _FETCH)
+        raise _fault(path, number, "the line holds a NUL byte", _FETCH)
     return text
 
 
-def _fault(path, number, code, problem, fix):
-    return DataError(code, problem, file=path.name, line=number, fix=fix)
+def _fault(path, number, problem, fix):
+    return DataError(problem, file=path.name, line=number, fix=fix)

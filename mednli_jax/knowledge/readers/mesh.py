@@ -62,10 +62,10 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
 
     Raises:
-      DataError or DataErrors: E-ONTO-010 no such file, 011 not gzip, 012 header, 013 number of fields,
-        014 empty id or name, 015 repeated id, 016 malformed tree number, 017 tree number of two descriptors,
-        018 alias of an unknown descriptor, 019 not UTF-8, 020 NUL byte, 021 no descriptors.
-      A cycle (E-ONTO-003) is reported with the name of the file.
+      DataError or DataErrors: no such file, not gzip, header, number of fields,
+        empty id or name, repeated id, malformed tree number, tree number of two descriptors,
+        alias of an unknown descriptor, not UTF-8, NUL byte, no descriptors.
+      A cycle is reported with the name of the file.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
@@ -93,7 +93,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
         return Ontology(**made_of)
     except DataError as error:  # a cycle: the ontology does not know its file
         field = "tree_numbers"
-        raise DataError(error.code, error.problem, file=source.name, field=field, fix=error.fix) from None
+        raise DataError(error.problem, file=source.name, field=field, fix=error.fix) from None
 
 
 def natural_order(name: str) -> str | None:
@@ -126,17 +126,17 @@ def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterat
         content = source.read_bytes()
     except OSError as error:
         fix = "check the path" if isinstance(source, Path) else "install the package again: the file belongs to it"
-        raise DataError("E-ONTO-010", "the file cannot be read", file=source.name, fix=fix) from error
+        raise DataError("the file cannot be read", file=source.name, fix=fix) from error
     try:
         content = unzipped(io.BytesIO(content)).read() if source.name.endswith(".gz") else content
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError("E-ONTO-011", "not a complete gzip file", file=source.name, fix="fetch it again") from error
+        raise DataError("not a complete gzip file", file=source.name, fix="fetch it again") from error
     text = _text(source, content)
     digest.update(hashlib.sha256(text.encode()).digest())
     lines = text.replace("\r\n", "\n").split("\n")
     if tuple(lines[0].split("\t")) != header:
         fix = f"the first line must name, between tabs: {', '.join(header)}"
-        raise DataError("E-ONTO-012", "the header is not that of this table", file=source.name, line=1, fix=fix)
+        raise DataError("the header is not that of this table", file=source.name, line=1, fix=fix)
     for number, line in enumerate(lines[1:], start=2):
         if not line:
             continue
@@ -145,7 +145,7 @@ def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterat
             yield number, fields
             continue
         problem = f"{len(fields)} fields where {len(header)} are due"
-        problems.add(DataError("E-ONTO-013", problem, file=source.name, line=number, fix="put one tab between fields"))
+        problems.add(DataError(problem, file=source.name, line=number, fix="put one tab between fields"))
 
 
 def _text(source, content):
@@ -154,10 +154,10 @@ def _text(source, content):
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         fix = "save the file as UTF-8"
-        raise DataError("E-ONTO-019", "the line is not valid UTF-8", file=source.name, line=line, fix=fix) from None
+        raise DataError("the line is not valid UTF-8", file=source.name, line=line, fix=fix) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError("E-ONTO-020", "the line holds a NUL byte", file=source.name, line=line, fix="fetch it again")
+        raise DataError("the line holds a NUL byte", file=source.name, line=line, fix="fetch it again")
     return text
 
 
@@ -165,22 +165,21 @@ def _read_descriptors(source, digest) -> _Descriptors:
     """The table sorted by id; raises every fault of the file together."""
     problems, rows, owner = Problems(), {}, {}
 
-    def fault(code, problem, line, name, fix):
-        problems.add(DataError(code, problem, file=source.name, line=line, field=name, fix=fix))
+    def fault(problem, line, name, fix):
+        problems.add(DataError(problem, file=source.name, line=line, field=name, fix=fix))
 
     for line, (concept, label, trees, synonyms) in _rows(source, HEADER, digest, problems):
         if not concept or not label.strip():
             empty = "name" if concept else "id"
-            fault("E-ONTO-014", f"field '{empty}' is empty", line, empty, "fill it in or remove the row")
+            fault(f"field '{empty}' is empty", line, empty, "fill it in or remove the row")
         elif concept in rows:
-            fault("E-ONTO-015", f"field 'id' repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
+            fault(f"field 'id' repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
         else:
             rows[concept] = (label, [part for part in trees.split("|") if part], synonyms)
             for tree in rows[concept][1]:
                 if not TREE_NUMBER.fullmatch(tree):
                     form = "write it like C14.280.067, with | between several"
                     fault(
-                        "E-ONTO-016",
                         f"field 'tree_numbers' of {shown_id(concept)} is malformed",
                         line,
                         "tree_numbers",
@@ -189,10 +188,10 @@ def _read_descriptors(source, digest) -> _Descriptors:
                 elif owner.setdefault(tree, concept) != concept:
                     owners = f"{shown_id(owner[tree])} and to {shown_id(concept)}"
                     both = f"field 'tree_numbers': {tree} belongs to {owners}"
-                    fault("E-ONTO-017", both, line, "tree_numbers", "leave it to one of them")
+                    fault(both, line, "tree_numbers", "leave it to one of them")
     problems.raise_if_any()
     if not rows:
-        raise DataError("E-ONTO-021", "holds no descriptors", file=source.name, fix="fetch it again")
+        raise DataError("holds no descriptors", file=source.name, fix="fetch it again")
     table = _Descriptors()
     for concept in sorted(rows):
         label, trees, synonyms = rows[concept]
@@ -211,13 +210,13 @@ def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -
         if not name:
             problem = f"field '{header[0]}' is empty"
             fix = "fill it in or remove the row"
-            problems.add(DataError("E-ONTO-014", problem, file=source.name, line=line, field=header[0], fix=fix))
+            problems.add(DataError(problem, file=source.name, line=line, field=header[0], fix=fix))
         elif concept in index:
             found.append((name, index[concept]))
         elif concept and strict:
             problem = f"field 'concept' names {shown_id(concept)}, which MeSH does not have"
             fix = "give a descriptor of the table, or none"
-            problems.add(DataError("E-ONTO-018", problem, file=source.name, line=line, field="concept", fix=fix))
+            problems.add(DataError(problem, file=source.name, line=line, field="concept", fix=fix))
     problems.raise_if_any()
     return found
 

@@ -11,9 +11,6 @@ is safer without.
 
 Positions count characters from 0, say the official pages. Wrappers that hand MetaMap a quoted sentence shift them by
 one: whether the file counts from 0 or 1 is seen from the trigger texts, which stand in the sentence at their position.
-
-Faults, besides those of `wordlists` and of `spans`: E-LINK-020 line of another kind, E-LINK-021 fields of a line,
-E-LINK-022 malformed positions, E-LINK-023 an ID that does not say which side.
 """
 
 import re
@@ -73,7 +70,7 @@ def read_metamap(
       ({(uid, side): spans}, facts), as spans.Recognised takes them.
 
     Raises:
-      DataError, or DataErrors with the first 20 faults: E-LINK-001 to 006 and 014 to 023.
+      DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing = Placing(path, examples, partial)
@@ -88,7 +85,7 @@ def read_metamap(
             occurrences += _occurrences(placing, line, fields)
         else:
             fix = "keep only lines of fielded output (metamap -N --silent)"
-            placing.fault(line, "E-LINK-020", "not a line of MMI, AA or UA", "MMI", fix)
+            placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
     if not lines and not placing.problems.total:
         raise empty(path)
     first = _first_position(placing, occurrences)
@@ -114,17 +111,17 @@ def _occurrences(placing: Placing, line: int, fields: list[str]) -> list[_Occurr
     if len(rest) == 4 and re.search(r'[\["]', rest[1]):  # a bar in the last field of a line without location
         rest = ["|".join(rest[:2]), *rest[2:]]
     if len(rest) not in (3, 4) or not fields[4]:
-        placing.fault(line, "E-LINK-021", "the line has other fields than MMI output", "MMI", f"the form is {_FORM}")
+        placing.fault(line, "the line has other fields than MMI output", "MMI", f"the form is {_FORM}")
         return []
     match = _ID.fullmatch(fields[0].strip("'\""))
     if not match:
         fix = "give MetaMap the ID <uid>-p for a premise and <uid>-h for a hypothesis"
-        placing.fault(line, "E-LINK-023", "the ID does not say which side of a pair it is", "ID", fix)
+        placing.fault(line, "the ID does not say which side of a pair it is", "ID", fix)
         return []
     sections = rest[-2].split(";")
     if not all(_SECTION.fullmatch(section) for section in sections):
         fix = "positions are start/length, with commas, semicolons and brackets between them"
-        placing.fault(line, "E-LINK-022", "the positional information is malformed", "positions", fix)
+        placing.fault(line, "the positional information is malformed", "positions", fix)
         return []
     uid, side = match[1], _SIDE[(match[2] or match[3])[0]]
     triggers = _triggers(rest[0])

@@ -71,9 +71,9 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
       path: .obo or .obo.gz.
 
     Raises:
-      DataError or DataErrors: E-ONTO-003 an is-a cycle, 010 no such file, 011 damaged gzip, 014 a term without an id,
-        015 repeated id, 019 not UTF-8, 020 NUL byte, 021 no terms, 041 an id that is in no stanza, 044 line too long,
-        045 a line that is not OBO.
+      DataError or DataErrors: an is-a cycle, no such file, damaged gzip, a term without an id,
+        repeated id, not UTF-8, NUL byte, no terms, an id that is in no stanza, line too long,
+        a line that is not OBO.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
@@ -130,12 +130,12 @@ def _read_stanzas(path, digest) -> _File:
             _read_header(found, match[1], match[2])
         if problem:
             fix = "fetch the file again, in OBO format (ROBOT converts OWL)"
-            problems.add(DataError("E-ONTO-045", problem, file=path.name, line=number, fix=fix))
+            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
             if not found.terms and not found.header:
                 break  # something else than OBO: one line says it
     problems.raise_if_any()
     if not found.terms:
-        raise DataError("E-ONTO-021", "holds no [Term] stanza", file=path.name, fix="fetch the file again")
+        raise DataError("holds no [Term] stanza", file=path.name, fix="fetch the file again")
     return found
 
 
@@ -204,14 +204,14 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
     """Id -> index of every term that is not obsolete, and of the ids that lead to it."""
     problems, index, seen = Problems(), {}, set()
 
-    def fault(code, problem, term, fix):
-        problems.add(DataError(code, problem, file=path.name, line=term.line, field="id", fix=fix))
+    def fault(problem, term, fix):
+        problems.add(DataError(problem, file=path.name, line=term.line, field="id", fix=fix))
 
     for term in terms:
         if not term.id:
-            fault("E-ONTO-014", "the stanza has no id", term, "fetch the file again")
+            fault("the stanza has no id", term, "fetch the file again")
         elif term.id in seen:
-            fault("E-ONTO-015", f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
+            fault(f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
         seen.add(term.id)
         if not term.obsolete:
             index[term.id] = len(index)
@@ -242,7 +242,7 @@ def _edges(path, terms, index, relations, take_all):
                 stated = "is_a" if relation == "is_a" else "a relationship"
                 problem = f"{stated} leads to {shown_id(target)}, which no stanza in use has"
                 fix = "fetch the whole file, or remove the line"
-                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=line, field=stated, fix=fix))
+                problems.add(DataError(problem, file=path.name, line=line, field=stated, fix=fix))
             elif relation == "is_a":
                 is_a.append((place, to, line))
             else:
@@ -266,7 +266,7 @@ def _acyclic(path, terms, is_a, cycles):
         one, other = (shown_id(terms[ends[first]].id) for ends in (child, parent))
         problem = f"{one} is-a {other} lies in a cycle of is-a edges"
         fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError("E-ONTO-003", problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
+        raise DataError(problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
     if inside.any():
         say(f"{path.name}: left out {int(inside.sum())} is-a edges that lie in cycles")
     return relation_matrix(child[~inside], parent[~inside], len(terms))

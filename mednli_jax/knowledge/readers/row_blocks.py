@@ -47,16 +47,14 @@ class RowFile:
         """Delimiters of a row, its line break among them."""
         return len(self.columns) + self.closed
 
-    def fault(
-        self, code: str, problem: str, line: int | None = None, field: str | None = None, fix: str = WHOLE
-    ) -> DataError:
-        return DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix)
+    def fault(self, problem: str, line: int | None = None, field: str | None = None, fix: str = WHOLE) -> DataError:
+        return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
     def blocks(self, digest) -> Iterator["Block"]:
         """The rows, in blocks; the contents' hash goes into `digest` at the end of the file.
 
-        Raises DataError or DataErrors: E-ONTO-010 cannot be read, 011 damaged gzip, 012 header, 013 number of columns,
-        019 not UTF-8, 020 NUL byte, 021 no rows, 044 line too long. Of faulty rows those of the first block that has
+        Raises DataError or DataErrors: cannot be read, damaged gzip, header, number of columns,
+        not UTF-8, NUL byte, no rows, line too long. Of faulty rows those of the first block that has
         any are reported.
         """
         content, line, rows = hashlib.sha256(), 1, 0
@@ -71,7 +69,7 @@ class RowFile:
                 line, rows = line + len(block), rows + len(block)
                 yield block
         if not rows:
-            raise self.fault("E-ONTO-021", "holds no rows")
+            raise self.fault("holds no rows")
         digest.update(content.digest())
 
     def _check_text(self, data, line):
@@ -81,17 +79,17 @@ class RowFile:
             except UnicodeDecodeError as error:
                 line += data.count(b"\n", 0, error.start)
                 problem = "the line is not valid UTF-8"
-                raise self.fault("E-ONTO-019", problem, line, fix="save the file as UTF-8") from None
+                raise self.fault(problem, line, fix="save the file as UTF-8") from None
         if b"\0" in data:
             line += data.count(b"\n", 0, data.index(b"\0"))
-            raise self.fault("E-ONTO-020", "the line holds a NUL byte", line)
+            raise self.fault("the line holds a NUL byte", line)
 
     def _without_header(self, data):
         first, _, rest = data.partition(b"\n")
         if tuple(first.decode().rstrip("\r").split(self.delimiter.decode())) != self.columns:
             problem = "the header is not that of this table"
             fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
-            raise self.fault("E-ONTO-012", problem, 1, fix=fix)
+            raise self.fault(problem, 1, fix=fix)
         return rest
 
 
@@ -133,9 +131,9 @@ class Block:
             if problems.total >= MAX_PROBLEMS and (count != due or closed != table.closed):
                 problems.total += 1  # a block may hold millions
             elif count != due:
-                problems.add(table.fault("E-ONTO-013", f"{count} columns where {due} are due", line, fix=fix))
+                problems.add(table.fault(f"{count} columns where {due} are due", line, fix=fix))
             elif closed != table.closed:
-                problems.add(table.fault("E-ONTO-013", "the last column is not closed by |", line, fix=fix))
+                problems.add(table.fault("the last column is not closed by |", line, fix=fix))
         problems.raise_if_any()
 
     def lines(self, rows: np.ndarray | None = None) -> np.ndarray:
@@ -183,7 +181,7 @@ class Block:
     ) -> np.ndarray:
         """int64 [N]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as numbers.
 
-        Raises DataError or DataErrors: E-ONTO-070 for other fields.
+        Raises DataError or DataErrors for other fields.
         """
         starts, ends = self._bounds(column, rows)
         lengths = ends - starts - len(prefix)
@@ -197,18 +195,18 @@ class Block:
             wrong |= inside & ((digit < 0) | (digit > 9))
             numbers = np.where(inside, numbers * 10 + digit, numbers)
         form = f"'{prefix.decode()}' and {digits} digits" if digits else f"a number of 1 to {MAX_DIGITS} digits"
-        self.refuse(wrong, "E-ONTO-070", f"field '{column}' is not {form}", column, rows)
+        self.refuse(wrong, f"field '{column}' is not {form}", column, rows)
         return numbers
 
     def refuse(
-        self, wrong: np.ndarray, code: str, problem: str, column: str, rows: np.ndarray | None = None, fix: str = WHOLE
+        self, wrong: np.ndarray, problem: str, column: str, rows: np.ndarray | None = None, fix: str = WHOLE
     ) -> None:
-        """Raises DataError or DataErrors with `code` where any of `wrong` (bool [N], over `rows`) is true."""
+        """Raises DataError or DataErrors where any of `wrong` (bool [N], over `rows`) is true."""
         found = np.flatnonzero(wrong)
         if len(found):
             problems = Problems()
             for line in self.lines(found if rows is None else np.asarray(rows)[found])[:MAX_PROBLEMS].tolist():
-                problems.add(self.table.fault(code, problem, line, column, fix))
+                problems.add(self.table.fault(problem, line, column, fix))
             problems.total = len(found)
             problems.raise_if_any()
 
@@ -252,7 +250,7 @@ class Edges:
 def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
     """The is-a graph [C, C] bool of edges from child to parent.
 
-    cycles: "refuse" raises DataError E-ONTO-003 with the line of the first edge on a cycle; "drop" leaves such edges
+    cycles: "refuse" raises DataError with the line of the first edge on a cycle; "drop" leaves such edges
     out and says how many they were.
     """
     _, child, parent, lines = edges.arrays
@@ -264,7 +262,7 @@ def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) ->
             more = f", as do {count - 1} more" if count > 1 else ""
             problem = f"the is-a edge from {ids[child[first]]} to {ids[parent[first]]} lies on a cycle{more}"
             fix = 'remove one edge of the cycle, or load with cycles="drop", which leaves out all edges on cycles'
-            raise table.fault("E-ONTO-003", problem, int(lines[first]), fix=fix)
+            raise table.fault(problem, int(lines[first]), fix=fix)
         say(f"{table.path.name}: left out {count} is-a edges that lie on cycles")
         child, parent = child[~on_cycle], parent[~on_cycle]
     return relation_matrix(child, parent, len(ids))
@@ -278,7 +276,7 @@ def _pieces(table, digest):
         cut = data.rfind(b"\n") + 1
         rest = data[cut:]
         if len(rest) > BLOCK_BYTES:
-            raise table.fault("E-ONTO-044", f"a line is longer than {BLOCK_BYTES} bytes")
+            raise table.fault(f"a line is longer than {BLOCK_BYTES} bytes")
         if cut:
             yield data[:cut]
 
@@ -294,6 +292,6 @@ def _chunks(table, digest):
                 bar.advance(raw.tell() // 1_000_000 - bar.done)
                 yield chunk
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise table.fault("E-ONTO-011", "cannot be decompressed", fix="fetch it again") from error
+        raise table.fault("cannot be decompressed", fix="fetch it again") from error
     except OSError as error:
-        raise table.fault("E-ONTO-010", f"the file cannot be read ({error.strerror})", fix="check the path") from error
+        raise table.fault(f"the file cannot be read ({error.strerror})", fix="check the path") from error

@@ -57,12 +57,12 @@ class _Concepts:
         return self.ids[self.index >= 0]
 
     def find(self, block: Block, column: str, rows: np.ndarray) -> np.ndarray:
-        """int32 [N], the index of each row's concept, -1 where it is inactive. Raises E-ONTO-041 for unknown ids."""
+        """int32 [N], the index of each row's concept, -1 where it is inactive. Raises for unknown ids."""
         wanted = block.numbers(column, rows)
         place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
         problem = f"field '{column}' names a concept that the concept file does not have"
         fix = "take all files from one edition; an extension alone lacks the concepts of the International Edition"
-        block.refuse(self.ids[place] != wanted, "E-ONTO-041", problem, column, rows=rows, fix=fix)
+        block.refuse(self.ids[place] != wanted, problem, column, rows=rows, fix=fix)
         return self.index[place]
 
 
@@ -76,10 +76,10 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
     relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` stay empty.
 
     Raises:
-      DataError or DataErrors: E-ONTO-003 a cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 012
-        header, 013 number of columns, 014 an empty term, 015 a repeated concept, 019 not UTF-8, 020 NUL byte, 021 no
-        rows, or none active, 041 a concept that the concept file does not have, 044 line too long, 070 a malformed
-        field, 071 a concept without any description, 072 files of several editions.
+      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip,
+        header, number of columns, an empty term, a repeated concept, not UTF-8, NUL byte, no
+        rows, or none active, a concept that the concept file does not have, line too long, a malformed
+        field, a concept without any description, files of several editions.
     """
     tables, version = _tables(Path(folder), options.languages)
     digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
@@ -109,7 +109,7 @@ def _languages(languages):
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
     """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
 
-    Raises: DataError E-ONTO-010 for the first kind without a file, E-ONTO-072 for files of several editions.
+    Raises: DataError for the first kind without a file, or for files of several editions.
     """
     wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
     for path in sorted(folder.rglob("*sct2_*_Snapshot*")):
@@ -124,11 +124,11 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
         if not paths:
             pattern = f"sct2_{kind}_Snapshot{f'-{wanted[0]}' if kind == 'Description' and wanted else ''}_*.txt"
             fix = "name the folder of an unpacked RF2 release, whose Snapshot/Terminology/ has the file"
-            raise DataError("E-ONTO-010", f"no such file below {folder}", file=pattern, fix=fix)
+            raise DataError(f"no such file below {folder}", file=pattern, fix=fix)
     if len(editions) > 1:
         problem = f"the folder holds several editions: {', '.join(sorted(editions))}"
         fix = "name the folder of one of them"
-        raise DataError("E-ONTO-072", problem, file=folder.name, fix=fix)
+        raise DataError(problem, file=folder.name, fix=fix)
     return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
 
 
@@ -144,7 +144,7 @@ def _tables(folder, languages):
 def _active(block: Block) -> np.ndarray:
     """bool [R]; refuses what is neither 0 nor 1, the sign of shifted columns."""
     active = block.is_any("active", (b"1",))
-    block.refuse(~(active | block.is_any("active", (b"0",))), "E-ONTO-070", "field 'active' is not 0 or 1", "active")
+    block.refuse(~(active | block.is_any("active", (b"0",))), "field 'active' is not 0 or 1", "active")
     return active
 
 
@@ -161,9 +161,9 @@ def _read_concepts(table: RowFile, digest) -> tuple[_Concepts, np.ndarray]:
     if len(twice):
         line = int(lines[twice].min())
         fix = "take the Snapshot files, which state each concept once"
-        raise table.fault("E-ONTO-015", f"field 'id' repeats a concept, as {len(twice)} rows do", line, "id", fix)
+        raise table.fault(f"field 'id' repeats a concept, as {len(twice)} rows do", line, "id", fix)
     if not active.any():
-        raise table.fault("E-ONTO-021", "holds no active concept")
+        raise table.fault("holds no active concept")
     return _Concepts(ids, np.where(active, np.cumsum(active) - 1, -1).astype(np.int32)), lines
 
 
@@ -179,7 +179,7 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
         if codes:
             keep &= block.is_any("languageCode", codes)
         rows = np.flatnonzero(keep)
-        block.refuse(block.is_empty("term", rows), "E-ONTO-014", "field 'term' is empty", "term", rows=rows)
+        block.refuse(block.is_empty("term", rows), "field 'term' is empty", "term", rows=rows)
         whole, synonym = (block.is_any("typeId", (kind,), rows) for kind in (FULLY_SPECIFIED, SYNONYM))
         for concept, term in zip(everywhere[rows[whole]].tolist(), block.texts("term", rows[whole]), strict=True):
             full.setdefault(concept, term)
@@ -188,7 +188,7 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
     if not named.all():
         first = int(lines[concepts.index >= 0][~named].min())
         problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
-        raise tables["Concept"][0].fault("E-ONTO-071", problem, first, "id", "take all files from one edition, whole")
+        raise tables["Concept"][0].fault(problem, first, "id", "take all files from one edition, whole")
     return _labelled(concepts, full, texts, np.concatenate(owners).tolist())
 
 

@@ -8,11 +8,6 @@ or the same fields as one JSON object a line (.jsonl); both also gzipped. `uid` 
 hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's tokens from 0;
 `start_char` and `end_char` in their place count characters of the sentence as the corpus has it. `score` is a number,
 higher is better, 0 where it is empty; `negated` is 0 or 1. `metamap` reads MetaMap's output in the same way.
-
-Faults (file and line are named, sentences are not), besides those of `wordlists`:
-  E-LINK-011 broken JSON          E-LINK-014 unknown pair                   E-LINK-017 span outside the sentence
-  E-LINK-012 not a whole number   E-LINK-015 unknown side                   E-LINK-018 score that is no number
-  E-LINK-013 field missing        E-LINK-016 span of no or negative length  E-LINK-019 negated neither 0 nor 1
 """
 
 import json
@@ -91,14 +86,14 @@ class Placing:
         """(text, tokens) of a sentence; None where there is none, which is then noted or counted."""
         if side not in SENTENCE:
             fix = f"write {' or '.join(SENTENCE)}"
-            self.fault(line, "E-LINK-015", "field 'side' is neither premise nor hypothesis", "side", fix)
+            self.fault(line, "field 'side' is neither premise nor hypothesis", "side", fix)
         elif uid in self._examples:
             return SENTENCE[side](self._examples[uid])
         elif self.partial:
             self.counts["other_pairs"] += 1
         else:
             fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
-            self.fault(line, "E-LINK-014", "field 'uid' names a pair that the corpus does not have", "uid", fix)
+            self.fault(line, "field 'uid' names a pair that the corpus does not have", "uid", fix)
         return None
 
     def text(self, uid: str, side: str) -> str | None:
@@ -134,8 +129,8 @@ class Placing:
         """Note a span that is known to lie on tokens of its sentence."""
         self._spans.setdefault((uid, side), []).append(span)
 
-    def fault(self, line: int, code: str, problem: str, field: str, fix: str) -> None:
-        self.problems.add(DataError(code, problem, file=self.path.name, line=line, field=field, fix=fix))
+    def fault(self, line: int, problem: str, field: str, fix: str) -> None:
+        self.problems.add(DataError(problem, file=self.path.name, line=line, field=field, fix=fix))
 
     def score(self, line: int, value) -> float:
         """A score; one that is no finite number is noted and becomes 0."""
@@ -145,7 +140,7 @@ class Placing:
             score = math.nan
         if math.isfinite(score) and not isinstance(value, bool):
             return score
-        self.fault(line, "E-LINK-018", "field 'score' is no number", "score", "give a number, or leave it empty")
+        self.fault(line, "field 'score' is no number", "score", "give a number, or leave it empty")
         return 0.0
 
     def chosen(self, choose: Callable[[list[Span]], list[Span]]) -> tuple[dict, dict]:
@@ -167,11 +162,11 @@ class Placing:
             return True
         if start < 0 or start >= end:
             fix = "count from 0; the end is the first position after the span"
-            self.fault(line, "E-LINK-016", f"the span is {start} to {end}", "start", fix)
+            self.fault(line, f"the span is {start} to {end}", "start", fix)
         else:
             problem = f"the span ends at {end}, the sentence has {size} {unit}"
             fix = f"count {unit} of the sentence as the corpus has it"
-            self.fault(line, "E-LINK-017", problem, "end", fix)
+            self.fault(line, problem, "end", fix)
         return False
 
 
@@ -189,7 +184,7 @@ def read_spans(
       ({(uid, side): spans}, facts), as Recognised takes them.
 
     Raises:
-      DataError, or DataErrors with the first 20 faults: E-LINK-001 to 019.
+      DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing, rows = Placing(path, examples, partial), 0
@@ -254,7 +249,7 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
             yield number, row
         else:
             fix = "write one object a line"
-            problems.add(DataError("E-LINK-011", "not a JSON object", file=path.name, line=number, fix=fix))
+            problems.add(DataError("not a JSON object", file=path.name, line=number, fix=fix))
 
 
 def _due(header: Sequence[str]) -> str:
@@ -270,7 +265,7 @@ def _take(placing: Placing, line: int, row: Mapping) -> None:
     positions = CHARACTERS if CHARACTERS[0] in row else TOKENS
     missing = [name for name in (*_NEEDED, *positions) if name not in row]
     if missing:
-        placing.fault(line, "E-LINK-013", f"field '{missing[0]}' is missing", missing[0], "add it to the row")
+        placing.fault(line, f"field '{missing[0]}' is missing", missing[0], "add it to the row")
         return
     for name in _NEEDED:
         if not isinstance(row[name], str) or not row[name]:
@@ -279,11 +274,11 @@ def _take(placing: Placing, line: int, row: Mapping) -> None:
     numbers = [_whole(row[name]) for name in positions]
     if None in numbers:
         name = positions[numbers.index(None)]
-        placing.fault(line, "E-LINK-012", f"field '{name}' is no whole number", name, "count from 0")
+        placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
         return
     negated = _NEGATED.get(str(row.get("negated", "")).casefold())
     if negated is None:
-        placing.fault(line, "E-LINK-019", "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
+        placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
         return
     rest = (row["concept"], placing.score(line, row.get("score", "")), negated)
     uid, side, (start, end) = row["uid"], row["side"], numbers

@@ -82,10 +82,10 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
 
     Raises:
-      DataError or DataErrors: E-ONTO-003 a cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 012 a
-        column is missing by MRFILES.RRF, 013 number of columns, 014 an empty name, 019 not UTF-8, 020 NUL byte, 021 no
-        rows, or none that the filters let pass, 041 a concept that MRCONSO.RRF does not have, 044 line too long, 070 a
-        malformed field, 073 not as many rows as MRFILES.RRF states.
+      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip, a
+        column is missing by MRFILES.RRF, number of columns, an empty name, not UTF-8, NUL byte, no
+        rows, or none that the filters let pass, a concept that MRCONSO.RRF does not have, line too long, a
+        malformed field, not as many rows as MRFILES.RRF states.
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
@@ -109,13 +109,13 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 
 def umls_files(folder: Path) -> dict[str, Path]:
-    """The three files by name; all that are missing are reported at once (DataError E-ONTO-010)."""
+    """The three files by name; all that are missing are reported at once (DataError)."""
     paths = {name: _either(folder / name) for name in COLUMNS}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
         fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
-        raise DataError("E-ONTO-010", problem, file=missing[0], fix=fix)
+        raise DataError(problem, file=missing[0], fix=fix)
     return paths
 
 
@@ -129,7 +129,7 @@ def _tables(folder):
         lost = [column for column in columns[:-1] if column not in tables[name].columns]  # older ones have no CVF
         if lost:
             problem = f"column {lost[0]} is missing, by MRFILES.RRF"
-            raise tables[name].fault("E-ONTO-012", problem, fix="install a release from 2004 or later")
+            raise tables[name].fault(problem, fix="install a release from 2004 or later")
     return tables, rows
 
 
@@ -163,14 +163,14 @@ def _version(folder):
 def _check_rows(table, count, due):
     if due not in (None, count):
         fix = f"{WHOLE}; where rows were left out on purpose, remove MRFILES.RRF"
-        raise table.fault("E-ONTO-073", f"holds {count} rows where MRFILES.RRF states {due}", fix=fix)
+        raise table.fault(f"holds {count} rows where MRFILES.RRF states {due}", fix=fix)
 
 
 def _unsuppressed(block: Block) -> np.ndarray:
     """bool [R]; refuses what is none of the official values, the sign of shifted columns."""
     active = block.is_any("SUPPRESS", (b"N",))
     problem = "field 'SUPPRESS' is none of N, O, E, Y"
-    block.refuse(~(active | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), "E-ONTO-070", problem, "SUPPRESS")
+    block.refuse(~(active | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), problem, "SUPPRESS")
     return active
 
 
@@ -189,12 +189,12 @@ class _Filter:
         return block.is_any(self.column, [value.encode() for value in self.wanted])
 
     def check(self, table: RowFile) -> None:
-        """Raises DataError E-ONTO-021 where the file has nothing of one that is wanted, most likely a typing error."""
+        """Raises DataError where the file has nothing of one that is wanted, most likely a typing error."""
         if self.missing:
             found = sorted(self.others)
             some = f"{', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
             problem = f"has no row whose {self.column} is {' or '.join(sorted(self.missing))}"
-            raise table.fault("E-ONTO-021", problem, field=self.column, fix=f"leave it out; the file has {some}")
+            raise table.fault(problem, field=self.column, fix=f"leave it out; the file has {some}")
 
 
 def _read_names(table: RowFile, due: int | None, options: OntologyOptions, digest) -> _Names:
@@ -211,7 +211,7 @@ def _read_names(table: RowFile, due: int | None, options: OntologyOptions, diges
         rows = np.flatnonzero(np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)]))
         if not len(rows):
             continue
-        block.refuse(block.is_empty("STR", rows), "E-ONTO-014", "field 'STR' is empty", "STR", rows=rows)
+        block.refuse(block.is_empty("STR", rows), "field 'STR' is empty", "STR", rows=rows)
         concepts.append(cuis[rows].astype(np.int32))
         marks = (("TS", b"P"), ("STT", b"PF"), ("ISPREF", b"Y"))
         preferred.append(np.logical_and.reduce([block.is_any(column, (mark,), rows) for column, mark in marks]))
@@ -222,7 +222,7 @@ def _read_names(table: RowFile, due: int | None, options: OntologyOptions, diges
         kind.check(table)
     if not concepts:
         problem = "holds no name in the chosen sources and languages that is not suppressed"
-        raise table.fault("E-ONTO-021", problem, fix="choose others")
+        raise table.fault(problem, fix="choose others")
     cuis = np.concatenate(concepts)
     kept, owner = np.unique(cuis, return_inverse=True)
     order = np.lexsort((~np.concatenate(preferred), owner))  # stable: of equals the first in the file
@@ -252,7 +252,7 @@ def _refuse_unknown(block, column, cuis, names, rows=None):
     """An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short."""
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
     fix = "take all files from one release, whole"
-    block.refuse(~names.known[cuis], "E-ONTO-041", problem, column, rows=rows, fix=fix)
+    block.refuse(~names.known[cuis], problem, column, rows=rows, fix=fix)
 
 
 def _read_types(table: RowFile, due: int | None, names: _Names, digest) -> tuple[str, ...]:

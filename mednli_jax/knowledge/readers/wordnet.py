@@ -79,9 +79,9 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
 
     Raises:
-      DataError or DataErrors: E-ONTO-003 another cycle, 010 a file is missing or cannot be read, 011 damaged gzip, 015
-        a repeated synset, 019 not UTF-8, 020 NUL byte, 021 no synsets, 041 a pointer to or an index entry of a synset
-        that is not there, 044 line too long, 046 a line that is not of this layout.
+      DataError or DataErrors: another cycle, a file is missing or cannot be read, damaged gzip,
+        a repeated synset, not UTF-8, NUL byte, no synsets, a pointer to or an index entry of a synset
+        that is not there, line too long, a line that is not of this layout.
     """
     paths = wordnet_files(Path(folder))
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
@@ -109,7 +109,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
-    """The four files by name; reports all that are missing at once (DataError E-ONTO-010)."""
+    """The four files by name; reports all that are missing at once (DataError)."""
     found = {}
     for name in FILES:
         candidates = (folder / name, folder / f"{name}.gz", folder / "dict" / name, folder / "dict" / f"{name}.gz")
@@ -118,7 +118,7 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
         fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
-        raise DataError("E-ONTO-010", problem, file=missing[0], fix=f"{fix} into $MEDNLI_JAX_DATA/wordnet")
+        raise DataError(problem, file=missing[0], fix=f"{fix} into $MEDNLI_JAX_DATA/wordnet")
     return found
 
 
@@ -133,11 +133,11 @@ def _read_data(path, letter, synsets, digest):
             concept, kind, words, pointers = _synset(line, letter)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
-            problems.add(DataError("E-ONTO-046", problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
             continue
         if concept in seen:
             problem = f"the synset {concept} is repeated"
-            problems.add(DataError("E-ONTO-015", problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
             continue
         seen.add(concept)
         place = len(synsets.ids)
@@ -147,7 +147,7 @@ def _read_data(path, letter, synsets, digest):
         synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
     problems.raise_if_any()
     if len(synsets.ids) == before:
-        raise DataError("E-ONTO-021", "holds no synsets", file=path.name, fix=_FETCH)
+        raise DataError("holds no synsets", file=path.name, fix=_FETCH)
 
 
 def _synset(line, letter):
@@ -201,7 +201,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
                 raise ValueError
         except (ValueError, IndexError):
             problem = "the line is not an entry in the layout of wndb(5WN)"
-            problems.add(DataError("E-ONTO-046", problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
             continue
         lemma = fields[0].replace("_", " ")
         for sense, concept in enumerate(concepts, start=1):
@@ -210,7 +210,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
             if not spelled:
                 problem = f"the entry names {concept}, " + ("which is not there" if place is None else "which lacks it")
                 fix = "take index and data files from one edition"
-                problems.add(DataError("E-ONTO-041", problem, file=path.name, line=number, fix=fix))
+                problems.add(DataError(problem, file=path.name, line=number, fix=fix))
             senses[lemma, place] = sense
             names.update(dict.fromkeys((word, place) for word in spelled))
     problems.raise_if_any()
@@ -237,7 +237,7 @@ def _edges(synsets, index, options):
         to = index.get(target)
         if to is None:
             problem = f"a pointer '{symbol}' leads to {target}, which is not there"
-            problems.add(DataError("E-ONTO-041", problem, file=file, line=line, fix="fetch the data files again"))
+            problems.add(DataError(problem, file=file, line=line, fix="fetch the data files again"))
         elif hypernym:
             is_a.append((place, to, line, file))
         else:
@@ -269,7 +269,7 @@ def _acyclic(synsets, is_a, cycles):
         one, other, line, file = is_a[int(np.flatnonzero(inside)[0])]
         problem = f"{synsets.ids[one]} is-a {synsets.ids[other]} lies in a cycle of hypernyms"
         fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError("E-ONTO-003", problem, file=file, line=line, fix=fix)
+        raise DataError(problem, file=file, line=line, fix=fix)
     if inside.any():
         say(f"WordNet: left out {int(inside.sum())} hypernyms that lie in cycles")
     return relation_matrix(child[~inside], parent[~inside], len(synsets.ids))

@@ -1,0 +1,400 @@
+"""Adversarial filtering: its score by hand, its rounds, what it survives; and the mean vectors that it looks at."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mednli_jax import defaults, experiment
+from mednli_jax.analysis.artifacts import difficulty, filtering, mean_vectors
+from mednli_jax.analysis.artifacts.filtering import STATE, Settings, State
+from mednli_jax.analysis.sections import lines
+from mednli_jax.analysis.subject import Subject
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS, Mention
+
+N = 60
+
+
+def by_feature(features, labels, chosen):
+    """Models that are right on a row with the chance that its feature tells; the same for the same rows."""
+    models = len(chosen)
+    rng = np.random.default_rng([len(labels), int(chosen.sum())])
+    right = rng.random((models, len(labels))) < features[:, 0]
+    return np.where(right, labels, (labels + 1) % 3), {"passes": 7}
+
+
+def corpus(rows=N, seed=0):
+    """Features that tell how easy a row is, labels, uids."""
+    rng = np.random.default_rng(seed)
+    return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows), [f"u{i}" for i in range(rows)]
+
+
+def start(rows):
+    return State(np.zeros(rows, np.int32), np.full(rows, np.nan))
+
+
+# ---- score and rounds ----
+
+
+def test_the_score_by_hand():
+    """Three models, five rows; a row counts only for those that were not trained on it."""
+    labels = np.array([0, 1, 2, 0, 1])
+    chosen = np.array([[0, 1], [1, 2], [1, 3]])
+    predicted = np.array([[0, 1, 2, 1, 1], [0, 0, 2, 0, 0], [2, 1, 2, 0, 1]])
+    right, times = filtering.held_out(predicted, labels, chosen)
+    assert times.tolist() == [2, 0, 2, 2, 3]
+    assert right.tolist() == [1, 0, 2, 1, 2]
+
+
+def test_a_round_by_hand():
+    """Rows 0 to 3 are right in every model, 4 and 5 in none, whoever holds them out."""
+    features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    wish = Settings(m=2, n=40, k=3, tau=0.75, seed=0)
+    state = filtering.next_round(features, labels, wish, by_feature, start(6))
+    assert state.removed[:4].sum() == 3  # three of the four, by the draw
+    assert state.removed[4:].tolist() == [0, 0]
+    assert state.score.tolist() == [1, 1, 1, 1, 0, 0]
+    row = state.rounds[0]
+    assert {key: row[key] for key in ("round", "pairs", "removable", "removed", "left", "passes")} == {
+        "round": 1, "pairs": 6, "removable": 4, "removed": 3, "left": 3, "passes": 7,
+    }  # fmt: skip
+    assert (row["histogram"][-1], row["histogram"][0], sum(row["histogram"])) == (4, 2, 6)
+    assert state.ended == ""
+    last = filtering.next_round(features, labels, wish, by_feature, state)
+    assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k: they go, and it ends
+    assert last.rounds[-1]["removed"] == 1
+    assert last.ended.startswith("fewer than k = 3")
+
+
+def test_it_ends_once_no_row_could_be_held_out():
+    features, labels = np.ones((10, 1), np.float32), np.arange(10) % 3
+    state = filtering.filtered(features, labels, list("abcdefghij"), Settings(m=4, n=30, k=3), by_feature)
+    assert [row["left"] for row in state.rounds] == [7, 4]
+    assert state.ended == "no more than m = 4 pairs are left"
+    assert (~state.easy).sum() == 4
+
+
+def test_a_row_at_tau_goes_and_one_below_stays():
+    """Eight models, a training subset of one row: the others are held out 7 or 8 times."""
+
+    def sometimes(features, labels, chosen):
+        right = np.zeros((len(chosen), len(labels)), bool)
+        for row, times in enumerate(features[:, 0].astype(int)):
+            held = [model for model in range(len(chosen)) if row not in chosen[model]]
+            right[held[: len(held) * times // 8], row] = True
+        return np.where(right, labels, labels + 1), {}
+
+    features = np.array([[8], [6], [5], [0]], np.float32)
+    wish = Settings(m=1, n=800, k=10, tau=0.75)
+    state = filtering.next_round(features, np.zeros(4, int), wish, sometimes, start(4))
+    assert state.easy.tolist() == [True, state.score[1] >= 0.75, False, False]
+    assert state.score[0] == 1
+    assert state.score[3] == 0
+    exact = Settings(m=1, n=800, k=10, tau=float(state.score[1]))
+    assert filtering.next_round(features, np.zeros(4, int), exact, sometimes, start(4)).easy[1]
+
+
+def test_a_row_that_nobody_held_out_scores_nothing():
+    features, labels = np.ones((3, 1), np.float32), np.array([0, 1, 2])
+    state = filtering.next_round(features, labels, Settings(m=2, n=1, k=2), by_feature, start(3))
+    assert sorted(state.score.tolist()) == [0, 0, 1]
+    assert state.rounds[0]["never_held_out"] == 2
+    assert state.easy.sum() == 1
+
+
+def test_the_scores_are_those_of_a_plain_loop():
+    """Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
+    features, labels, uids = corpus()
+    given = []
+
+    def watched(*arrays):
+        predicted, facts = by_feature(*arrays)
+        given.append((arrays[2], predicted))
+        return predicted, facts
+
+    wish = Settings(m=20, n=16, k=7, tau=0.6, seed=3)
+    state = filtering.filtered(features, labels, uids, wish, watched)
+    left, easy = list(range(N)), []
+    for chosen, predicted in given:
+        answers = {row: [] for row in left}
+        for model, rows in enumerate(chosen):
+            assert len(set(rows.tolist())) == 20
+            for place, row in enumerate(left):
+                if place not in rows:
+                    answers[row].append(predicted[model, place] == labels[row])
+        score = {row: sum(found) / len(found) if found else 0.0 for row, found in answers.items()}
+        gone = [row for row in left if state.removed[row] == len(easy) + 1]
+        best = sorted((s for s in score.values() if s >= 0.6), reverse=True)[:7]
+        assert sorted((score[row] for row in gone), reverse=True) == pytest.approx(best)
+        easy.append(gone)
+        left = [row for row in left if row not in gone]
+    assert len(easy) == len(state.rounds) > 2
+    assert left == np.flatnonzero(~state.easy).tolist()
+
+
+def test_equal_rows_are_told_apart():
+    """Forty pairs with the same features and label: a round takes k of them, and each is in one part only."""
+    features, labels = np.ones((40, 1), np.float32), np.zeros(40, int)
+    uids = [f"u{i}" for i in range(40)]
+    state = filtering.filtered(features, labels, uids, Settings(m=16, n=30, k=10), by_feature)
+    assert [row["removed"] for row in state.rounds] == [10, 10, 10]
+    assert state.easy.sum() == 30
+    first = state.removed == 1
+    assert first[:10].sum() < 10  # among equals not the order of the corpus decides
+    assert first[10:].any()
+
+
+def test_a_seed_decides():
+    features, labels, uids = corpus()
+    same, again, other = (
+        filtering.filtered(features, labels, uids, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(same.removed, again.removed)
+    assert same.rounds == again.rounds
+    assert not np.array_equal(same.removed, other.removed)
+
+
+def test_the_settings_of_the_paper_and_in_proportion():
+    def wish(pairs, **more):
+        return filtering.settings(pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more})
+
+    assert wish(14_049) == Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)
+    assert (wish(4_200).m, wish(4_200).k) == (1_680, 149)
+    assert wish(14_049, m=100, k=3) == Settings(m=100, k=3)
+    for name, value in (("m", 60), ("m", 0), ("n", 0), ("k", 0), ("tau", 0.0), ("tau", 1.5), ("seed", -1)):
+        with pytest.raises(UserError, match=f"--{name} is {value}. Fix: "):
+            wish(60, **{name: value})
+
+
+def test_pairs_that_give_themselves_away_are_easy():
+    """With real models: of half of the rows one number tells the label."""
+    from mednli_jax.training import logistic
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    features = rng.normal(0, 1, (400, 9)).astype(np.float32)
+    features[:200, :3] = 3 * np.eye(3)[labels[:200]]
+    features[200:, :3] = 0
+    state = filtering.filtered(
+        features, labels, [str(i) for i in range(400)], Settings(m=150, n=12, k=40), logistic.fit_predict
+    )
+    assert state.easy[:200].mean() > 0.9
+    assert state.easy[200:].mean() < 0.3
+
+
+# ---- state ----
+
+
+def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
+    features, labels, uids = corpus()
+    wish = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
+    whole = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path / "whole")
+    calls = []
+
+    def stopped(*arrays):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return by_feature(*arrays)
+
+    with pytest.raises(KeyboardInterrupt):
+        filtering.filtered(features, labels, uids, wish, stopped, folder=tmp_path / "cut")
+    assert f"2 rounds are kept in {tmp_path / 'cut'}: go on with the same flags and --resume" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r".*2 rounds is not finished. Fix: go on with it by --resume"):
+        filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path / "cut")
+    resumed = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path / "cut", resume=True)
+    assert len(whole.rounds) > 3
+    assert np.array_equal(resumed.removed, whole.removed)
+    assert np.array_equal(resumed.score, whole.score)
+    assert (resumed.rounds, resumed.ended) == (whole.rounds, whole.ended)
+    assert (tmp_path / "cut" / STATE).read_bytes() == (tmp_path / "whole" / STATE).read_bytes()
+
+
+def test_a_finished_one_is_not_filtered_again(tmp_path):
+    features, labels, uids = corpus()
+    wish = Settings(m=20, n=8, k=5, tau=0.6)
+    whole = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path)
+
+    def never(*arrays):
+        raise AssertionError
+
+    again = filtering.filtered(features, labels, uids, wish, never, folder=tmp_path, resume=True)
+    assert np.array_equal(again.removed, whole.removed)
+    anew = filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path)  # replaces a finished one
+    assert np.array_equal(anew.removed, whole.removed)
+
+
+def test_a_state_of_something_else_is_refused(tmp_path):
+    features, labels, uids = corpus()
+    wish = Settings(m=20, n=8, k=5, tau=0.6)
+
+    def go_on(features=features, labels=labels, uids=uids, wish=wish, folder=tmp_path):
+        filtering.filtered(features, labels, uids, wish, by_feature, folder=folder, resume=True)
+
+    for folder, told in ((None, "needs the folder"), (tmp_path, "no such file")):
+        with pytest.raises(UserError, match=f".*{told}"):
+            go_on(folder=folder)
+    filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path)
+    go_on()
+    with pytest.raises(UserError, match=r".*values of --k, --tau. Fix"):
+        go_on(wish=Settings(m=20, n=8, k=6, tau=0.7))
+    for change in ({"features": features + 1}, {"labels": (labels + 1) % 3}, {"uids": [*uids[1:], "new"]}):
+        with pytest.raises(UserError, match=r".*the corpus or its features"):
+            go_on(**change)
+    with pytest.raises(UserError, match=r".*the corpus or its features"):
+        go_on(features=features[1:], labels=labels[1:], uids=uids[1:])
+
+
+def test_a_damaged_state_is_one_line(tmp_path):
+    features, labels, uids = corpus()
+    wish = Settings(m=20, n=8, k=5, tau=0.6)
+    filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path)
+    path = tmp_path / STATE
+    good = path.read_bytes()
+    np.savez(tmp_path / "objects.npz", removed=np.array([None, "x"], dtype=object))
+    objects = (tmp_path / "objects.npz").read_bytes()
+    for content in (b"", b"no zip", good[: len(good) // 2], good[:-30], objects):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r".*Fix: restore it"):
+            filtering.filtered(features, labels, uids, wish, by_feature, folder=tmp_path, resume=True)
+
+
+# ---- mean vectors ----
+
+VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
+ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
+
+
+def example(uid="u", premise="no pain", hypothesis="Brain injury now", label="neutral"):
+    return SimpleNamespace(
+        uid=uid, label=label, premise_tokens=tuple(premise.split()), hypothesis_tokens=tuple(hypothesis.split())
+    )
+
+
+def test_entities_are_one_unit():
+    tokens = ["a", "severe", "brain", "injury", "of", "the", "brain"]
+    mentions = [Mention(2, 4, "D1"), Mention(1, 4, "D2"), Mention(1, 2, "D3"), Mention(6, 7, "D4")]
+    assert mean_vectors.units(tokens) == [(token,) for token in tokens]
+    assert mean_vectors.units(tokens, mentions) == [
+        ("a",), ("severe", "brain", "injury"), ("of",), ("the",), ("brain",),
+    ]  # fmt: skip
+
+
+def test_the_mean_by_hand():
+    merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
+    np.testing.assert_allclose(mean_vectors.mean_vectors(merged, ROW_OF, VECTORS).matrix, [[3, 1]])
+    np.testing.assert_allclose(mean_vectors.mean_vectors(separate, ROW_OF, VECTORS).matrix, [[5 / 3, 1 / 3]])
+    without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
+    made = mean_vectors.mean_vectors(merged, without, VECTORS)
+    np.testing.assert_allclose(made.matrix, [[2.25, 0.25]])  # of (.5, .5) and (4, 0)
+    assert made.facts == {
+        "tokens": 3, "without_vector": 1, "merged": 1, "merged_without_own_vector": 1, "texts_without_vector": 0,
+    }  # fmt: skip
+    dropped = mean_vectors.mean_vectors(merged, without, VECTORS, lacking="drop")
+    np.testing.assert_allclose(dropped.matrix, [[4, 0]])
+    assert dropped.facts["without_vector"] == 2
+
+
+def test_a_token_counts_as_often_as_it_stands():
+    texts = [[("no",), ("no",), ("brain",)], [("pain",)], [], [("brain",)]]
+    made = mean_vectors.mean_vectors(texts, ROW_OF, VECTORS)
+    np.testing.assert_allclose(made.matrix, [[3, 0], [0, 0], [0, 0], [1, 0]])
+    assert made.facts["texts_without_vector"] == 2
+    assert made.matrix.dtype == np.float32
+
+
+def test_without_any_vector_there_is_nothing_to_filter_by():
+    with pytest.raises(UserError, match=r"no token of the corpus has a vector. Fix: "):
+        mean_vectors.mean_vectors([[("pain",)], [("head", "ache")]], ROW_OF, VECTORS)
+
+
+def test_a_pair_is_its_premise_and_hypothesis():
+    mentions = ([[]], [[Mention(0, 2, "D1")]])
+    assert mean_vectors.texts([example()], mentions, inputs="pair", lowercase=True) == [
+        [("no",), ("pain",), ("brain", "injury"), ("now",)]
+    ]
+    assert mean_vectors.texts([example()], None, inputs="hypothesis", lowercase=False) == [
+        [("Brain",), ("injury",), ("now",)]
+    ]
+    found = mean_vectors.texts([example()], mentions, inputs="hypothesis", lowercase=True)
+    assert mean_vectors.words_of(found) == ["brain", "brain_injury", "injury", "now"]
+
+
+# ---- a corpus ----
+
+SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+
+
+@pytest.fixture
+def subject(tmp_path):
+    """A corpus of one's own, whose verb tells the label of two thirds of the pairs."""
+    for split, size in (("train", 60), ("dev", 30), ("test", 30)):
+        rows = []
+        for i in range(size):
+            label = LABELS[i % 3]
+            verb = SIGNS[label] if i % 9 < 6 else "reports"
+            rows.append({
+                "uid": f"{split}-{i}", "premise": f"Patient {i} of {split} .", "hypothesis": f"She {verb} gout .",
+                "label": label,
+            })  # fmt: skip
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = defaults.nli("bow", "file")
+    config.data.dir = str(tmp_path)
+    config.vectors.dim = 16
+    return Subject(experiment.nli_corpus(config))
+
+
+def found(subject, **more):
+    from mednli_jax.training import logistic
+
+    features = difficulty.mean_features(subject, "hypothesis", "parts")
+    wish = filtering.settings(len(subject.examples), m=None, n=8, k=None, tau=0.75, seed=0)
+    return difficulty.difficulty(subject, features, wish, logistic.fit_predict, inputs="hypothesis", **more)
+
+
+def test_the_lists_are_the_corpus_parted(subject):
+    finding = found(subject)
+    assert finding.figures["pairs"] == 120
+    lists = {
+        name.removesuffix(".txt"): content.decode().split() for name, content in finding.drawn.items() if ".txt" in name
+    }
+    assert set(lists["easy"]) | set(lists["difficult"]) == {pair.uid for pair in subject.examples}
+    assert len(lists["easy"]) + len(lists["difficult"]) == 120
+    for part in ("easy", "difficult"):
+        assert lists[part] == [uid for split in subject.splits for uid in lists[f"{part}_{split}"]]
+        for split, counts in finding.figures["splits"].items():
+            assert len(lists[f"{part}_{split}"]) == sum(counts[part].values())
+            assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
+    told = {uid for uid in lists["easy"] if int(uid.partition("-")[2]) % 9 < 6}
+    assert len(told) > 0.8 * len(lists["easy"]) > 20
+    assert finding.drawn["aflite.png"].startswith(b"\x89PNG")
+
+
+def test_it_reads_as_a_page_and_as_json(subject):
+    finding = found(subject)
+    text = " ".join(word for section in finding.sections for line in lines(section) for word in line.split())
+    assert "120 pairs of train, dev, test" in text
+    assert "no entities merged" in text
+    assert "gout" not in text + json.dumps(finding.figures)
+    assert finding.figures["settings"] == {"m": 48, "n": 8, "k": 4, "tau": 0.75, "seed": 0}
+    assert all("<svg" in chart for _, chart in finding.sections[0].charts)
+    assert finding.notes == []
+
+
+def test_one_class_is_nothing_to_tell_apart(subject):
+    subject.__dict__["examples"] = [pair for pair in subject.examples if pair.label == "neutral"]
+    with pytest.raises(UserError):
+        found(subject)
+
+
+def test_a_run_of_another_corpus_has_no_features(subject):
+    outputs = {pair.uid: np.arange(3.0) for pair in subject.examples}
+    made = difficulty.run_features(subject, "runs/own", outputs)
+    assert made.matrix.shape == (120, 3)
+    assert made.facts == {"kind": "logits of a run", "run": "own"}
+    with pytest.raises(UserError, match=r"--features=runs/own: the run knows 119 of the corpus"):
+        difficulty.run_features(subject, "runs/own", {uid: row for uid, row in outputs.items() if uid != "dev-3"})

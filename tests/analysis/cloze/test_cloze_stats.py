@@ -1,0 +1,255 @@
+"""Statistics of cloze corpora, against a corpus counted by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mednli_jax import analyze, cli
+from mednli_jax.analysis.cloze import skills as cloze_skills
+from mednli_jax.analysis.cloze import stats as cloze_stats
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.errors import DataError, DataErrors, UserError
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+
+PNG = b"\x89PNG"
+
+
+def passage(uid, text, *entities, specialty=""):
+    tokens = tuple(text.split())
+    return Passage(uid, (), tokens, tuple(Entity(*entity) for entity in entities), (len(tokens),), specialty)
+
+
+def query(uid, about, *answers, kind="problem"):
+    first, *others = answers
+    given = (Answer(first, "", kind), *(Answer(text, "", kind, "UMLS") for text in others))
+    return ClozeExample(uid, about, (PLACEHOLDER, "came"), (), 0, given)
+
+
+A = passage("a", "Dropsy met the heart failure and the dropsy .", (0, 1), (3, 5), (7, 8), specialty="surgery")
+B = passage("b", "No fever , dropsy .", (1, 2), (3, 4))
+C = passage("c", "He had DROPSY .", (2, 3), specialty="surgery")
+SPLITS = {
+    "train": Split(
+        "train",
+        (
+            query("a.1", A, "dropsy", "Edema", "edema"),
+            query("a.2", A, "cardiac failure", "Heart Failure"),
+            query("b.1", B, "digoxin", kind="treatment"),
+        ),
+    ),
+    "test": Split("test", (query("c.1", C, "Dropsy", kind="test"), query("c.2", C, "heart failure", kind="Other"))),
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cloze_stats.statistics(SPLITS)
+
+
+def test_sizes_by_hand(found):
+    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
+    assert [figures["cases"] for figures in (train, test, whole)] == [2, 1, 3]
+    assert [figures["queries"] for figures in (train, test, whole)] == [3, 2, 5]
+    assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # a passage counts once
+    assert whole["mean_tokens"] == 6
+    assert whole["longest"] == 9
+    # dropsy met the heart failure and . no fever , he had
+    assert [figures["word_types"] for figures in (train, test, whole)] == [10, 4, 12]
+    assert [figures["entity_types"] for figures in (train, test, whole)] == [3, 1, 3]
+
+
+def test_answers_by_hand(found):
+    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
+    assert [figures["answers"] for figures in (train, test, whole)] == [3, 2, 4]
+    assert [figures["answers_extended"] for figures in (train, test, whole)] == [5, 2, 5]
+    assert train["synonyms"] == 2 / 3  # edema; heart failure
+    assert [figures["verbatim"] for figures in (train, test, whole)] == [1 / 3, 1 / 2, 2 / 5]
+    assert [figures["verbatim_or_synonym"] for figures in (train, test, whole)] == [2 / 3, 1 / 2, 3 / 5]
+    assert [figures["candidates"] for figures in (train, test, whole)] == [2, 1, 8 / 5]
+    assert [figures["fewest_candidates"] for figures in (train, test, whole)] == [2, 1, 1]
+    assert whole["semantic_types"] == {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
+    assert found["answer_lengths"] == {"1": 3 / 5, "2": 2 / 5}
+
+
+def test_specialties_are_shares_of_all_cases(found):
+    assert found["specialties"] == {"surgery": 2 / 3}
+    none = cloze_stats.statistics({"train": Split("train", (query("b.1", B, "fever"),))})
+    assert none["specialties"] == {}
+    assert "specialties: the corpus names none" in cloze_stats.table("x", none)
+
+
+def test_a_passage_in_two_splits_is_one_case():
+    both = {name: Split(name, (query(f"{name}.1", A, "dropsy"),)) for name in ("train", "test")}
+    found = cloze_stats.statistics(both)
+    assert [figures["cases"] for figures in (*found["splits"].values(), found["all"])] == [1, 1, 1]
+    assert found["all"]["tokens"] == len(A.tokens)
+    assert found["all"]["queries"] == 2
+
+
+@pytest.mark.parametrize("lengths", [[9, 5, 4], [200, 350, 600, 601], [6000, 10, 1466]])
+def test_the_density_has_area_one(lengths):
+    splits = {"train": Split("train", tuple(query(f"q{n}", passage(f"{n}", "x " * n), "x") for n in lengths))}
+    density = cloze_stats.statistics(splits)["passage_lengths"]
+    edges, values = np.array(density["edges"]), np.array(density["density"])
+    widths = np.diff(edges)
+    assert len(values) == len(edges) - 1
+    assert np.all(widths == widths[0])
+    assert widths[0] % 10 == 0
+    assert np.isclose((values * widths).sum(), 1)
+    for length in lengths:  # every one lies in a bin that is not empty
+        assert values[np.searchsorted(edges, length, side="right") - 1] > 0
+
+
+def test_the_table_has_the_paper_beside_ours(found):
+    rows = [line.split() for line in cloze_stats.table("mine", found)]
+    assert rows[0] == ["mine", "train", "test", "all", "CliCR,", "paper"]
+    assert ["cases", "2", "1", "3", "11,846"] in rows
+    assert ["distinct", "answers", "3", "2", "4", "56,093"] in rows
+    assert ["%", "answers", "verbatim", "in", "passage", "33.3", "50.0", "40.0", "59.0"] in rows
+    assert ["%", "problem", "66.7", "0.0", "40.0", "67.0"] in rows
+    assert ["%", "other", "0.0", "50.0", "20.0"] in rows
+
+
+def test_figures_are_plain_json_and_hold_no_words(found):
+    text = json.dumps(found).lower()
+    assert not any(word in text for word in ("dropsy", "fever", "digoxin", "edema"))
+
+
+def test_pictures(found):
+    assert set(cloze_stats.drawn("mine", found)) == {"passage_lengths.png", "answer_lengths.png", "specialties.png"}
+    bare = cloze_stats.drawn("mine", {**found, "specialties": {}})
+    assert set(bare) == {"passage_lengths.png", "answer_lengths.png"}
+    assert all(picture.startswith(PNG) for picture in bare.values())
+
+
+# ---- Skills --------------------------------------------------------------------------------------------------------
+
+
+def written(path, text):
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_skills_by_hand(tmp_path):
+    rows = "uid\tskill\na.1\tbridging\na.1\tObject tracking\na.1\ttracking\nb.1\tnone\nz.9\tmeta\n\n"
+    skills = cloze_skills.read_skills(written(tmp_path / "skills.tsv", rows))
+    assert skills == {"a.1": ("bridging", "object tracking"), "b.1": ("none",), "z.9": ("meta-knowledge",)}
+    examples = SPLITS["train"].examples
+    found = cloze_skills.statistics(skills, examples, {"ours": {"a.1": 0.5}})
+    assert (found["queries"], found["unknown"], found["mean"]) == (2, 1, 1.0)
+    assert found["shares"]["bridging"] == found["shares"]["object tracking"] == found["shares"]["none"] == 0.5
+    assert found["shares"]["meta-knowledge"] == 0
+    assert found["f1"]["ours"]["bridging"] == 0.5
+    assert found["f1"]["ours"]["none"] == 0  # a query without a score is wrong
+    assert found["f1"]["ours"]["analogy"] is None
+    lines = [line.split() for line in cloze_skills.table(found)]
+    assert ["skill", "%", "needed", "F1", "ours"] in lines
+    assert ["bridging", "50.0", "50.0"] in lines
+    assert ["analogy", "0.0", "-"] in lines
+    drawn = cloze_skills.drawn("mine", found)
+    assert set(drawn) == {"skills.png", "skill_scores.png"}
+    assert all(picture.startswith(PNG) for picture in drawn.values())
+    assert set(cloze_skills.drawn("mine", {**found, "f1": {}})) == {"skills.png"}
+
+
+def test_every_skill_of_the_appendix_is_there():
+    assert len(cloze_skills.SKILLS) == len(set(cloze_skills.SKILLS)) == 13 + 1
+
+
+@pytest.mark.parametrize("row", ["a.1", "a.1\tzebra", "\tbridging", "a.1\tbridging\tmore"])
+def test_bad_rows_of_skills(tmp_path, row):
+    with pytest.raises(DataError, match=r"skills.tsv:2: .*Fix: ") as caught:
+        cloze_skills.read_skills(written(tmp_path / "skills.tsv", f"a.1\tbridging\n{row}\n"))
+    assert "zebra" not in str(caught.value)
+
+
+def test_skills_of_other_queries():
+    with pytest.raises(UserError):
+        cloze_skills.statistics({"z.9": ("bridging",)}, SPLITS["train"].examples)
+
+
+def test_scores(tmp_path):
+    rows = '{"uid": "a.1", "f1": 1, "answer": "x"}\n\n{"uid": "b.1", "f1": 0.25}\n'
+    assert cloze_skills.read_scores(written(tmp_path / "s.jsonl", rows)) == {"a.1": 1.0, "b.1": 0.25}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("zebra", "[]", '{"uid": "c"}', '{"uid": 3, "f1": 0}', '{"uid": "c", "f1": 1.5}', '{"uid": "c", "f1": true}'),
+        *('{"uid": "c", "f1": NaN}', '{"uid": "a", "f1": 0}'),
+    ],
+)
+def test_bad_rows_of_scores(tmp_path, row):
+    with pytest.raises(DataError, match=r"s.jsonl:2: .*Fix: ") as caught:
+        cloze_skills.read_scores(written(tmp_path / "s.jsonl", f'{{"uid": "a", "f1": 1}}\n{row}\n'))
+    assert "zebra" not in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [cloze_skills.read_skills, cloze_skills.read_scores])
+def test_missing_files_and_many_faults(tmp_path, read):
+    with pytest.raises(DataError):
+        read(tmp_path / "none")
+    with pytest.raises(DataErrors) as caught:
+        read(written(tmp_path / "bad", "zebra\n" * 30))
+    assert len(caught.value.errors) == 20
+
+
+# ---- The door ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A folder in CliCR's layout."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    dev = (query("d.1", passage("d", "He had asthma .", (2, 3)), "asthma"),)
+    examples = {"train": SPLITS["train"].examples, "dev": dev, "test": SPLITS["test"].examples}
+    for name, file in clicr.FILES.items():
+        clicr.write_clicr(examples[name], folder / file)
+    return folder
+
+
+def analyze_door(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", ["analyze", "cloze-stats", *arguments])
+    code = cli.run(analyze.main, analyze.USAGE, analyze.define, words=1)
+    return code, *capsys.readouterr()
+
+
+def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
+    skills = written(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n")
+    scores = written(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n')
+    flags = (f"--corpus={corpus}", f"--skills={skills}", f"--scores={scores}", f"--out={tmp_path / 'out'}")
+    code, out, err = analyze_door(monkeypatch, capsys, *flags)
+    assert code == 0, err
+    assert "cases" in out
+    assert "F1 ours" in out
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {
+        f"{name}.png" for name in ("passage_lengths", "answer_lengths", "specialties", "skills", "skill_scores")
+    }
+    assert files == {".gitignore", "cloze-stats.json", *pictures}
+    found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
+    assert found["skills"]["f1"]["ours"]["bridging"] == 1
+    assert found["all"]["cases"] == 4
+    code, out, err = analyze_door(monkeypatch, capsys, f"--corpus={corpus}", "--json")
+    assert code == 0, err
+    assert json.loads(out)["all"] == found["all"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        ((), "E-USE-006"),
+        (("--corpus=nowhere",), "E-CLZ-058"),
+        (("--corpus=clicr",), "E-CLZ-058"),
+        (("--corpus=demo_cloze", "--scores=a.jsonl"), "E-CLZ-113"),
+        (("--corpus=demo_cloze", "--skills=nowhere.tsv"), "E-DATA-001"),
+    ],
+)
+def test_the_door_refuses(monkeypatch, capsys, flags, code):
+    result, out, err = analyze_door(monkeypatch, capsys, *flags)
+    assert (result, out) == (2, "")
+    assert err.startswith(code)
+    assert "Fix: " in err

@@ -1,0 +1,376 @@
+"""Files with answers, read whole or refused by line, and the tables that stand beside the paper's."""
+
+import gzip
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from test_answers import cloze
+
+from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
+from mednli_jax.analysis.cloze import table4 as cloze_table4
+from mednli_jax.analysis.cloze.sections import attention_page, comparison_section, run_sections, table4_section
+from mednli_jax.analysis.cloze.tables import (
+    PAPER,
+    corpus,
+    lines,
+    markdown,
+    mean_rows,
+    read_answers,
+    run_lines,
+    seed_scores,
+    split_of,
+    write_answers,
+)
+from mednli_jax.analysis.sections import lines as section_lines
+from mednli_jax.answers import query_scores, score, summary
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.demo.cloze import load_demo_cloze
+from mednli_jax.errors import RunError, UserError
+from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.metrics import mean_sd
+
+LAUNCH = Path(__file__).parents[3] / "launch"
+EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
+SECRET = "quokka"
+
+
+def test_both_forms_of_a_file_say_the_same(tmp_path):
+    said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
+    write_answers(tmp_path / "a.jsonl", said)
+    (tmp_path / "b.json").write_text(json.dumps(said))
+    (tmp_path / "c.json").write_text(json.dumps(said, indent=1))
+    (tmp_path / "d.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
+    rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]
+    (tmp_path / "e.txt").write_text("\ufeff\n" + "\r\n\n".join(rows) + "\n")
+    for name in ("a.jsonl", "b.json", "c.json", "d.json.gz", "e.txt"):
+        assert read_answers(tmp_path / name, EXAMPLES) == said, name
+    assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
+
+
+def row(uid, answer):
+    return json.dumps({"uid": uid, "answer": answer})
+
+
+GOOD = row("p.0", "fever")
+FAULTS = {
+    "no answers": ("a.jsonl", "\n\n", "a.jsonl: "),
+    "an empty object": ("a.json", "{}", "a.json: "),
+    "no JSON": ("a.json", SECRET, "a.json: "),
+    "cut short": ("a.json", '{"p.0": "quokka', "a.json: "),
+    "a list": ("a.json", '["quokka"]', "a.json: "),
+    "a number": ("a.json", "3", "a.json: "),
+    "a line of no JSON": ("a.jsonl", f"{GOOD}\n{SECRET}\n", "a.jsonl:2: "),
+    "a line of text": ("a.jsonl", f'{GOOD}\n"quokka"\n', "a.jsonl:2: "),
+    "no answer": ("a.jsonl", f'{GOOD}\n{{"uid": "p.1"}}\n', "a.jsonl:2: "),
+    "another name": ("a.jsonl", '{"id": "p.1", "answer": "quokka"}\n', "a.jsonl:1: "),
+    "a number for an answer": ("a.jsonl", f"{GOOD}\n{row('p.1', 3)}\n", "a.jsonl:2: answer is not text"),
+    "a number for a uid": ("a.jsonl", row(3, SECRET), "a.jsonl:1: uid is not text"),
+    "a list for an answer": ("a.json", '{"p.0": ["quokka"]}', "a.json: entry 1: answer is not text"),
+    "an object for an answer": ("a.json", '{"p.0": {"text": "quokka"}}', "a.json: entry 1: "),
+    "null for an answer": ("a.json", '{"p.0": null}', "a.json: entry 1: "),
+    "a uid twice": ("a.jsonl", f"{GOOD}\n\n{row('p.0', SECRET)}", "a.jsonl:3: uid repeats that of line 1"),
+    "a key twice": ("a.json", '{"p.0": "a", "p.0": "b"}', "a.json: entry 2: uid repeats that of entry 1"),
+    "an unknown uid": ("a.jsonl", f"{GOOD}\n{row('quokka', 'a')}", "a.jsonl:2: "),
+    "an unknown key": ("a.json", '{"p.0": "a", "quokka": "b"}', "a.json: entry 2: "),
+    "no UTF-8": ("a.jsonl", b'{"uid": "\xff"}', "a.jsonl: "),
+    "a damaged gzip": ("a.json.gz", gzip.compress(b'{"p.0": "a"}' * 9)[:-9], "a.json.gz: "),
+    "deep": ("a.json", "[" * 100_000, "a.json: "),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_faults_are_told_by_place_and_never_quoted(case, tmp_path):
+    name, content, expected = FAULTS[case]
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as caught:
+        read_answers(tmp_path / name, EXAMPLES)
+    told = str(caught.value)
+    assert told.startswith(expected)
+    assert " Fix: " in told
+    assert SECRET not in told
+    assert "\n" not in told
+
+
+def test_the_first_20_faults_are_told_together(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(row("p.0", "a") + "\n" for _ in range(31)))
+    with pytest.raises(UserError) as caught:
+        read_answers(tmp_path / "a.jsonl", EXAMPLES)
+    told = str(caught.value).splitlines()
+    assert len(told) == 21
+    assert told[-1] == "... and 10 more problems of this kind."
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(UserError, match=r"none\.json: there is no such file\. Fix: "):
+        read_answers(tmp_path / "none.json", EXAMPLES)
+    with pytest.raises(UserError):
+        read_answers(tmp_path, EXAMPLES)
+
+
+def test_the_text_of_scores():
+    scores = score(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
+    told = list(lines("mine on demo, test", scores))
+    assert told[0] == "mine on demo, test: 30 queries, 28 without an answer"
+    assert told[1].startswith("exact match 3.3 (95 % interval ")
+    assert any("--vectors" in line for line in told)
+    table = [line.split() for line in told]
+    # F1 of "fever of unknown origin" against one word: 2/5.
+    assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
+    assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
+
+
+# Two seeds: the first answers three of 30 queries right, the second one of them and half of another's words.
+SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
+
+
+def seeds_of(said=SEEDS):
+    return [query_scores(EXAMPLES, own) for own in said]
+
+
+def run_scores():
+    """The scores of SEEDS as the task of a run has them."""
+    each = seeds_of()
+    found = [summary(scores) for scores in each]
+    names = ("exact_match", "f1", "bleu2", "bleu4", "missing")
+    whole = {name: mean_sd([scores[name] for scores in found]) for name in names}
+    whole |= {"examples": 30, "in_passage": 27, "embedding": None, "loss": mean_sd([0.5, 1.5])}
+    part = seed_scores(each, range(2))
+    families = {"answer length": {"1": seed_scores(each)}}
+    return {**whole, "accuracy": whole["exact_match"], "slices": {"seen": part}, "families": families}
+
+
+def test_scores_of_several_seeds_are_means():
+    whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
+    assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
+    assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
+    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # fever of unknown: F1 of one word in three is .5
+    rows = {row["uid"]: row for row in mean_rows(seeds_of())}
+    assert rows["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
+    assert rows["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
+
+
+def test_the_text_of_a_runs_scores():
+    told = list(run_lines("ga on demo, test", run_scores()))
+    assert told[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
+    assert told[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
+    assert told[2] == "27 queries have their answer among the candidates; loss 1.0000"
+    table = [line.split() for line in told]
+    assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
+    assert ["seen", "2", "75.0", "35.4", "87.5"] in table
+
+
+def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
+    (scores,), (kinds,) = run_sections({"test": run_scores(), "dev": None})
+    (row,) = scores.grids[0].rows
+    assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
+    assert [grid.rows[0][:3] for grid in kinds.grids] == [("seen", "2", "75.0"), ("1", "30", "6.7")]
+    assert all(chart.startswith("<svg") for _, chart in kinds.charts)
+    (scores,), kinds = run_sections({"test": None})
+    assert (scores.grids, kinds) == ([], [])
+
+
+def test_two_systems_on_the_same_queries():
+    one, two = (
+        cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
+        for name, said in (("one", SEEDS), ("two", [{f"p.{i}": "fever" for i in range(30)}]))
+    )
+    found = cloze_outcomes.comparison(one, two)
+    assert found["exact_match_of"] == pytest.approx([2 / 30, 1])
+    assert found["exact_match"]["difference"] == pytest.approx(28 / 30)
+    assert found["f1"]["difference"] == pytest.approx(1 - 2.25 / 30)
+    assert 0 < found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"] <= 1
+    nothing = cloze_outcomes.comparison(two, two)["exact_match"]
+    assert nothing["difference"] == nothing["low"] == nothing["high"] == 0
+    told = section_lines(comparison_section([{**found, "split": "test"}]))
+    assert told[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
+    with pytest.raises(RunError, match="one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "clicr", two.queries, two.each))
+    others = tuple(query_scores(EXAMPLES[1:], own) for own in SEEDS)
+    with pytest.raises(RunError, match="one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "demo", tuple(EXAMPLES[1:]), others))
+
+
+def write_run(folder, corpus, status="complete"):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"task": "cloze"}))
+    result = {"corpus": corpus, "seeds": [0, 1], "test": run_scores()} if status == "complete" else {}
+    (folder / "result.json").write_text(json.dumps({**result, "status": status}))
+
+
+def test_table_4_names_what_is_missing(tmp_path):
+    write_run(tmp_path / "ga_ent", "clicr")
+    write_run(tmp_path / "sa_ent", "clicr", status="interrupted")
+    found = cloze_table4.filled(tmp_path)
+    rows = {row["system"]: row for row in found["rows"]}
+    assert (found["corpus"], found["comparable"]) == ("clicr", True)
+    assert rows["GA-Ent"]["ours"]["exact_match"]["sd"] == pytest.approx(0.0471, abs=1e-4)
+    assert "embedding" not in rows["GA-Ent"]["ours"]
+    states = {system: row["state"] for system, row in rows.items()}
+    assert [states[name] for name in ("SA-Ent", "GA-NoEnt", "lang-model", "human-expert")] == [
+        "interrupted", "missing", "missing", "",
+    ]  # fmt: skip
+    ((command, lacks),) = found["lacking"].items()
+    assert command == f"bash launch/clicr_table4.sh {tmp_path} clicr"
+    assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
+    told = "\n".join(section_lines(table4_section(found)))
+    assert "NOT COMPARABLE" not in told
+    assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", told)
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
+    with pytest.raises(RunError, match=r".*of demo_cloze"):
+        cloze_table4.filled(tmp_path)
+
+
+def test_the_page_of_a_passage_shades_and_escapes():
+    found = {
+        "passage": ["a", "@entity0", "<b>", "@entity1"],
+        "query": ["see", "@entity1", "@placeholder"],
+        "names": {"@entity0": "chest pain", "@entity1": "A & B"},
+        "candidates": ["chest pain", "A & B"],
+        "spans": [[[1, 2]], [[3, 4]]],
+        "weights": [[0.0, 0.2, 0.1, 0.7], [0.0, 0.6, 0.1, 0.3]],
+    }
+    page = attention_page(found, "A & B")
+    body = page[page.index("<body>") :]
+    assert "<p>see A &amp; B <b>_____</b></p>" in body
+    assert '<u><span class="s8" title="0.4000">chest pain</span></u>' in body
+    assert '<u class="answer"><span class="s10" title="0.5000">A &amp; B</span></u>' in body
+    assert "a <u>" in body  # no weight, no shade
+    assert '<span class="s2" title="0.1000">&lt;b&gt;</span>' in body
+    assert "@entity" not in page
+    assert "<script" not in page
+
+
+def test_a_table_has_the_papers_figures_beside_ours():
+    ours = {"exact_match": 0.246, "f1": 0.3, "bleu2": 0.2, "bleu4": 0.1, "embedding": None, "predicted_length": 1.54}
+    table = list(markdown([("maxfreq-entity", ours), ("own", {"exact_match": 0.5})]))
+    assert len({line.count("|") for line in table}) == 1
+    assert table[2] == "| maxfreq-entity | 24.6 | 30.0 | 0.20 | 0.10 |  | 1.5 | 8.5 | 12.6 | 0.10 | 0.05 | 0.31 |"
+    assert table[3] == "| own | 50.0 |  |  |  |  |  |  |  |  |  |  |"
+    rest = [line.split("|")[1].strip() for line in table[4:]]
+    assert rest == [system for system in PAPER if system != "maxfreq-entity"]
+    assert table[-2] == "| human-expert |  |  |  |  |  |  | 35.0 | 53.7 | 0.46 | 0.23 | 0.67 |"
+    assert len(list(markdown([("own", {})], paper=False))) == 3
+
+
+def test_the_papers_figures_are_whole():
+    assert len(PAPER) == 11
+    for figures in PAPER.values():
+        assert figures["exact_match"] <= figures["f1"]
+        assert figures["bleu4"] <= figures["bleu2"] <= 1
+    # Section 7: the expert has 7 points of F1 (here 8.6) over the novice, and 20 over the best machine.
+    best = max(figures["f1"] for system, figures in PAPER.items() if not system.startswith("human"))
+    assert PAPER["human-expert"]["f1"] - best == pytest.approx(0.198, abs=1e-3)
+
+
+def write_corpus(folder):
+    """Files in CliCR's layout: the answer of the first query of dev stands in train, that of the second does not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    answers = {"train": ("fever", "cough"), "dev": ("Fever", "rash"), "test": ("cough", "fever")}
+    for split, own in answers.items():
+        context = "BEG__Fever__END and BEG__rash__END .\nMore BEG__cough__END , BEG__rash__END and fever ."
+        queries = [
+            {
+                "id": f"{split}.{number}",
+                "query": f"Beside BEG__rash__END there was @placeholder {number} .",
+                "answers": [{"text": text, "cui": "C1", "sem_type": "problem", "origin": "dataset"}],
+            }
+            for number, text in enumerate(own)
+        ]
+        document = {"title": "A case", "context": context, "qas": queries}
+        whole = {"version": "1.0", "data": [{"source": split, "document": document}]}
+        (folder / f"{split}1.0.json").write_text(json.dumps(whole))
+    return folder
+
+
+def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
+    write_corpus(tmp_path / "clicr")
+    for name in (str(tmp_path / "clicr"), "clicr"):
+        monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+        splits = corpus(name)
+        assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
+        assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
+    with pytest.raises(UserError, match=r"--split=valid: .* Fix: give one of train, dev, test"):
+        split_of(splits, "valid")
+    with pytest.raises(UserError, match=r".*none: is no folder\. Fix: "):
+        corpus(str(tmp_path / "none"))
+    monkeypatch.delenv("MEDNLI_JAX_DATA")
+    with pytest.raises(UserError, match=r".*\$MEDNLI_JAX_DATA is not set"):
+        corpus("clicr")
+
+
+# ---- scripts ----
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch, capsys):
+    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder with a corpus in own/."""
+    write_corpus(tmp_path / "own")
+    monkeypatch.chdir(tmp_path)
+
+    def call(script, *flags):
+        monkeypatch.setattr(sys, "argv", [script, *flags])
+        code = runpy.run_path(str(LAUNCH / script))["main"]()
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
+    (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
+    code, out, _ = launch("cloze_baselines.py", "--corpus=own", "--vectors=v.txt", "--out=runs")
+    assert code == 0
+    rows = {cells[1].strip(): [c.strip() for c in cells[2:]] for cells in (r.split("|") for r in out.splitlines()[4:])}
+    # Rash is the most frequent, and the query's own; of the others fever comes first, the answer of one query of two.
+    assert rows["maxfreq-entity"][0] == "0.0"
+    assert rows["maxfreq-entity, not in the query"][0] == "50.0"
+    assert rows["upper bound"][0] == "100.0"
+    assert rows["rand-entity, mean of all draws"][0] == "25.0"
+    assert set(PAPER) < set(rows)
+    assert rows["human-expert"][6] == "35.0"
+    result = json.loads((tmp_path / "runs" / "baselines.test.json").read_text())
+    assert 1 <= result["facts"]["sim-entity"]["window"] <= 10
+    said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
+    examples = split_of(corpus("own"), "test").examples
+    assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
+    scores = score(examples, read_answers(said, examples))
+    assert scores["f1"] == result["rows"]["maxfreq-entity, not in the query"]["f1"]
+    assert SECRET not in out
+    code, out, err = launch("cloze_baselines.py", "--corpus=none")
+    assert (code, out) == (2, "")
+    assert err.startswith("none: ")
+
+
+def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
+    flags = ("cloze_vectors.py", "--corpus=own", "--out=vectors", "--dims=4,6", "--min_counts=1", "--epochs=1")
+    assert launch(*flags, "--trials=1")[0] == 0
+    (first,) = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
+    assert launch(*flags, "--trials=2")[0] == 0
+    again, second = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
+    assert again == first
+    assert json.loads(second)["trial"] == 1
+    code, out, _ = launch(*flags, "--trials=2")
+    assert (code, len(out.splitlines())) == (0, 4)
+    left = sorted(path.name for path in (tmp_path / "vectors").iterdir())
+    assert left == [".gitignore", "best.vec", "best.vec.json", "trials.jsonl"]
+    assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)
+    (tmp_path / "vectors" / "trials.jsonl").write_text(first + "\nquokka\n")
+    code, _, err = launch(*flags)
+    assert (code, err.split(":")[1]) == (2, "2")
+    assert err.startswith("E-CLZ-070 ")
+
+
+def test_clicrs_passages_begin_with_their_titles_and_a_folders_do_not(tmp_path, monkeypatch):
+    folder = tmp_path / "clicr"
+    demo = load_demo_cloze()
+    for split, file in (("train", "train1.0.json"), ("dev", "dev1.0.json"), ("test", "test1.0.json")):
+        folder.mkdir(exist_ok=True)
+        clicr.write_clicr(demo[split].examples[:3], folder / file)
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+    plain, whole = (corpus(name)["dev"].examples[0].passage for name in (str(folder), "clicr"))
+    assert len(plain.title) > 0
+    assert whole.tokens == plain.title + plain.tokens

@@ -1,0 +1,123 @@
+"""F1 by disease worked out by hand, its averages over runs, and the paper's tables beside them."""
+
+import pytest
+from test_benchmark_files import assemble, pair
+
+from mednli_jax.analysis.diskne import published as paper
+from mednli_jax.analysis.diskne.tables import ALWAYS, f1_of, markdown, scores, table
+from mednli_jax.analysis.sections import Section, lines
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES, Positive
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """Pneumonia has three positive examples, urinary tract infection two, asthma one; two negatives each."""
+    positives = []
+    for disease, name, count in (("C06", "pneumonia", 3), ("C05", "urinary tract infection", 2), ("C07", "asthma", 1)):
+        for number in range(count):
+            one = pair(f"{disease}{number}", f"{name[:2]} finding {number}", f"Patient has {name}.")
+            positives.append(Positive(one, disease, "symptoms", 12, 12 + len(name)))
+    return assemble(positives)
+
+
+def said(benchmark, wrong=(), constant=None):
+    """Right predictions but for the uids of `wrong`, or one label for all."""
+    labels = {}
+    for example in benchmark.examples:
+        right = example.is_positive != (example.uid in wrong)
+        labels[example.uid] = constant or ("entailment" if right else "contradiction")
+    return labels
+
+
+def test_f1_is_of_the_positive_class_and_counts_false_positives():
+    assert f1_of([1, 1, 0, 0], [1, 0, 1, 0]) == 0.5
+    assert f1_of([1, 1, 0], [1, 1, 0]) == 1
+    assert f1_of([1, 0, 0], [0, 0, 0]) == 0
+    assert f1_of([1] + 10 * [0], 11 * [1]) == pytest.approx(2 / 12)
+
+
+def test_scores_are_those_worked_out_by_hand(benchmark):
+    made = folds(benchmark)
+    runs = {
+        "0": said(benchmark),
+        "1": said(benchmark, wrong={"C060.symptoms.C06", "C050.symptoms.C05.C07"}),
+        "2": said(benchmark, constant="neutral"),
+    }
+    found = scores(benchmark, made, runs)
+    assert list(found) == ["symptoms"]
+    by_disease = found["symptoms"]["diseases"]
+    assert set(by_disease) == {"C05", "C06"}  # asthma has one positive example: not reported
+    # Run 1: of 3 pneumonias 2 found, no false alarm: 4/5. Of 2 infections 2 found, one false alarm: 4/5.
+    assert by_disease["C06"]["per_run"] == [1, pytest.approx(4 / 5), 0]
+    assert by_disease["C05"]["per_run"] == [1, pytest.approx(4 / 5), 0]
+    assert (by_disease["C06"]["positives"], by_disease["C06"]["negatives"]) == (3, 6)
+    assert found["symptoms"]["macro"]["per_seed"] == [1, pytest.approx(0.8), 0]
+    assert found["symptoms"]["macro"]["sd"] == pytest.approx(0.52915, abs=1e-4)
+
+
+def test_the_weighted_average_weighs_by_positive_examples(benchmark):
+    wrong = {f"C06{number}.symptoms.C06" for number in range(3)}
+    found = scores(benchmark, folds(benchmark), {"0": said(benchmark, wrong=wrong)})["symptoms"]
+    assert found["macro"]["mean"] == pytest.approx(1 / 2)
+    assert found["weighted"]["mean"] == pytest.approx(2 / 5)
+    assert found["always_positive"]["macro"] == pytest.approx(1 / 2)  # two negatives a positive: 2 / (1 + 3)
+
+
+def test_the_demo_ratio_gives_the_papers_always_positive_row():
+    assert f1_of([1] + 10 * [0], 11 * [1]) == pytest.approx(paper.ALWAYS_POSITIVE, abs=5e-4)
+
+
+def test_missing_predictions_are_told_by_number_and_first_uid(benchmark):
+    some = said(benchmark)
+    del some["C060.symptoms.C06"]
+    with pytest.raises(UserError, match=r"one: 1 of 15 test examples have no prediction, C060.symptoms.C06"):
+        scores(benchmark, folds(benchmark), {"one": some})
+    with pytest.raises(UserError):
+        scores(benchmark, folds(benchmark), {})
+
+
+def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
+    runs = {"0": said(benchmark), "1": said(benchmark, constant="neutral")}
+    grid = table(2, benchmark, folds(benchmark), {"BOW": runs})
+    assert grid.header == ("disease", "positives", "BOW", ALWAYS, *(f"paper: {model}" for model in paper.MODELS))
+    rows = {row[0]: row[1:] for row in grid.rows}
+    assert rows["pneumonia"] == ("3", "50", "50", "89", "93", "67", "100")
+    assert rows["urinary tract infection"] == ("2", "50", "50", "100", "100", "67", "100")
+    assert rows["chf"] == ("", "", "", "67", "67", "67", "67")
+    assert rows["macro average"] == ("", "50 ±70.7", "50", "46 ±3.0", "42 ±7.3", "43 ±3.1", "46 ±3.4")
+    assert len(grid.rows) == 21 + 2
+    assert lines(Section("DisKnE", grids=[grid]))
+    assert sum(line.startswith("| ") for line in markdown(grid)) == 2 + len(grid.rows)
+
+
+def test_every_table_is_made_even_without_a_system(benchmark):
+    made = folds(benchmark)
+    assert table(1, benchmark, made, {}).rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
+    for number in range(2, 9):
+        grid = table(number, benchmark, made, {})
+        assert all(len(row) == len(grid.header) for row in grid.rows), number
+    grid = table(8, benchmark, made, {"BOW": {"0": said(benchmark)}})
+    assert grid.rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
+    with pytest.raises(UserError):
+        table(9, benchmark, made, {})
+
+
+def test_the_papers_figures_agree_with_each_other():
+    """The printed averages are those of the printed rows (of rounded means, so within a point), for every model."""
+    for number, found in paper.PER_DISEASE.items():
+        for column, (mean, _) in enumerate(found.macro):
+            figures = [row[column] for row in found.diseases.values()]
+            assert sum(figures) / len(figures) == pytest.approx(mean, abs=1.1), (number, paper.MODELS[column])
+    # ClinicalBERT with the name as hypothesis is the same system in Table 7 as in Tables 2 to 6.
+    for found in paper.PER_DISEASE.values():
+        assert paper.TABLE_7["macro"][found.category][1] == found.macro[0]
+        assert paper.TABLE_7["weighted"][found.category][1] == found.weighted[0]
+
+
+def test_the_papers_counts_agree_with_each_other():
+    assert sum(paper.PUBLISHED_FILES[category] for category in CATEGORIES[:4]) == paper.IN_FILES["medical"][0]
+    assert paper.PUBLISHED_FILES["terminological"] == paper.IN_FILES["terminological"][0]
+    assert sum(paper.IN_FILES["medical"][:2]) == paper.EXAMPLES["medical"]
+    assert sum(paper.IN_FILES["terminological"][:2]) == paper.EXAMPLES["terminological"]

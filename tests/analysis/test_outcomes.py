@@ -1,0 +1,295 @@
+"""Outcomes of runs against counts worked by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up_runs import GOLD, edit, rows, write_run
+
+from mednli_jax.analysis import categories, outcomes
+from mednli_jax.errors import DataError, DataErrors, RunError
+from mednli_jax.examples import LABELS, Mention, NLIExample
+
+
+def opened(folder, *seeds, **settings):
+    return outcomes.finished(write_run(folder, *seeds, **settings))
+
+
+def test_predictions_are_read_by_seed(tmp_path):
+    run = opened(tmp_path / "run", "eeennnccc", "ennnnnccc")
+    assert len(run.outcomes) == 9
+    assert run.outcomes.predicted.tolist() == [[0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 1, 1, 1, 1, 2, 2, 2]]
+    assert run.outcomes.right.sum(axis=1).tolist() == [9, 7]
+    assert run.outcomes.confusion().tolist() == [[4, 2, 0], [0, 6, 0], [0, 0, 6]]
+    assert (run.name, run.corpus) == ("run", "demo")
+
+
+def test_the_vote_is_the_majority_and_a_tie_goes_to_the_likelier_class(tmp_path):
+    folder = write_run(tmp_path / "run", "en", "en", "nn", "nc", gold="ee")
+    path = folder / "private" / "predictions.test.jsonl"
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    # Two say entailment, two neutral: means .4 and .5 decide for neutral.
+    first["probabilities"] = [[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.7, 0.1]]
+    path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
+    assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
+
+
+BROKEN = {
+    "no JSON": "{",
+    "no object": "3",
+    "no uid": '{"label": "neutral", "predicted": ["neutral"], "probabilities": [[0, 1, 0]]}',
+    "unknown label": '{"uid": "x", "label": "maybe", "predicted": ["neutral"], "probabilities": [[0, 1, 0]]}',
+    "another number of seeds": json.dumps(rows("e", ("e", "e"), ["x"])[0]),
+    "two classes": '{"uid": "x", "label": "neutral", "predicted": ["neutral"], "probabilities": [[0, 1]]}',
+    "no number": '{"uid": "x", "label": "neutral", "predicted": ["neutral"], "probabilities": [[0, NaN, 0]]}',
+    "a uid twice": json.dumps(rows("e", ("e",), ["u0"])[0]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_damaged_predictions_are_named(tmp_path, case):
+    folder = write_run(tmp_path / "run", GOLD)
+    path = folder / "private" / "predictions.test.jsonl"
+    path.write_text(path.read_text() + BROKEN[case] + "\n")
+    with pytest.raises(DataError, match=r"predictions.test.jsonl:10: .* Fix: ") as caught:
+        outcomes.finished(folder)
+    assert "u0" not in str(caught.value)
+    path.write_text("")
+    with pytest.raises(DataError, match=r"predictions.test.jsonl: the file holds no"):
+        outcomes.finished(folder)
+    path.write_bytes(b"\xff\n\n")
+    with pytest.raises(DataErrors, match=r"(?s)E-DATA-010 .*:1: .*E-REP-003 .*:2: "):
+        outcomes.finished(folder)
+    path.unlink()
+    with pytest.raises(RunError, match=r".*test.jsonl: no such file"):
+        outcomes.finished(folder)
+
+
+def test_runs_that_say_nothing_are_refused(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    with pytest.raises(RunError):
+        outcomes.finished(tmp_path / "none")
+    edit(folder / "result.json", seeds=[0, 1])
+    with pytest.raises(RunError, match=r".*1 seeds, and a result of 2"):
+        outcomes.finished(folder)
+    edit(folder / "result.json", corpus=None)
+    with pytest.raises(RunError, match=r".*result.json: has no 'corpus'"):
+        outcomes.finished(folder)
+    edit(folder / "result.json", corpus="demo", seeds=[0])
+    edit(folder / "data.json", splits=[])
+    with pytest.raises(RunError, match=r".*data.json: has no 'splits'"):
+        outcomes.finished(folder)
+    edit(folder / "result.json", status="interrupted")
+    with pytest.raises(RunError, match=r".*status interrupted.*--resume"):
+        outcomes.finished(folder)
+
+
+def test_rows_of_epochs_trained_twice_count_once(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 2, "seeds": [0], "dev_loss": [9.0]}\n')
+    found = outcomes.read_metrics(outcomes.RunDirectory.existing(folder))
+    assert [row["epoch"] for row in found] == [1, 2]
+    assert found[1]["dev_loss"] == [9.0]
+
+
+# -- two systems -------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
+    first = opened(tmp_path / "a", "eeenenccc")
+    uids = [f"u{i}" for i in reversed(range(9))]
+    second = opened(tmp_path / "b", "eeenenccc"[::-1], gold=GOLD[::-1], uids=uids)
+    moved = outcomes.aligned(first, second).outcomes
+    assert moved.uids == first.outcomes.uids
+    assert moved.predicted.tolist() == first.outcomes.predicted.tolist()
+    assert moved.voted.tolist() == first.outcomes.voted.tolist()
+    assert outcomes.comparison(first, second)["flips"]["neutral"]["changed"] == 0
+
+
+def test_other_corpora_and_other_pairs_are_refused(tmp_path):
+    first = opened(tmp_path / "a", GOLD)
+    with pytest.raises(RunError, match=r"a and b: one is of demo, the other of mednli"):
+        outcomes.aligned(first, opened(tmp_path / "b", GOLD, corpus="mednli"))
+    with pytest.raises(RunError, match=r"a and c: 9 and 3 pairs in test, 3 of them the same"):
+        outcomes.aligned(first, opened(tmp_path / "c", "eee", gold="eee"))
+    with pytest.raises(RunError, match=r"a and d: 9 and 9 pairs in test, 0 of them the same"):
+        outcomes.aligned(first, opened(tmp_path / "d", GOLD, uids=[f"v{i}" for i in range(9)]))
+    with pytest.raises(RunError, match=r"a and e: the pairs of test differ in text or label"):
+        outcomes.aligned(first, opened(tmp_path / "e", GOLD, gold="neennnccc"))
+
+
+def test_training_pairs_that_were_mixed_in_do_not_make_another_corpus(tmp_path):
+    mixed = opened(tmp_path / "b", GOLD, corpus="mednli+multinli/slate")
+    assert outcomes.aligned(opened(tmp_path / "a", GOLD, corpus="mednli"), mixed).corpus == "mednli"
+
+
+def test_a_file_of_other_content_is_refused(tmp_path):
+    folders = [write_run(tmp_path / name, GOLD) for name in "ab"]
+    for folder, digest in zip(folders, ("0" * 64, "1" * 64), strict=True):
+        edit(folder / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl", "sha256": digest}})
+    with pytest.raises(RunError, match=r"a and b: the pairs of test differ in text"):
+        outcomes.aligned(*map(outcomes.finished, folders))
+    edit(folders[1] / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl.gz", "sha256": "1" * 64}})
+    outcomes.aligned(*map(outcomes.finished, folders))  # packed: the bytes say nothing of the pairs
+
+
+def test_training_on_other_pairs_is_said(tmp_path):
+    runs = [opened(tmp_path / str(n), GOLD, train={"rows": n}) for n in (100, 300)]
+    assert outcomes.comparison(*runs)["other_training"]
+    assert not outcomes.comparison(runs[0], runs[0])["other_training"]
+
+
+def test_comparison_by_hand(tmp_path):
+    """First: 6 of 9 right; second: 7; only first 1 (the last e), only second 2."""
+    first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
+    (row,) = outcomes.comparisons([first, second])
+    assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])
+    assert row["difference"] == pytest.approx(1 / 9)
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+    assert (row["p_holm"], row["mcnemar_per_seed"], row["pairs"], row["seeds"]) == (1.0, [], 9, [1, 1])
+    assert row["flips"]["entailment"] == {
+        "pairs": 3, "changed": 1, "gained": 0, "lost": 1, "wrong_to_wrong": 0,
+        "gained_from": {"neutral": 0, "contradiction": 0}, "lost_to": {"neutral": 1, "contradiction": 0},
+    }  # fmt: skip
+    assert row["flips"]["neutral"] == {
+        "pairs": 3, "changed": 2, "gained": 2, "lost": 0, "wrong_to_wrong": 0,
+        "gained_from": {"entailment": 0, "contradiction": 2}, "lost_to": {"entailment": 0, "contradiction": 0},
+    }  # fmt: skip
+    assert row["flips"]["contradiction"]["changed"] == 0
+    gains = row["class_gains"]
+    assert gains["entailment"]["recall"] == pytest.approx([1, 2 / 3])
+    assert gains["neutral"]["difference"] == pytest.approx(2 / 3)
+    assert (gains["contradiction"]["low"], gains["contradiction"]["high"]) == (0.0, 0.0)
+
+
+def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_path):
+    row = outcomes.comparison(opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee"))
+    found = row["flips"]["entailment"]
+    assert [found[name] for name in ("changed", "gained", "lost", "wrong_to_wrong")] == [1, 0, 0, 1]
+    assert list(row["class_gains"]) == ["entailment"]  # no pair of the others
+
+
+def test_seeds_are_compared_one_by_one_where_they_are_the_same(tmp_path):
+    """McNemar's test is of the votes: each seed of b differs from a's in another pair, their vote in none."""
+    first = opened(tmp_path / "a", GOLD, GOLD, GOLD)
+    second = opened(tmp_path / "b", "n" + GOLD[1:], "eeeennccc", GOLD[:-1] + "e")
+    row = outcomes.comparison(first, second)
+    assert row["mcnemar"] == {"only_first": 0, "only_second": 0, "p_value": 1.0}
+    assert row["minimum_detectable_effect"] is None
+    assert row["mcnemar_per_seed"] == [1.0, 1.0, 1.0]
+    assert row["difference"] == pytest.approx(-1 / 9)
+    fewer = opened(tmp_path / "c", GOLD)
+    assert outcomes.comparison(first, fewer)["mcnemar_per_seed"] == []
+
+
+def test_holm_is_over_all_comparisons(tmp_path):
+    gold = "e" * 20
+    runs = [opened(tmp_path / name, word + "e" * (20 - len(word)), gold=gold) for name, word in
+            (("a", ""), ("b", "n" * 6), ("c", "n" * 7), ("d", ""))]  # fmt: skip
+    p = [row["mcnemar"]["p_value"] for row in outcomes.comparisons(runs)]
+    assert p == pytest.approx([2 / 2**6, 2 / 2**7, 1.0])
+    assert [row["p_holm"] for row in outcomes.comparisons(runs)] == pytest.approx([2 * 2 / 2**6, 3 * 2 / 2**7, 1.0])
+
+
+# -- categories --------------------------------------------------------------------------------------------------------
+
+
+def pair(uid, premise, hypothesis):
+    return NLIExample(uid, premise, hypothesis, "neutral", tuple(premise.split()), tuple(hypothesis.split()))
+
+
+# The pairs of Table 8 of the paper, with the concepts that a reader finds in them.
+TABLE_8 = {
+    "numerical reasoning": (pair("1", "WBC 12 , Hct 41 .", "WBC slightly elevated"), ("wbc", "hct"), ("wbc",)),
+    "world knowledge": (pair("2", "No known sick contacts", "No recent travel"), (), ()),
+    "abbreviations": (pair("3", "No CP or fevers .", "Patient has no angina"), ("fever",), ("angina",)),
+    "medical knowledge": (
+        pair(
+            "4",
+            "EKG showed T-wave depression in V3-5 , with no prior EKG for comparison .",
+            "Patient has a normal EKG",
+        ),
+        ("depression",),
+        ("ekg",),
+    ),
+    "negations": (
+        pair("5", "Head CT was negative for bleed .", "The patient has intracranial hemorrhage"),
+        ("ct", "bleed"),
+        ("hemorrhage",),
+    ),
+}
+
+
+def mentions(concepts):
+    return [Mention(i, i + 1, concept) for i, concept in enumerate(concepts)]
+
+
+def by_rules(*cases):
+    examples, left, right = zip(*cases, strict=True)
+    short = ("WBC", "ct", "ekg", "cp", "or")
+    return categories.categories(examples, list(map(mentions, left)), list(map(mentions, right)), short)
+
+
+@pytest.mark.parametrize("name", TABLE_8)
+def test_the_papers_examples_meet_the_rule_of_their_category(name):
+    (found,) = by_rules(TABLE_8[name]).values()
+    assert name in found
+
+
+def test_rules_by_hand():
+    found = by_rules(*TABLE_8.values())
+    assert found["1"] == ("numerical reasoning", "abbreviations")  # the hypothesis names no concept of its own
+    assert found["2"] == ("world knowledge",)  # both negated: nothing turns on it
+    assert found["3"] == ("abbreviations", "medical knowledge")
+    assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is a lead, not a number
+    assert found["5"] == ("abbreviations", "medical knowledge", "negations")
+    plain = by_rules(
+        (pair("a", "pain or fever", "he is well"), (), ()), (pair("b", "went to OR", "he is well"), (), ())
+    )
+    assert plain == {"a": ("world knowledge",), "b": ("abbreviations",)}
+    numbers = ("12", "3.5", "120/80", "98%", "325mg", "twenty", "4x", ">100")
+    for token in numbers:
+        assert by_rules((pair("a", f"x {token}", "y"), (), ()))["a"] == ("numerical reasoning",), token
+    for token in ("V3", "B12", "-", "T4-5", "."):
+        assert by_rules((pair("a", f"x {token}", "y"), (), ()))["a"] == ("world knowledge",), token
+
+
+def test_scores_of_categories_by_hand(tmp_path):
+    """Of u0-u3 two are right in both seeds, one in one, one in none; u4 and on have no category."""
+    run = opened(tmp_path / "run", "eecnnnccc", "eennnnccc")
+    given = {"u0": ("negations",), "u1": ("negations", "abbreviations"), "u2": ("negations",), "u99": ("negations",)}
+    found = categories.category_scores(run.outcomes, given)
+    assert (found["annotated"], found["errors"]) == (3, 1)
+    assert found["categories"]["negations"] == {
+        "pairs": 3, "accuracy": pytest.approx(4 / 6), "errors": 1,
+        "confusions": {f"{LABELS[0]} > {LABELS[run.outcomes.voted[2]]}": 1},
+    }  # fmt: skip
+    assert found["categories"]["abbreviations"]["accuracy"] == 1.0
+    assert found["categories"]["world knowledge"] == {"pairs": 0, "accuracy": None, "errors": 0, "confusions": {}}
+    with pytest.raises(RunError):
+        categories.category_scores(run.outcomes, {"other": ("negations",)})
+
+
+def test_annotations_are_read_and_checked(tmp_path):
+    path = tmp_path / "kinds.tsv"
+    path.write_text("uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\nu0\tnegations\n")
+    assert categories.read_annotations(path) == {
+        "u0": ("negations", "medical knowledge"), "u1": ("numerical reasoning",)
+    }  # fmt: skip
+    path.write_text("u0\tnegation\nu1\tquokka\nu2\n\tnegation\n")
+    with pytest.raises(DataErrors) as caught:
+        categories.read_annotations(path)
+    told = str(caught.value).splitlines()
+    assert [line.partition(": ")[0] for line in told] == [f"kinds.tsv:{n}" for n in (2, 3, 4)]
+    assert "quokka" not in str(caught.value)
+    assert all("Fix: give a uid, a tab and one of numerical reasoning" in line for line in told)
+    with pytest.raises(DataError):
+        categories.read_annotations(tmp_path / "none.tsv")
+
+
+def test_votes_of_an_even_number_of_seeds_are_indices(tmp_path):
+    voted = opened(tmp_path / "run", GOLD, GOLD[::-1]).outcomes.voted
+    assert voted.dtype.kind == "i"
+    assert np.isin(voted, range(3)).all()

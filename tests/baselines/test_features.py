@@ -1,0 +1,429 @@
+"""The 35 features against values worked out by hand on five pairs, and against nltk and plain Python elsewhere."""
+
+import math
+import random
+import re
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+from mednli_jax import defaults, experiment
+from mednli_jax.baselines import boosting, features, wording
+from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.progress import Watch
+from mednli_jax.text import SPECIALS, Vocab
+
+PAIRS = (  # the first three are the training split
+    ("The patient has no chest pain .", "Patient denies pain", "entailment"),
+    ("History of heart failure", "History of heart failure", "entailment"),
+    ("He takes aspirin", "CT normal", "neutral"),
+    ("Atrial fibrillation , on warfarin", "Has not had heart disease .", "contradiction"),
+    ("heart failure", "chest pain and heart disease", "neutral"),
+)
+VECTORS = {
+    "<pad>": (0, 0),
+    "<unk>": (9, 9),  # adds nothing to a sum
+    "patient": (1, 0),
+    "pain": (0, 2),
+    "chest": (1, 1),
+    "heart": (3, 0),
+    "failure": (0, 4),
+    "history": (1, 1),
+    "aspirin": (2, 0),
+    "normal": (0, -1),
+    "disease": (1, 1),
+    "atrial": (-1, 0),
+}
+# heart disease D1 is-a D0; heart failure D2, atrial fibrillation D3 is-a D1; chest pain S1 is-a pain S0; aspirin M.
+IDS = ("D0", "D1", "D2", "D3", "S0", "S1", "M")
+EDGES = ((1, 0), (2, 1), (3, 1), (5, 4))
+MENTIONS = (
+    [["S1"], ["D2"], ["M"], ["D3", "Z"], ["D2"]],  # Z, warfarin, is not in the ontology
+    [["S0"], ["D2"], [], ["D1"], ["S1", "D1"]],
+)
+
+# Worked out by hand; the arithmetic stands where it is not a count.
+BY_HAND = {
+    # exp(1 - 7/3): 3 tokens for 7. Matches 2 of 3 words, 0 of 2 pairs, 0 of 1 triple, no quadruple (counts as one).
+    "bleu": [
+        math.exp(1 - 7 / 3) * (2 / 3 * 0.1 / 2 * 0.1 / 1 * 0.1 / 1) ** 0.25,
+        1,
+        0,
+        0,
+        # 5 tokens for 2: no penalty. heart: 1 of 5; none of 4 pairs, 3 triples, 2 quadruples.
+        (1 / 5 * 0.1 / 4 * 0.1 / 3 * 0.1 / 2) ** 0.25,
+    ],
+    "tokens_min": [3, 4, 2, 5, 2],
+    "tokens_max": [7, 4, 3, 6, 5],
+    "tokens_difference": [4, 0, 1, -1, -3],
+    "tokens_ratio": [3 / 7, 1, 2 / 3, 6 / 5, 5 / 2],
+    # 3+7+3+2+5+4+1 and 7+6+4; 7+2+5+7; 2+5+7 and 2+6; 6+12+1+2+8 and 3+3+3+5+7+1; 5+7 and 5+4+3+5+7
+    "characters_min": [17, 21, 8, 22, 12],
+    "characters_max": [25, 21, 14, 29, 24],
+    "characters_difference": [8, 0, 6, 7, -12],
+    "characters_ratio": [17 / 25, 1, 8 / 14, 22 / 29, 2],
+    # words: the patient has no chest pain | denies; history of heart failure; he takes aspirin | ct normal;
+    # atrial fibrillation on warfarin | has not had heart disease; heart failure | chest pain and disease
+    "distinct_total": [7, 4, 5, 9, 6],
+    "distinct_ratio": [3 / 6, 1, 2 / 3, 5 / 4, 5 / 2],
+    # content: patient chest pain; history heart failure; takes aspirin | ct normal;
+    # atrial fibrillation warfarin | heart disease; heart failure | chest pain disease
+    "content_total": [3, 3, 4, 5, 5],
+    "content_difference": [1, 0, 0, 1, -2],
+    "content_ratio": [2 / 3, 1, 1, 2 / 3, 2],
+    "common_words": [2, 4, 0, 0, 1],
+    "negations_premise": [1, 0, 0, 0, 0],
+    "negations_hypothesis": [1, 0, 0, 1, 0],
+    "negation_one_side": [0, 0, 0, 1, 0],
+    "jaccard": [1 - 2 / 7, 0, 1, 1, 1 - 1 / 6],
+    # pairs of letters: th he pa at ti ie en nt ha as no ch es st ai in | de ni, 9 shared of 16 + 11; all; none;
+    # ar, 1 shared of 19 + 12; he ea ar rt ai, 5 shared of 10 + 16
+    "sorensen": [1 - 2 * 9 / 27, 0, 1, 1 - 2 * 1 / 31, 1 - 2 * 5 / 26],
+    # patient, pain of 3 and of 2; all; none; none; heart of 2 and of 4
+    "matched_words": [4 / 5, 1, 0, 0, 2 / 6],
+    "same_first_word": [0, 1, 0, 0, 0],
+    # sums (2, 3) and (1, 2); (4, 5) twice; (2, 0) and (0, -1); (-1, 0) and (4, 1); (3, 4) and (5, 4)
+    "embedding_cosine": [8 / 65**0.5, 1, 0, -4 / 17**0.5, 31 / (5 * 41**0.5)],
+    "embedding_euclidean": [2**0.5, 0, 5**0.5, 26**0.5, 2],
+    "embedding_manhattan": [2, 0, 3, 6, 2],
+    "embedding_chebyshev": [1, 0, 2, 5, 2],
+    # edges: S1-S0 1; D2-D2 0; no concept; D3-D1 1 (Z has none); S1-D2 none, D1-D2 1
+    "path_nearest": [1 / 2, 1, -1, 1 / 2, 1 / 2],
+    "path_mean": [1 / 2, 1, -1, 1 / 2, (0 + 1 / 2) / 2],
+    "path_share": [1, 1, -1, 1, 1 / 2],
+}
+
+
+def corpus(pairs=PAIRS, training=3):
+    examples = [
+        NLIExample(f"u{i}", premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
+        for i, (premise, hypothesis, label) in enumerate(pairs)
+    ]
+    return {"train": Split("train", tuple(examples[:training])), "test": Split("test", tuple(examples[training:]))}
+
+
+def ontology():
+    size = len(IDS)
+    return Ontology("graph", "1", IDS, IDS, (), is_a_matrix(EDGES, size), "0" * 64)
+
+
+def mentions(concepts=MENTIONS):
+    return tuple([[Mention(i, i + 1, name) for i, name in enumerate(row)] for row in side] for side in concepts)
+
+
+def computed(splits=None, **settings):
+    given = {
+        "vocab": Vocab(SPECIALS + tuple(VECTORS)[2:]),
+        "vectors": np.array(list(VECTORS.values()), np.float32),
+        "mentions": mentions(),
+        "ontology": ontology(),
+    }
+    table, names = features.matrix(splits or corpus(), **{**given, **settings})
+    assert names == features.NAMES
+    return table
+
+
+def column(table, name):
+    return table[:, features.NAMES.index(name)]
+
+
+def test_35_columns_in_the_seven_groups_of_the_paper():
+    assert len(features.NAMES) == 35 == len(set(features.NAMES))
+    assert features.GROUPS == ("bleu", "tokens", "negation", "tfidf", "edit", "embedding", "ontology")
+    assert computed().shape == (5, 35)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_by_hand(name):
+    np.testing.assert_allclose(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
+
+
+def test_every_feature_has_an_independent_value():
+    checked_below = {"tfidf_cosine", "tfidf_euclidean", "tfidf_manhattan", "tfidf_chebyshev"}
+    checked_below |= {"levenshtein_shortest", "levenshtein_longest"}
+    assert set(BY_HAND) | checked_below == set(features.NAMES)
+
+
+def plain_tfidf(sentences, fitted):
+    """tf * (ln((1 + n) / (1 + df)) + 1) over words and pairs of them, as dictionaries."""
+
+    def terms(sentence):
+        return Counter([*sentence, *pairwise(sentence)])
+
+    frequency = Counter(term for sentence in fitted for term in terms(sentence))
+    documents = Counter(term for sentence in fitted for term in set(terms(sentence)))
+    assert frequency.keys() == documents.keys()
+    idf = {term: math.log((1 + len(fitted)) / (1 + n)) + 1 for term, n in documents.items()}
+    return [{term: n * idf[term] for term, n in terms(s).items() if term in idf} for s in sentences]
+
+
+def test_tfidf_by_plain_dictionaries():
+    lowered = [(p.lower().split(), h.lower().split()) for p, h, _ in PAIRS]
+    # five distinct training sentences: the second pair says the same twice
+    fitted = [lowered[0][0], lowered[0][1], lowered[1][0], lowered[2][0], lowered[2][1]]
+    expected = []
+    for p, h in (plain_tfidf(pair, fitted) for pair in lowered):
+        apart = [abs(p.get(term, 0) - h.get(term, 0)) for term in {**p, **h}]
+        dot = sum(p[term] * h[term] for term in p if term in h)
+        norms = math.sqrt(sum(v * v for v in p.values()) * sum(v * v for v in h.values()))
+        expected.append([dot / norms if norms else 0, math.hypot(*apart), sum(apart), max(apart)])
+    found = computed()[
+        :, [features.NAMES.index(f"tfidf_{m}") for m in ("cosine", "euclidean", "manhattan", "chebyshev")]
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    # The third pair by hand: 5 and 3 terms, each in one of the five sentences, so each weighs ln(6/2) + 1.
+    weight = math.log(3) + 1
+    np.testing.assert_allclose(found[2], [0, weight * 8**0.5, 8 * weight, weight], rtol=1e-12)
+    assert found[3, 0] == 0  # of the fourth pair training knows "has", "heart" and "."; none is shared
+    assert found[4, 0] > 0
+
+
+def test_tfidf_knows_training_text_alone():
+    other = [*PAIRS[:3], ("Rare words here", "Rare words there", "neutral"), PAIRS[4]]
+    table, changed = computed(), computed(corpus(other))
+    assert np.array_equal(table[:3], changed[:3])
+    assert np.array_equal(table[4], changed[4])
+    assert column(changed, "tfidf_cosine")[3] == 0  # words that training lacks do not count
+
+
+def plain_alignment(first, second):
+    """(fewest edits, greatest length of such an alignment) by dynamic programming over (edits, -length)."""
+    row = [(j, -j) for j in range(len(second) + 1)]
+    for i, a in enumerate(first, 1):
+        above, row = row, [(i, -i)]
+        for j, b in enumerate(second, 1):
+            ways = (above[j - 1], a != b), (above[j], 1), (row[j - 1], 1)
+            row.append(min((edits + cost, length - 1) for (edits, length), cost in ways))
+    return row[-1][0], -row[-1][1]
+
+
+def test_edit_distances_by_plain_dynamic_programming():
+    # "ab" and "ba": 2 substitutions in 2 columns, or 2 gaps in 3.
+    assert wording.alignment("ab", "ba") == (2, 3)
+    assert wording.alignment("kitten", "sitting") == (3, 7)
+    assert wording.alignment("", "abc") == (3, 3)
+    for row, (premise, hypothesis, _) in enumerate(PAIRS):
+        edits, longest = plain_alignment(premise.lower(), hypothesis.lower())
+        most = max(len(premise), len(hypothesis))
+        assert column(computed(), "levenshtein_shortest")[row] == pytest.approx(edits / most)
+        assert column(computed(), "levenshtein_longest")[row] == pytest.approx(edits / longest)
+    draw = random.Random(0)
+    for _ in range(300):
+        first, second = ("".join(draw.choices("abc", k=draw.randint(0, 12))) for _ in range(2))
+        assert wording.alignment(first, second) == plain_alignment(first, second), (first, second)
+
+
+def test_bleu_equals_nltk():
+    draw, smoothing = random.Random(0), SmoothingFunction().method1
+    for _ in range(300):
+        reference, candidate = (tuple(draw.choices("abcde", k=draw.randint(1, 9))) for _ in range(2))
+        found = wording.bleu(wording.read(reference).ngrams, wording.read(candidate).ngrams)
+        assert found == pytest.approx(sentence_bleu([reference], candidate, smoothing_function=smoothing), abs=1e-12)
+
+
+def test_paths_follow_the_direction_and_the_limit():
+    said = mentions([[["D2"]] * 5, [["D3"], ["D0"], ["Z"], ["S0"], ["D3", "Z"]]])
+    found = column(computed(mentions=said), "path_nearest")
+    np.testing.assert_allclose(found, [1 / 3, 1 / 3, 0, 0, 1 / 3])  # siblings meet in D1: 2 edges
+    either = computed(mentions=said, direction="either")
+    np.testing.assert_allclose(column(either, "path_nearest"), [0, 1 / 3, 0, 0, 0])
+    for table in (either, computed(mentions=said)):  # siblings are neither ancestor nor descendant
+        assert column(table, "path_share").tolist() == [0, 1, 0, 0, 0]
+    assert not column(computed(mentions=said, max_path=1), "path_share").any()
+    with pytest.raises(ConfigError):
+        computed(direction="sideways")
+
+
+def test_a_concept_outside_the_ontology_is_related_to_itself_alone():
+    said = mentions([[["Z"]] * 5, [["Z"], ["Y"], ["D0"], [], ["Z", "Y"]]])
+    table = computed(mentions=said)
+    assert column(table, "path_nearest").tolist() == [1, 0, 0, -1, 1]
+    assert column(table, "path_mean").tolist() == [1, 0, 0, -1, 0.5]
+
+
+def test_rows_stand_in_the_order_of_the_examples():
+    order = [2, 0, 1, 4, 3]  # within the splits
+    said = tuple([side[i] for i in order] for side in MENTIONS)
+    moved = computed(corpus([PAIRS[i] for i in order]), mentions=mentions(said))
+    np.testing.assert_allclose(moved, computed()[order], rtol=1e-13)
+
+
+def test_without_an_ontology_and_with_one_side_empty():
+    empty = [[]] * 5
+    table = computed(mentions=(empty, empty), ontology=None)
+    assert (table[:, -3:] == features.NO_CONCEPT).all()
+    pairs = [("", "Is well", "neutral"), ("Is well", "", "neutral"), ("", "", "neutral"), *PAIRS[3:]]
+    table = computed(corpus(pairs))
+    assert np.isfinite(table).all()
+    assert not column(table, "same_first_word")[:3].any()  # where there is no word, none is the same
+    assert column(table, "jaccard")[:3].tolist() == [1, 1, 0]
+    assert np.isfinite(computed(corpus([("", "", "neutral")] * 5))).all()
+
+
+def test_hypothesis_only_sees_no_premise():
+    other = corpus([("something else entirely", h, label) for _, h, label in PAIRS])
+    settings = {"mentions": ([[]] * 5, mentions()[1]), "hypothesis_only": True}
+    first, second = computed(**settings), computed(other, **settings)
+    assert np.array_equal(first, second)
+    assert column(first, "tokens_max").tolist() == [3, 4, 2, 6, 5]
+
+
+def test_case_counts_where_it_is_kept():
+    assert column(computed(lowercase=False), "common_words").tolist() == [1, 4, 0, 0, 1]  # Patient is not patient
+    # negation and grammar are found in either case
+    assert column(computed(lowercase=False), "negations_hypothesis").tolist() == [1, 0, 0, 1, 0]
+    assert column(computed(lowercase=False), "content_total")[2] == 4
+
+
+# --- boosting
+
+
+def rule(rows=240, seed=0):
+    """Features of which the first tells the label."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, rows)
+    table = rng.normal(size=(rows, 35))
+    table[:, 0] = label + rng.normal(0, 0.2, rows)
+    return table, label
+
+
+def test_boosting_learns_a_rule_and_says_which_feature():
+    table, label = rule()
+    calls = []
+    done = boosting.fit_predict(table, label, slice(0, 180), (0, 1), trees=20, on_tree=lambda: calls.append(1))
+    assert done.probabilities.shape == (2, 240, 3)
+    np.testing.assert_allclose(done.probabilities.sum(axis=-1), 1)
+    assert (done.probabilities[:, 180:].argmax(axis=-1) == label[180:]).mean() > 0.9
+    assert len(calls) == 40  # each round of each seed
+    np.testing.assert_allclose(done.importance.sum(axis=1), 1)
+    table = boosting.importance_table(done.importance)
+    assert table["features"][0]["name"] == "bleu"
+    assert table["features"][0]["mean"] == pytest.approx(done.importance[:, 0].mean())
+    assert table["groups"]["bleu"] > 0.8
+    assert sum(table["groups"].values()) == pytest.approx(1)
+    assert len(boosting.importance_lines(table)) == 37
+
+
+def test_boosting_is_repeatable_and_seeds_differ():
+    table, label = rule()
+    settings = {"trees": 5, "subsample": 0.5}
+    first, second = (boosting.fit_predict(table, label, slice(0, 180), (3, 4), **settings) for _ in range(2))
+    assert np.array_equal(first.probabilities, second.probabilities)
+    assert not np.array_equal(first.probabilities[0], first.probabilities[1])
+
+
+def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predicted():
+    table, label = rule()
+    hidden = np.where(label == 1, -1, label)
+    done = boosting.fit_predict(table, hidden, slice(0, 180), (0,), trees=5)
+    assert not done.probabilities[..., 1].any()
+    kept = np.flatnonzero(hidden[:180] >= 0)
+    same = boosting.fit_predict(table, label, kept, (0,), trees=5)
+    assert np.array_equal(done.probabilities, same.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"trees": 0}, "E-CONF-003"), ({"subsample": 1.5}, "E-CONF-003"), ({"learning_rate": 0.0}, "E-CONF-003")],
+)
+def test_numbers_out_of_range(settings, code):
+    config = defaults.nli("features")
+    config.model.update(settings)
+    with pytest.raises(UserError, match=rf"^{code} config\.model\.{next(iter(settings))} .*Fix:"):
+        experiment.of(config)
+
+
+def test_one_label_is_told():
+    table, label = rule(30)
+    with pytest.raises(UserError, match=r".*Fix:"):
+        boosting.fit_predict(table, np.zeros_like(label), slice(0, 30), (0,))
+
+
+def test_what_on_tree_raises_ends_the_fit():
+    def stop():
+        raise KeyboardInterrupt
+
+    table, label = rule(30)
+    with pytest.raises(KeyboardInterrupt):
+        boosting.fit_predict(table, label, slice(0, 30), (0, 1), on_tree=stop)
+
+
+@pytest.fixture(scope="module")
+def own_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    said = [
+        ("The patient has atrial fibrillation.", "The patient has an arrhythmia.", "entailment"),
+        ("She takes aspirin.", "She denies chest pain.", "neutral"),
+        ("No history of asthma.", "History of asthma.", "contradiction"),
+    ]
+    rows = "sentence1\tsentence2\tgold_label\n" + "".join(f"{p}\t{h}\t{label}\n" for p, h, label in said)
+    for name in ("train", "dev"):
+        (folder / f"{name}.tsv").write_text(rows)
+    return folder
+
+
+def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys):
+    folder = own_files
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+    config = defaults.nli("bow", "file", knowledge="replace")
+    config.data.dir, config.vectors.dim, config.knowledge.direction = str(folder), 8, "undirected"
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, hit = boosting.load(source, prepared)
+    assert (table.shape, hit) == ((6, 35), False)
+    assert np.array_equal(table[:3, :18], table[3:, :18])
+    # atrial fibrillation is an arrhythmia; aspirin is far from chest pain; asthma is asthma
+    assert column(table, "path_nearest")[[0, 2]].tolist() == [0.5, 1]
+    assert column(table, "path_share")[:3].tolist() == [1, 0, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "matrix", None)  # not called again
+        again, hit = boosting.load(source, prepared)
+    assert hit
+    assert np.array_equal(table, again)
+    (path,) = (tmp_path / "features").glob("*.npy")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    about = path.with_suffix(".json").read_text()
+    assert not {"aspirin", "asthma", "fibrillation", "arrhythmia"} & set(re.findall("[a-z]+", about))
+    path.write_bytes(path.read_bytes()[:-3] + b"xyz")
+    repaired, hit = boosting.load(source, prepared)
+    assert not hit
+    assert np.array_equal(table, repaired)
+    assert "E-FEAT-002" in capsys.readouterr().err
+    assert boosting.load(source, prepared)[1]
+
+
+def test_no_ontology_where_the_config_takes_none(own_files, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+    config = defaults.nli("bow", "file")
+    config.data.dir, config.vectors.dim = str(own_files), 8
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, _ = boosting.load(source, prepared)
+    assert (table[:, -3:] == features.NO_CONCEPT).all()
+
+
+def test_the_watch_sees_both_passes():
+    with Watch(10) as watch:
+        computed(watch=watch)
+        assert watch._bar.done == 10
+
+
+def test_concepts_of_a_file_of_mentions_count_in_place_of_the_linkers(own_files, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+    config = defaults.nli("bow", "file", knowledge="replace")
+    config.data.dir, config.vectors.dim = str(own_files), 8
+    uids = [e.uid for split in experiment.nli_corpus(config).splits().values() for e in split.examples]
+    rows = [f"{uid}\t{side}\t0\t1\tD001249" for uid in uids for side in ("premise", "hypothesis")]
+    file = tmp_path / "mentions.tsv"
+    file.write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
+    config.knowledge.mentions = str(file)
+    source = experiment.nli_corpus(config)
+    prepared, _ = source.prepare()
+    table, _ = boosting.load(source, prepared)
+    assert column(table, "path_nearest").tolist() == [1] * 6  # asthma on both sides, whatever they say

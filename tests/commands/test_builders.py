@@ -1,0 +1,296 @@
+"""The TFDS route gives what the direct route gives: the same pairs, facts and arrays, for its owner alone."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from mednli_jax import defaults, experiment
+from mednli_jax.corpora.cloze import clicr
+from mednli_jax.corpora.nli import readers as nli
+from mednli_jax.corpora.nli import tfds as builders
+from mednli_jax.errors import ConfigError, DataError, UserError
+from mednli_jax.examples import LABELS, Entity
+
+SECRET = "Zzyzx"
+ROOT = Path(__file__).parents[2]
+
+
+def pair(name, n, **more):
+    # Brackets, quotes, accents, a token that looks like a number and an unusual uid: all must come back as they were.
+    premise = f"Pt. №{n} -LRB- {name} -RRB- says `` naïve '' 1.50 gout"
+    values = {"pairID": f"{name}/{n}#é", "gold_label": (*LABELS, "-")[n % 4], "sentence1": f"{premise} ."}
+    values |= {"sentence2": f"arthritis {n} {SECRET}", "sentence1_binary_parse": f"( {premise} . )"}
+    return values | {"sentence2_binary_parse": f"( arthritis {n} )" if n % 3 else ""} | more
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_mednli(folder, size=23):
+    for split, file in nli.CORPORA["mednli"].files.items():
+        write(folder / "mednli" / file, [pair(split, n) for n in range(size)])
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_mednli(tmp_path / "data")
+
+
+def load(name, data, tmp_path, **wishes):
+    return builders.load_tfds(name, tmp_path / "tfds", data, **wishes)
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
+    direct = nli.load_nli("mednli", data, limit=limit)
+    for _ in range(2):  # built, then found
+        splits = load("mednli", data, tmp_path, limit=limit)
+        assert splits == direct
+        assert list(splits) == list(direct)
+    first = splits["train"].examples[1]
+    assert first.premise_tokens[2:5] == ("(", "train", ")")
+    assert all(type(token) is str for token in first.premise_tokens)
+    assert load("mednli", data / "mednli", tmp_path, limit=limit) == direct
+
+
+def test_mediqa_snli_and_multinli_too(data, tmp_path):
+    files = nli.CORPORA["mediqa_nli"]
+    rows = [pair("t", n) for n in range(6)]
+    write(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
+    truth = "pair_id,label\n" + "".join(f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows))
+    (data / "mediqa_nli" / files.ground_truth).write_text(truth)
+    for split, file in nli.CORPORA["snli"].files.items():
+        write(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
+    for split, file in nli.CORPORA["multinli"].files.items():
+        write(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
+    for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
+        assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
+    assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
+
+
+def write_clicr(folder, cases=5):
+    for split, file in clicr.FILES.items():
+        data = []
+        for n in range(cases):
+            answers = [
+                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
+                {"text": SECRET, "cui": "", "sem_type": None, "origin": "UMLS"},
+            ]
+            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
+            qas = [
+                {"id": f"{split}{n}.{q}", "query": text, "answers": answers[: 1 + q]} for q, text in enumerate(texts)
+            ]
+            context = f"naïve BEG__gout №__END\n'' BEG__x {n}__END ." if n != 4 else "no mark"
+            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": qas, "specialty": "s" * n}
+            data.append({"source": f"{split}{n}", "document": document})
+        path = folder / "clicr" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"version": "1.0", "data": data}))
+    return folder
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
+    data = write_clicr(tmp_path / "data")
+    direct = clicr.load(data, limit=limit)
+    for _ in range(2):  # built, then found
+        splits = load("clicr", data, tmp_path, limit=limit)
+        assert splits == direct
+        assert list(splits) == list(direct)
+    assert [len(split) for split in splits.values()] == [limit or 4, 4, 4]
+    one, other = splits["dev"].examples[1:3]
+    assert one.passage is other.passage
+    assert one.passage.entities == (Entity(1, 3), Entity(4, 6))
+    assert type(one.passage.tokens[0]) is str
+    with pytest.raises(ConfigError):
+        load("clicr", data, tmp_path, genre="slate")
+
+
+def test_a_changed_clicr_is_built_anew_and_a_damaged_one_again(tmp_path, capfd):
+    data = write_clicr(tmp_path / "data")
+    load("clicr", data, tmp_path)
+    direct = clicr.load(write_clicr(data, 6))
+    assert load("clicr", data, tmp_path) == direct
+    (root,) = (tmp_path / "tfds").glob("[!.]*")
+    (record,) = root.rglob("*dev.array_record*")
+    record.write_bytes(record.read_bytes()[:100])
+    assert load("clicr", data, tmp_path) == direct
+    assert "E-PREP-001" in capfd.readouterr().err
+
+
+def test_the_builder_serves_tfds_itself(data, tmp_path):
+    builder = builders.Mednli(data_dir=tmp_path / "built")
+    config = tfds.download.DownloadConfig(manual_dir=str(data))
+    builder.download_and_prepare(download_config=config, file_format="array_record")
+    again = builders.Mednli(data_dir=tmp_path / "built")
+    assert again.info.splits["dev"].num_examples == 18  # 23 less five labelled `-`
+    source = again.as_data_source("dev")
+    by_row = {int(record["row"]): record["uid"].decode() for record in source}
+    direct = nli.load_nli("mednli", data)["dev"].examples
+    assert [by_row[row] for row in range(18)] == [pair.uid for pair in direct]
+    assert {record["label"] for record in source} == {label.encode() for label in LABELS}
+
+
+def config_of(data, route):
+    config = defaults.nli("infersent", "mednli", knowledge="replace")
+    config.vectors.path, config.vectors.dim = "", 8
+    config.data.dir, config.data.builder = str(data), route
+    config.knowledge.ontology = str(data / "names.tsv")
+    rows = ("id\tname\ttree_numbers\tsynonyms", "D1\tarthritis\tC01\t", "D2\tgout\tC01.100\t")
+    (data / "names.tsv").write_text("\n".join(rows) + "\n")
+    return config
+
+
+def prepare(config):
+    return experiment.of(config).prepare()
+
+
+def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    (direct, _), (built, hit) = (prepare(config_of(data, route)) for route in ("direct", "tfds"))
+    assert not hit
+    assert list((built.folder.parent.parent / "tfds").glob("mednli-all-*"))
+    assert built.folder != direct.folder  # prepared twice, not found
+    assert set(built.arrays) == set(direct.arrays)
+    for name, array in direct.arrays.items():
+        assert array.dtype == built.arrays[name].dtype
+        np.testing.assert_array_equal(array, built.arrays[name], err_msg=name)
+    assert (direct.arrays["link_distance"] >= 0).any()
+    np.testing.assert_array_equal(direct.vectors, built.vectors)
+    assert [rows.uids for rows in built.splits.values()] == [rows.uids for rows in direct.splits.values()]
+    for fact in ("files", "splits", "vocabulary", "knowledge", "truncated"):
+        assert built.manifest[fact] == direct.manifest[fact]
+    assert prepare(config_of(data, "tfds"))[1]
+
+
+def test_files_are_private_whatever_the_umask(data, tmp_path):
+    before = os.umask(0)
+    try:
+        load("mednli", data, tmp_path)
+    finally:
+        os.umask(before)
+    written = [tmp_path / "tfds", *(tmp_path / "tfds").rglob("*")]
+    assert sum(path.is_file() for path in written) >= 5
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.is_dir()} == {0o700}
+
+
+def test_a_changed_file_is_built_anew_and_the_old_build_goes(data, tmp_path):
+    load("mednli", data, tmp_path)
+    load("mednli", data, tmp_path, limit=2)
+    (before,) = (tmp_path / "tfds").glob("mednli-all-*")
+    write_mednli(data, 11)
+    assert load("mednli", data, tmp_path) == nli.load_nli("mednli", data)
+    (after,) = (tmp_path / "tfds").glob("mednli-all-*")
+    assert before.name != after.name
+    assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2  # the other part's build stays, nothing temporary does
+
+
+def test_a_damaged_build_is_noticed_and_built_again(data, tmp_path, capfd):
+    direct = load("mednli", data, tmp_path)
+    (root,) = (tmp_path / "tfds").glob("[!.]*")
+    (record,) = root.rglob("*train.array_record*")
+    (facts,) = root.rglob("1.0.0/metadata.json")
+    whole = record.read_bytes()
+    text = whole.index(SECRET.encode()) if SECRET.encode() in whole else 200
+    damages = (
+        (record, whole[:100]),
+        (record, whole[:text] + bytes([whole[text] ^ 1]) + whole[text + 1 :]),
+        (facts, b"{"),
+    )
+    for path, content in damages:
+        path.write_bytes(content)
+        assert load("mednli", data, tmp_path) == direct
+        shown = capfd.readouterr()
+        assert "E-PREP-001" in shown.err
+        assert SECRET not in shown.err + shown.out
+
+
+def test_faults_come_as_the_readers_tell_them_and_leave_nothing(data, tmp_path, capfd):
+    write(data / "mednli" / "mli_dev_v1.jsonl", [pair("dev", 0), pair("dev", 1, gold_label=SECRET)])
+    with pytest.raises(DataError) as caught:
+        load("mednli", data, tmp_path)
+    assert (caught.value.code, caught.value.file, caught.value.line) == ("E-DATA-018", "mli_dev_v1.jsonl", 2)
+    assert str(caught.value).startswith("mli_dev_v1.jsonl:2: ")
+    assert [path.name for path in (tmp_path / "tfds").iterdir()] == [".gitignore"]
+    shown = capfd.readouterr()
+    assert SECRET not in str(caught.value) + shown.err + shown.out
+    (data / "mednli" / "mli_test_v1.jsonl").unlink()
+    with pytest.raises(DataError):
+        load("mednli", data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "wishes", "message"),
+    [
+        ("file", {}, "no TFDS builder"),
+        ("mednli", {"limit": 0}, "limit"),
+        ("mednli", {"genre": "slate"}, "no genres"),
+        ("multinli", {"genre": "../x"}, "unknown value '../x'"),
+    ],
+)
+def test_wrong_wishes_are_user_errors(data, tmp_path, name, wishes, message):
+    with pytest.raises(UserError, match=message):
+        load(name, data, tmp_path, **wishes)
+    assert not (tmp_path / "tfds").exists()
+
+
+def test_wrong_routes_are_user_errors(data, tmp_path):
+    with pytest.raises(UserError, match="direct, tfds"):
+        prepare(config_of(data, "tdfs"))
+    for name in ("demo", "file"):
+        config = config_of(data, "tfds")
+        config.data.name = name
+        with pytest.raises(UserError, match="no TFDS builder"):
+            prepare(config)
+    config = config_of(data, "direct")
+    config.data.name, config.data.dir = "file", None
+    with pytest.raises(UserError, match=r"--config\.data\.dir=FOLDER"):
+        prepare(config)
+
+
+def test_neither_jax_nor_tensorflow_nor_stdout_is_used(data, tmp_path):
+    """In a process of its own: what this one has imported proves nothing."""
+    code = (
+        "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds; "
+        "tfds.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "
+        "print(sorted({'jax', 'tensorflow'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "tfds"), str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    assert SECRET not in done.stderr
+
+
+def test_a_corpus_of_ones_own_is_prepared_from_its_folder(tmp_path):
+    for split in ("train", "dev"):
+        rows = [f"{split}{n},{LABELS[n % 3]},a b {n},c {n}" for n in range(4)]
+        (tmp_path / f"{split}.csv").write_text("uid,label,premise,hypothesis\n" + "\n".join(rows) + "\n")
+    config = defaults.nli("bow", "file")
+    config.vectors.dim, config.data.dir = 8, str(tmp_path)
+    prepared, _ = prepare(config)
+    assert prepared.splits["train"].uids == ("train0", "train1", "train2", "train3")
+    np.testing.assert_array_equal(prepared.arrays["label"], [0, 1, 2, 0] * 2)
+    rows = (tmp_path / "dev.csv").read_text().replace("dev3,entailment", "dev3,neutral")
+    (tmp_path / "dev.csv").write_text(rows)
+    again, hit = prepare(config)
+    assert not hit
+    np.testing.assert_array_equal(again.splits["dev"].label, [0, 1, 2, 1])
+
+
+def test_variants_of_the_configs_name_their_corpus():
+    for variant in ("mediqa_nli", "file", "mednli"):
+        assert defaults.nli("esim", variant).data.name == variant
+    assert defaults.nli("esim", "mediqa_nli").train == defaults.nli("esim", "mednli").train
+    with pytest.raises(UserError, match="Did you mean 'mediqa_nli'"):
+        defaults.nli("esim", "mediqa")

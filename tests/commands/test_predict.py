@@ -1,0 +1,173 @@
+"""What is given to a finished run: which items it takes, and that a corpus's own texts get the stored predictions."""
+
+import json
+
+import numpy as np
+import pytest
+from test_commands import ROOT, door, places
+
+from mednli_jax import inputs
+from mednli_jax.errors import DataErrors, RunError, UserError
+from mednli_jax.examples import LABELS
+from mednli_jax.finished_run import load_run
+
+SECRET = "zyzzyva"
+# Sentence ends inside, list numbers, bullets, numbers alone, other scripts: what tokenisers disagree about.
+TEXTS = (
+    "Has diabetes. A1c was 8.3. On insulin.",
+    "1. CAD\n2. HTN.\n3. DM type 2. On metformin",
+    "- gout.\n- asthma\n* no fever",
+    "120/80. 98.6. 42",
+    "42",
+    "糖尿病. 高血圧. Évolue bien",
+    "•",
+    "Seen by Dr. Smith at St. John vs. home, e.g. q.d. 5 mg ... Then left.",
+    'said "no pain." (left.) Then [**Name. 12**] came.',
+    "pt. denies pain. pt. well",
+)
+
+
+def write_files(folder, kind):
+    """A corpus of one's own, as JSON lines or as InferSent's triples, whose tokens blanks separate."""
+    folder.mkdir()
+    for split, size in (("train", 60), ("dev", 20), ("test", 20)):
+        rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in range(size)]
+        if kind == "jsonl":
+            lines = (dict(zip(("sentence1", "sentence2", "gold_label"), row, strict=True)) for row in rows)
+            (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        else:
+            for name, column in zip(("s1", "s2", "labels"), zip(*rows, strict=True), strict=True):
+                text = "".join(line.replace("\n", " ") + "\n" for line in column)
+                (folder / f"{name}.{split}").write_text(text)
+    return folder
+
+
+def given_of(folder, kind, split):
+    if kind == "jsonl":
+        return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+    sides = ((folder / f"{name}.{split}").read_text().splitlines() for name in ("s1", "s2"))
+    return list(zip(*sides, strict=True))
+
+
+@pytest.fixture(scope="module", params=["jsonl", "triples"])
+def trained(request, tmp_path_factory):
+    """(home, kind of its files); a finished run in run/."""
+    home = tmp_path_factory.mktemp("home")
+    write_files(home / "own", request.param)
+    config = f"--config={ROOT / 'configs' / 'bow.py'}:file"
+    small = ("--config.model.hidden_size=8", "--config.vectors.dim=8", "--config.train.epochs=2")
+    done = door("train", config, "--config.data.dir=own", *small, "--workdir=run", cwd=home, **places(home))
+    assert done.returncode == 0, done.stderr
+    return home, request.param
+
+
+def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
+    home, kind = trained
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+    monkeypatch.chdir(home)
+    run = load_run(home / "run")
+    assert run.manifest["tokeniser"] == {"jsonl": "sentences, treebank", "triples": "blanks"}[kind]
+    own = run.on_own_corpus()
+    for split in ("train", "dev", "test"):
+        given = given_of(home / "own", kind, split)
+        stored = home / "run" / "private" / f"predictions.{split}.jsonl"
+        if split == "train":  # no file is kept of it
+            rows = run.task.predictions(own.prepared.splits[split], own.scores(split)[1])
+        else:
+            rows = [json.loads(line) for line in stored.read_text().splitlines()]
+        found = run.predict(given)
+        assert len(found) == len(rows) == len(given)
+        for row, expected in zip(found, rows, strict=True):
+            assert max(row, key=row.get) == expected["predicted"][0]
+            np.testing.assert_allclose([row[label] for label in LABELS], expected["probabilities"][0], atol=1e-5)
+    other = [("another. Text", "of two. Sentences")]
+    assert run.predict(other)[0] != pytest.approx(found[0], abs=1e-4)
+
+
+def test_a_run_of_an_unknown_tokeniser_is_refused(trained):
+    home, _ = trained
+    path = home / "run" / "data.json"
+    before = path.read_text()
+    path.write_text(json.dumps({**json.loads(before), "tokeniser": "of a later version"}))
+    try:
+        with pytest.raises(RunError, match=r".*data\.json: names a tokeniser .* Fix: train again"):
+            load_run(home / "run")
+    finally:
+        path.write_text(before)
+
+
+def test_dicts_lists_and_tuples_are_one_pair(trained):
+    home, _ = trained
+    run = load_run(home / "run")
+    forms = [
+        ("Has gout. Well", "42"),
+        ["Has gout. Well", "42"],
+        {"premise": "Has gout. Well", "hypothesis": "42"},
+        {"gold_label": "neutral", "sentence1": "Has gout. Well", "sentence2": "42"},
+    ]
+    first, *others = run.predict(forms)
+    assert first != pytest.approx(run.predict([("premise", "hypothesis")])[0], abs=1e-4)
+    for row in others:
+        assert row == pytest.approx(first, abs=1e-6)
+    with pytest.raises(UserError, match=r"item 1: is not a pair of sentences\. Fix: give \(premise, hyp"):
+        run.predict([forms[0], SECRET[:2]])
+    with pytest.raises(UserError, match=r"item 0: "):
+        run.attention([{"passage": "a", "query": "b"}])
+
+
+@pytest.mark.parametrize(
+    ("task", "item", "code"),
+    [
+        ("nli", "ab", "E-PRED-002"),
+        ("nli", b"ab", "E-PRED-002"),
+        ("nli", {"a", "b"}, "E-PRED-002"),
+        ("nli", None, "E-PRED-002"),
+        ("nli", (SECRET,), "E-PRED-002"),
+        ("nli", (SECRET, SECRET, SECRET), "E-PRED-002"),
+        ("nli", (SECRET, 3), "E-PRED-002"),
+        ("nli", (SECRET, " \n"), "E-PRED-002"),
+        ("nli", {"premise": SECRET}, "E-PRED-002"),
+        ("nli", {"premise": SECRET, "hypothesis": None}, "E-PRED-002"),
+        ("nli", {"passage": SECRET, "query": "@placeholder"}, "E-PRED-002"),
+        ("nli", (SECRET, "a\0"), "E-PRED-003"),
+        ("nli", (SECRET, "\ud800"), "E-PRED-003"),
+        ("cloze", {"premise": SECRET, "hypothesis": "@placeholder"}, "E-PRED-002"),
+        ("cloze", (SECRET, "no blank"), "E-PRED-005"),
+        ("cloze", (f"BEG__{SECRET}", "@placeholder"), "E-PRED-006"),
+    ],
+)
+def test_any_other_item_is_refused_by_its_index(task, item, code):
+    good = ("a", "b @placeholder" if task == "cloze" else "b")
+    with pytest.raises(UserError) as caught:
+        inputs.text_pairs([good, good, item], task)
+    message = str(caught.value)
+    assert message.startswith(f"{code} item 2: ")
+    assert "Fix: " in message
+    assert SECRET not in message
+    assert "\n" not in message
+    assert inputs.text_pairs(iter([list(good)]), task) == [good]
+
+
+@pytest.mark.parametrize("given", ["ab", b"ab", {"premise": "a", "hypothesis": "b"}, None, 3])
+def test_what_is_no_list_is_refused_at_once(given):
+    with pytest.raises(UserError, match=rf"what was given is a {type(given).__name__}, no list\. Fix: "):
+        inputs.text_pairs(given, "nli")
+
+
+def test_many_bad_items_are_told_together():
+    with pytest.raises(DataErrors, match=r"item 0: .*\n.*item 1: "):
+        inputs.text_pairs(["a", "b"], "nli")
+
+
+def test_the_command_takes_dicts_and_names_bad_lines(trained):
+    home, _ = trained
+    good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
+    done = door("predict", "--run=run", cwd=home, stdin="\n".join([*good, ""]), **places(home))
+    assert done.returncode == 0, done.stderr
+    header, first, second = done.stdout.splitlines()
+    assert header.split("\t") == ["label", *LABELS]
+    assert first == second
+    done = door("predict", "--run=run", cwd=home, stdin="\n".join([*good, SECRET, '["a", "b"]']), **places(home))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line[:20] for line in done.stderr.splitlines()] == ["stdin:3: ", "stdin:4: "]
+    assert SECRET not in done.stderr

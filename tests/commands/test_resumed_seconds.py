@@ -1,0 +1,226 @@
+"""Seconds and rates of a run that was interrupted and resumed are those of all its sessions, by a clock of the test."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mednli_jax import cli, train
+from mednli_jax.baselines import boosting
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.examples import LABELS
+from mednli_jax.fitting import folds, session
+from mednli_jax.runs import RunDirectory
+from mednli_jax.training import loop
+from mednli_jax.training import program as programs
+
+ROOT = Path(__file__).parents[2]
+ROWS, SEEDS, EPOCHS = {"train": 24, "dev": 6, "test": 6}, 2, 2
+
+
+class Clock:
+    """Ten seconds a training step or tree, one a compilation; `at` names the step or tree at which a signal comes."""
+
+    def __init__(self, patch):
+        self.now, self.steps, self.compiled, self.at = 0.0, 0, 0, None
+        for module in (session, loop, programs):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        step, fit = programs.Program.train, boosting.fit_predict
+        lowered = programs.Program._call
+
+        def compiled(program, key, *given, **how):
+            known = len(program.compiled)
+            body = lowered(program, key, *given, **how)
+            if len(program.compiled) > known:
+                self.now += 1
+                self.compiled += 1
+                program.compile_seconds += 1
+            return body
+
+        def stepped(program, *given):
+            self.work()
+            return step(program, *given)
+
+        def fitted(*given, on_tree, **how):
+            def on_tick():
+                self.tick()
+                if self.steps == self.at:
+                    raise loop.Interrupted  # as train's own does; signals reach no thread
+                on_tree()
+
+            return fit(*given, on_tree=on_tick, **how)
+
+        patch.setattr(programs.Program, "_call", compiled)
+        patch.setattr(programs.Program, "train", stepped)
+        patch.setattr(boosting, "fit_predict", fitted)
+
+    def tick(self):
+        self.now += 10
+        self.steps += 1
+
+    def work(self):
+        self.tick()
+        if self.steps == self.at:
+            signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.fixture
+def clock(monkeypatch, tmp_path):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    # All steps of an epoch are one chunk else, and the signal is looked at after the last.
+    monkeypatch.setattr(loop.Trainer, "_chunk", property(lambda self: 1, lambda self, value: None), raising=False)
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """call(workdir, *flags) -> exit code of `train`."""
+
+    def run(workdir, *flags):
+        monkeypatch.setattr(sys, "argv", ["train", *flags, f"--workdir={workdir}"])
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        mask = os.umask(0o077)
+        try:
+            return cli.run(train.main, train.USAGE, train.define)
+        finally:
+            os.umask(mask)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    return run
+
+
+def own_corpus(folder):
+    folder.mkdir()
+    for split, size in ROWS.items():
+        rows = [
+            {"premise": f"{split} {row // 3} coughs", "hypothesis": f"is {LABELS[row % 3]}", "label": LABELS[row % 3]}
+            for row in range(size)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def flags(config, *more):
+    fields = (f"data.dir={Path.cwd() / 'corpus'}", "vectors.path=", "vectors.dim=4", "seeds=0,1", *more)
+    return [f"--config={ROOT / 'configs' / config}.py:file", *(f"--config.{field}" for field in fields)]
+
+
+def result_of(workdir):
+    with contextlib.suppress(FileNotFoundError):
+        return json.loads(Path(workdir, "result.json").read_text())
+
+
+def metrics_of(workdir):
+    return [json.loads(line) for line in Path(workdir, "metrics.jsonl").read_text().splitlines()]
+
+
+SMALL = ("model.hidden_size=4", "model.dropout=0.0", "train.batch_size=12", f"train.epochs={EPOCHS}")
+
+
+@pytest.mark.parametrize("at", [1, 3])  # within the first epoch, within the second
+def test_a_network(clock, call, at):
+    own_corpus(Path("corpus"))
+    given = flags("bow", *SMALL, "train.max_buckets=1")
+    clock.at = at
+    assert call("run", *given) == cli.INTERRUPTED
+    first, compiled = result_of("run"), clock.compiled
+    assert (first["status"], first["seconds"], first["compile_seconds"]) == ("interrupted", clock.now, compiled)
+    assert compiled
+    assert call("run", *given, "--resume") == cli.OK
+    result = result_of("run")
+    assert clock.steps == EPOCHS * ROWS["train"] // 12  # no step was taken twice
+    assert result["seconds"] == clock.now > first["seconds"]
+    assert result["compile_seconds"] == clock.compiled > compiled
+    assert [row["seconds"] for row in metrics_of("run")] == [10 * ROWS["train"] // 12] * EPOCHS
+    rate = SEEDS * 12 / 10
+    assert [row["examples_per_second"] for row in metrics_of("run")] == [rate] * EPOCHS
+    assert result["train_examples_per_second"] == rate
+    assert f"{rate:.0f} examples/s, {10 * ROWS['train'] // 12:.1f} s" in Path("run/log.txt").read_text()
+
+
+def test_a_run_that_is_dropped_does_not_count(clock, call):
+    own_corpus(Path("corpus"))
+    given = flags("bow", *SMALL, "train.max_buckets=1")
+    clock.at = 1
+    assert call("run", *given) == cli.INTERRUPTED
+    before = clock.now
+    assert call("run", *given, "--force") == cli.OK
+    assert result_of("run")["seconds"] == clock.now - before
+
+
+def test_a_killed_session_counts_up_to_its_checkpoint(clock, call, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def killed(*_):
+        raise Killed
+
+    def catch(self):
+        signal.signal(signal.SIGTERM, killed)
+
+    def without_failed(self, status, values):
+        return status == "failed" or write(self, status, values)
+
+    own_corpus(Path("corpus"))
+    given = flags("bow", *SMALL, "train.max_buckets=1")
+    clock.at = 3
+    with monkeypatch.context() as patch:
+        write = RunDirectory.write_result
+        patch.setattr(session.Session, "catch_signals", catch)
+        patch.setattr(RunDirectory, "write_result", without_failed)  # the process is gone before it says so
+        with pytest.raises(Killed):
+            call("run", *given)
+    saved = result_of("run")
+    assert saved["status"] == "running"
+    assert saved["seconds"] >= 20  # of the first epoch, which has a checkpoint
+    before = clock.now
+    assert call("run", *given, "--resume") == cli.OK
+    assert result_of("run")["seconds"] == saved["seconds"] + clock.now - before
+
+
+def test_trees(clock, call):
+    own_corpus(Path("corpus"))
+    given = flags("features", "model.knowledge=none", "model.trees=6")
+    clock.at = 3
+    assert call("run", *given) == cli.INTERRUPTED
+    first = clock.now
+    assert result_of("run")["seconds"] == first >= 30
+    assert call("run", *given, "--resume") == cli.OK
+    assert result_of("run")["seconds"] == clock.now == first + 10 * 6 * SEEDS  # trees are grown from the first again
+
+
+def test_folds(clock, call, monkeypatch):
+    """Interrupted after a chunk is done, whose checkpoint is gone then, and again within the next."""
+    from mednli_jax.corpora.diskne.folds import folds as folds_of
+
+    benchmark = load_demo_diskne()
+    write_benchmark(benchmark, folds_of(benchmark), Path("corpus"))
+    given = flags("diskne_esim", "model.name=bow", *SMALL[:2], "train.batch_size=64", "train.epochs=1",
+                  "diskne.categories=symptoms", "diskne.at_once=4")  # fmt: skip
+    keep = folds.FoldTraining._keep
+
+    def kept(self, *done):
+        keep(self, *done)
+        clock.at = clock.steps + 1 if len(self.slots) <= 8 else None
+
+    monkeypatch.setattr(folds.FoldTraining, "_keep", kept)
+    assert call("run", *given) == cli.INTERRUPTED
+    first = result_of("run")
+    assert first["seconds"] == clock.now
+    assert call("run", *given, "--resume") == cli.INTERRUPTED
+    second = result_of("run")
+    assert second["seconds"] == clock.now > first["seconds"]
+    assert call("run", *given, "--resume") == cli.OK
+    result, rows = result_of("run"), metrics_of("run")
+    assert result["seconds"] == clock.now
+    assert result["compile_seconds"] == clock.compiled
+    assert sum(row["seconds"] for row in rows) == 10 * clock.steps
+    trained = sum(row["seconds"] * row["examples_per_second"] for row in rows)
+    assert result["train_examples_per_second"] == pytest.approx(trained / (10 * clock.steps), abs=0.01)

@@ -1,0 +1,306 @@
+"""Prepared cloze corpora say what the views say, hold each passage once, and know training's words only."""
+
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mednli_jax.corpora.cloze.corpus import ClozeCorpus
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.corpora.cloze.views import SETUPS, all_views, loose_positions
+from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.examples import Answer, ClozeExample, Passage, Split
+from mednli_jax.knowledge.vectors import random_vectors
+from mednli_jax.text import SPECIALS, UNK
+
+ROOT = Path(__file__).parents[3]
+WORDS = [f"w{n}" for n in range(30)]
+
+
+def split(name, seed, passages=7, queries=3, own=()):
+    """Random passages; some have no marks, some answers are no candidate. own: words of this split alone."""
+    rng, examples = random.Random(seed), []
+    words = [*WORDS, *own]
+    for number in range(passages):
+        phrases = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)] if number % 5 != 4 else []
+        parts = [
+            f"BEG__{rng.choice(phrases)}__END" if phrases and rng.random() < 0.3 else rng.choice(words)
+            for _ in range(40)
+        ]
+        title, context = parse_marked(f"On BEG__{rng.choice(words)}__END"), parse_marked(" ".join(parts))
+        passage = Passage(
+            f"{name}{number}", title.tokens, context.tokens, context.entities, context.sentences, "", title.entities
+        )
+        for query in range(queries):
+            marked = parse_marked(
+                " ".join([*rng.choices(words, k=rng.randint(0, 9)), "@placeholder", *rng.choices(words, k=4)])
+            )
+            texts = [rng.choice([*phrases, "not there"]), rng.choice([*phrases, "nor this"])]
+            answers = (Answer(texts[0], "C1", "test"), Answer(texts[1], "C1", "", "UMLS"))
+            uid = f"{name}{number}.{query}"
+            examples.append(ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers))
+    return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
+
+
+def corpus(own=("xylo",)):
+    return {"train": split("train", 1), "dev": split("dev", 2, own=own), "test": split("test", 3, passages=3)}
+
+
+def piece(arrays, name, number, start=None):
+    first, last = arrays[f"{start or name}_start"][number : number + 2]
+    return arrays[name][first:last]
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("limits", [{}, {"max_passage": 17, "max_query": 5}])
+def test_arrays_say_what_the_views_say(setup, limits):
+    encoding = ClozeEncoding(setup, vectors_dim=4, **limits)
+    splits, arrays, vocab, vectors, facts = encode_cloze(corpus(), encoding)
+    texts, row, passages, types = Texts(arrays), 0, {}, {}
+    for name, part in splits.items():
+        assert facts["splits"][name]["first"] == row
+        shared = all_views(part.examples, setup, max_tokens=encoding.max_passage)
+        for case, passage, view in shared:
+            number = arrays["query_passage"][row]
+            assert passages.setdefault(case.passage.uid, number) == number
+            expected = vocab.encode(view.passage)
+            assert piece(arrays, "passage", number).tolist() == expected
+            assert texts.candidates(number) == view.candidates
+            assert texts.answers(row) == case.answers
+            assert arrays["gold"][row] == arrays["label"][row] == view.gold
+            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
+                len(expected),
+                arrays["query_length"][row],
+            )
+            check_positions(arrays, "position", number, view.positions)
+            if setup == "noent":
+                check_positions(arrays, "loose_position", number, loose_positions(view.passage, view.candidates))
+            for phrase, type_, length in zip(
+                view.candidates,
+                piece(arrays, "candidate_type", number).tolist(),
+                piece(arrays, "candidate_length", number, "candidate_type").tolist(),
+                strict=True,
+            ):
+                assert types.setdefault(passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
+                assert length == len(phrase.split())
+            query, size, blank = arrays["query"][row], arrays["query_length"][row], arrays["blank"][row]
+            kept = slice(view.blank - blank, view.blank - blank + size)
+            assert query[:size].tolist() == vocab.encode(view.query[kept])
+            assert view.query[kept][blank] == "@placeholder"
+            assert size == min(len(view.query), encoding.max_query or 99)
+            assert not query[size:].any()
+            row += 1
+    assert row == len(arrays["query"]) == len(arrays["answer_text_start"]) - 1
+    assert len(passages) == len(arrays["passage_start"]) - 1  # each passage once
+    assert sorted(types.values()) == list(range(facts["candidates"]["types"]))
+    assert vectors.shape == (len(vocab), 4)
+    assert ("loose_position" in arrays) == (setup == "noent")
+
+
+def check_positions(arrays, name, number, positions):
+    found = zip(
+        piece(arrays, f"{name}_candidate", number, name).tolist(), piece(arrays, name, number).tolist(), strict=True
+    )
+    assert list(found) == [
+        (c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)
+    ]
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_training_is_filtered_dev_and_test_are_whole(setup):
+    splits = corpus()
+    kept, arrays, _, _, facts = encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4))
+    assert all(len(kept[name]) == len(splits[name]) for name in ("dev", "test"))
+    rows = facts["splits"]["train"]
+    assert (arrays["gold"][: rows["rows"]] >= 0).all()
+    answerable = rows["answerable"]
+    assert answerable["exact"] + answerable["synonym"] == len(kept["train"]) < len(splits["train"])
+    assert sum(answerable.values()) == len(splits["train"])
+    dev = facts["splits"]["dev"]
+    gold = arrays["gold"][dev["first"] : dev["first"] + dev["rows"]]
+    assert (gold < 0).sum() == dev["answerable"]["none"] > 0
+    assert dev["file"] == "dev1.0.json"
+
+
+def test_the_vocabulary_is_that_of_training():
+    splits = corpus()
+    kept, _, vocab, _, facts = encode_cloze(splits, ClozeEncoding("noent", vectors_dim=4))
+    train = {token for case in kept["train"].examples for token in (*case.passage.tokens, *case.query)}
+    assert set(vocab.words[2:]) == {word.lower() for word in train}
+    assert "xylo" not in vocab
+    dev = facts["splits"]["dev"]
+    views = [view for _, _, view in all_views(kept["dev"].examples, "noent")]
+    assert dev["unknown_tokens"]["query"] == sum(vocab.encode(view.query).count(UNK) for view in views) > 0
+    once = {case.passage.uid: case.passage for case in kept["dev"].examples}.values()
+    assert dev["unknown_tokens"]["passage"] == sum(vocab.encode(passage.tokens).count(UNK) for passage in once) > 0
+    assert dev["tokens"]["passage"] == sum(len(passage.tokens) for passage in once)
+    assert facts["splits"]["train"]["unknown_tokens"] == {"passage": 0, "query": 0}
+    assert facts["vocabulary"]["of_other_splits"] == 0
+    assert list(vocab.words[2:]) == sorted(train, key=lambda word: (-frequency(kept["train"], word), word))
+
+
+def frequency(part, word):
+    once = {case.passage.uid: case.passage for case in part.examples}.values()
+    return sum(p.tokens.count(word) for p in once) + sum(case.query.count(word) for case in part.examples)
+
+
+def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("xylo 1 2 3\nw3 4 5 6\nelsewhere 7 8 9\n")
+    encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_seed=5)
+    _, _, vocab, vectors, facts = encode_cloze(corpus(("xylo", "yodel")), encoding)
+    by_word = dict(zip(vocab.words, vectors.tolist(), strict=True))
+    assert (by_word["xylo"], by_word["w3"]) == ([1, 2, 3], [4, 5, 6])
+    assert "yodel" not in vocab
+    assert "elsewhere" not in vocab
+    np.testing.assert_array_equal(by_word["w4"], random_vectors(["w4"], dim=3, seed=5)[0])
+    assert by_word[SPECIALS[0]] == [0, 0, 0]
+    words = facts["vocabulary"]
+    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, len(vocab) - 2)
+    assert words["source"] == "v.txt"
+    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # yodel is missing
+
+
+def test_random_vectors_are_those_of_their_words_however_many_are_drawn_at_a_time(monkeypatch):
+    _, _, vocab, vectors, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
+    monkeypatch.setattr("mednli_jax.corpora.cloze.encoding._AT_A_TIME", 3)
+    _, _, _, again, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
+    np.testing.assert_array_equal(vectors, again)
+    np.testing.assert_array_equal(vectors[1:], random_vectors(vocab.words[1:], dim=5, seed=0))
+    assert not vectors[0].any()
+
+
+def test_only_the_most_frequent_words_are_kept_where_there_is_a_limit():
+    _, _, whole, _, _ = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    _, arrays, vocab, _, facts = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_words=10))
+    assert vocab.words == whole.words[:12]
+    assert facts["vocabulary"]["cut"] == len(whole) - 12
+    assert arrays["passage"].max() == 11
+
+
+def test_truncation_is_counted():
+    whole = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    cut = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_passage=20))
+    for name in ("train", "dev", "test"):
+        before, after = whole[4]["splits"][name], cut[4]["splits"][name]
+        assert before["truncated"] == {"passages": 0, "tokens": 0, "answers": 0}
+        lost = after["answerable"]["none"] - before["answerable"]["none"]
+        assert after["truncated"]["answers"] == lost
+        assert after["truncated"]["passages"] == after["passages"]
+    dev = [facts[4]["splits"]["dev"] for facts in (whole, cut)]
+    assert dev[1]["truncated"]["tokens"] == dev[0]["tokens"]["passage"] - dev[1]["tokens"]["passage"] > 0
+    assert dev[1]["truncated"]["answers"] > 0
+
+
+def test_answers_of_phrases_that_training_never_showed_are_counted():
+    kept, _, _, _, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
+    shown = {phrase for _, passage, _ in all_views(kept["train"].examples, "ent") for phrase in passage.candidates}
+    assert facts["candidates"]["types_of_train"] == len(shown)
+    for name in ("train", "dev", "test"):
+        views = [view for _, _, view in all_views(kept[name].examples, "ent")]
+        unseen = sum(view.gold >= 0 and view.candidates[view.gold] not in shown for view in views)
+        assert facts["splits"][name]["answers_of_unseen_type"] == unseen
+    assert facts["splits"]["dev"]["answers_of_unseen_type"] > 0
+
+
+def test_queries_of_a_passage_need_not_stand_together():
+    splits = corpus()
+    mixed = {name: replace(part, examples=part.examples[::3] + part.examples[1::3]) for name, part in splits.items()}
+    _, arrays, _, _, facts = encode_cloze(mixed, ClozeEncoding("ent", vectors_dim=4))
+    assert facts["splits"]["dev"]["passages"] == 7
+    assert len(arrays["passage_start"]) - 1 == sum(rows["passages"] for rows in facts["splits"].values())
+
+
+def test_without_an_answerable_training_query_nothing_is_prepared():
+    splits = corpus()
+    nowhere = tuple(replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples)
+    with pytest.raises(UserError):
+        encode_cloze(
+            splits | {"train": replace(splits["train"], examples=nowhere)}, ClozeEncoding("ent", vectors_dim=4)
+        )
+
+
+def test_bad_encodings_are_refused():
+    with pytest.raises(ConfigError):
+        ClozeEncoding("marks")
+    with pytest.raises(ConfigError, match="max_query is -1"):
+        ClozeEncoding("ent", max_query=-1)
+
+
+# ---- on disk ----
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUp(ClozeCorpus):
+    """The corpus above, whose content a file stands for."""
+
+    source: Path | None = None
+
+    def splits(self):
+        return corpus()
+
+    def source_files(self):
+        return [self.source]
+
+
+def prepare(tmp_path, source, **changes):
+    encoding = ClozeEncoding(**{"setup": "ent", "vectors_dim": 4, **changes})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
+        return MadeUp("made_up", encoding, source=source).prepare()
+
+
+def test_a_prepared_corpus_is_found_again_until_something_changes(tmp_path):
+    source = tmp_path / "train1.0.json"
+    source.write_text("one")
+    assert not prepare(tmp_path, source)[1]
+    again, hit = prepare(tmp_path, source)
+    assert hit
+    kept, arrays, _, vectors, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
+    assert set(again.arrays) == set(arrays)
+    for name, array in arrays.items():
+        assert again.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(again.arrays[name], array, err_msg=name)
+    np.testing.assert_array_equal(again.vectors, vectors)
+    for name, rows in again.splits.items():
+        assert rows.uids == tuple(case.uid for case in kept[name].examples)
+        assert rows.first == facts["splits"][name]["first"]
+        gold = arrays["gold"][rows.first : rows.first + len(rows)]
+        np.testing.assert_array_equal(rows.label, gold)
+    assert list(again.splits) == ["train", "dev", "test"]
+    assert Texts(again.arrays).answers(0) == kept["train"].examples[0].answers
+    manifest = (again.folder / "manifest.json").read_text()
+    assert "not there" not in manifest
+    assert {path.stat().st_mode & 0o777 for path in again.folder.iterdir()} == {0o600}
+    assert not prepare(tmp_path, source, setup="anonym")[1]
+    assert not prepare(tmp_path, source, max_passage=9)[1]
+    source.write_text("other")
+    assert not prepare(tmp_path, source)[1]
+
+
+def test_nothing_depends_on_the_order_of_hashes(tmp_path):
+    code = (
+        "import hashlib, sys; sys.path.insert(0, 'tests'); import test_encode_cloze as t; digest = hashlib.sha256()\n"
+        "for setup in t.SETUPS:\n"
+        "    _, arrays, vocab, *_ = t.encode_cloze(t.corpus(), t.ClozeEncoding(setup, vectors_dim=4, max_passage=15))\n"
+        "    digest.update(repr((vocab.words, [(n, a.tolist()) for n, a in sorted(arrays.items())])).encode())\n"
+        "print(digest.hexdigest())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

@@ -1,0 +1,322 @@
+"""Queries from case reports, against a report worked by hand."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mednli_jax.corpora.cloze.case_reports import Mark, Sentence, read_reports
+from mednli_jax.corpora.cloze.clicr import load
+from mednli_jax.corpora.cloze.query_builder import build_queries, cleaned, divided, repeats_passage, semantic_type
+from mednli_jax.errors import DataError, DataErrors, UserError
+from mednli_jax.examples import PLACEHOLDER, Answer, Entity
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
+
+ROOT = Path(__file__).parents[3]
+REPORT = {
+    "id": "r1",
+    "title": "A case of BEG__heart failure__END",
+    "specialty": "cardiology",
+    "sentences": [
+        "He had BEG__his dropsy__END and BEG__heart failure ( HF )__END .",
+        {"text": "An echocardiogram proved it .", "entities": [{"start": 0, "end": 2}]},
+        "Give BEG__digoxin__END early in the course .",
+    ],
+    "learning_points": [
+        "BEG__The dropsy__END may point to BEG__heart failure__END .",
+        {
+            "text": "Give furosemide early in the course , with digoxin .",
+            "entities": [
+                {"start": 8, "end": 9, "type": "treatment"},
+                {"start": 1, "end": 2, "id": "D2", "type": "treatment"},
+            ],
+        },
+    ],
+}
+
+
+@pytest.fixture
+def ontology():
+    names = (("Heart Failure", 0), ("Cardiac Failure", 0), ("heart failure", 0), ("Furosemide", 1), ("Frusemide", 1))
+    return Ontology(
+        "toy", "1", ("D1", "D2"), ("Heart Failure", "Furosemide"), names, is_a_matrix([], 2), "0" * 64,
+        types=("C14.280.434", "D02.065|E02"),
+    )  # fmt: skip
+
+
+def written(path, *rows):
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def reports(tmp_path, *rows):
+    return read_reports(written(tmp_path / "reports.jsonl", *rows))
+
+
+def sentence(text, *marks):
+    return Sentence(tuple(text.split()), tuple(Mark(*mark) for mark in marks))
+
+
+# ---- Reading -------------------------------------------------------------------------------------------------------
+
+
+def test_marks_and_listed_entities_read_alike(tmp_path):
+    row = {"id": "a", "sentences": ["No BEG__high fever__END ."], "learning_points": []}
+    listed = {"text": "No high fever .", "entities": [{"start": 1, "end": 3}]}
+    (one,), (other,) = reports(tmp_path, row), reports(tmp_path, {**row, "sentences": [listed]})
+    assert one == other
+    assert one.sentences == (sentence("No high fever .", (1, 3)),)
+    assert one.title == sentence("")
+    assert one.specialty == ""
+
+
+def test_gzipped_reports_read_alike(tmp_path):
+    plain = written(tmp_path / "reports.jsonl", REPORT)
+    zipped = tmp_path / "reports.jsonl.gz"
+    zipped.write_bytes(gzip.compress(plain.read_bytes()))
+    assert read_reports(plain) == read_reports(zipped)
+
+
+def listing(*entities):
+    return {"id": "a", "sentences": [{"text": "zebrafish met quokka", "entities": entities}], "learning_points": []}
+
+
+def marked(text):
+    return {"id": "a", "sentences": [text], "learning_points": []}
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "field"),
+    [
+        ("zebrafish", "E-CLZ-100", ""),
+        ("[1]", "E-CLZ-100", ""),
+        ({"id": "a", "sentences": ["x"]}, "E-CLZ-101", "learning_points"),
+        ({"id": 7, "sentences": ["x"], "learning_points": []}, "E-CLZ-101", "id"),
+        ({"id": " ", "sentences": ["x"], "learning_points": []}, "E-CLZ-101", "id"),
+        ({"id": "a", "sentences": [" "], "learning_points": []}, "E-CLZ-101", "sentences"),
+        ({"id": "a", "sentences": [3], "learning_points": []}, "E-CLZ-101", "sentences[0]"),
+        ({"id": "a", "sentences": ["x"], "learning_points": [], "specialty": 3}, "E-CLZ-101", "specialty"),
+        (listing({"start": 0}), "E-CLZ-101", "sentences[0].entities[0].end"),
+        (listing({"start": True, "end": 1}), "E-CLZ-101", "sentences[0].entities[0].start"),
+        (listing({"start": 0, "end": 1, "type": "quokka"}), "E-CLZ-101", "sentences[0].entities[0].type"),
+        (listing("zebrafish"), "E-CLZ-101", "sentences[0].entities[0]"),
+        (listing({"start": 0, "end": 4}), "E-CLZ-103", "sentences[0].entities"),
+        (listing({"start": -1, "end": 1}), "E-CLZ-103", "sentences[0].entities"),
+        (listing({"start": 1, "end": 1}), "E-CLZ-103", "sentences[0].entities"),
+        (listing({"start": 0, "end": 2}, {"start": 1, "end": 3}), "E-CLZ-103", "sentences[0].entities"),
+        (marked("BEG__zebrafish met"), "E-CLZ-102", "sentences[0]"),
+        (marked("zebrafish__END met"), "E-CLZ-102", "sentences[0]"),
+        (marked("zebrafish BEG____END met"), "E-CLZ-102", "sentences[0]"),
+        (marked({"text": "BEG__zebrafish__END met", "entities": []}), "E-CLZ-102", "sentences[0]"),
+        (marked(f"zebrafish met {PLACEHOLDER}"), "E-CLZ-105", "sentences[0]"),
+        (marked("zebrafish \0 met"), "E-CLZ-107", "sentences[0]"),
+        (marked("zebrafish \ud800 met"), "E-CLZ-107", "sentences[0]"),
+    ],
+)
+def test_bad_reports_are_told_by_place(tmp_path, row, code, field):
+    with pytest.raises(DataError) as caught:
+        reports(tmp_path, {"id": "good", "sentences": ["x"], "learning_points": []}, row)
+    error = caught.value
+    assert (error.code, error.file, error.line, error.field) == (code, "reports.jsonl", 2, field)
+    assert "Fix: " in str(error)
+    assert not any(word in str(error) for word in ("zebrafish", "quokka"))
+
+
+def test_files_without_reports(tmp_path):
+    with pytest.raises(DataError):
+        read_reports(tmp_path / "none.jsonl")
+    with pytest.raises(DataError):
+        reports(tmp_path, "", " ")
+
+
+def test_faults_are_told_together_and_ids_once(tmp_path):
+    with pytest.raises(DataError, match=r"reports.jsonl:3: field 'id' repeats that of line 1"):
+        reports(tmp_path, REPORT, {**REPORT, "id": "r2"}, REPORT)
+    with pytest.raises(DataErrors) as caught:
+        reports(tmp_path, *["zebrafish"] * 25)
+    assert len(caught.value.errors) == 20
+
+
+# ---- Clean-up (section 3) ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "expected"),
+    [
+        ("she had the fever today", (2, 4), "fever"),
+        ("all of her worst pains", (2, 5), "worst pains"),
+        ("He had His Own dropsy", (2, 5), "Own dropsy"),
+        ("no such a fever", (0, 4), "fever"),
+        ("heart failure ( HF ) came", (0, 5), "heart failure"),
+        ("heart failure (HF) came", (0, 3), "heart failure"),
+        ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
+        ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
+        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),  # not at the end
+        ("( HF )", (0, 3), "( HF )"),  # nothing else: it stays
+        ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
+        ("failure ) came", (0, 2), "failure )"),  # no beginning
+        ("theophylline", (0, 1), "theophylline"),  # a word that only begins like one
+    ],
+)
+def test_boundaries(text, mark, expected):
+    found = cleaned(sentence(text, mark))
+    assert found.tokens == tuple(text.split())
+    assert [found.phrase(mark) for mark in found.marks] == [expected]
+
+
+def test_a_phrase_of_pronouns_is_no_longer_marked():
+    counts = Counter()
+    given = sentence("those of them with fever ( 39 )", (0, 1), (2, 3), (4, 8))
+    assert cleaned(given, counts).marks == (Mark(4, 5),)
+    assert counts == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 2}
+
+
+def test_cleaning_twice_changes_nothing():
+    once = cleaned(sentence("his worst pain ( 9 ) and the fever", (0, 6), (7, 9)))
+    assert cleaned(once) == once
+
+
+# ---- The filter (section 3.1) --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "passage", "expected"),
+    [
+        ("a @placeholder can lead to shock .", "this can lead to shock at night", True),  # the right side is longer
+        ("a @placeholder can lead to shock .", "this can lead to a shock", False),
+        ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
+        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),  # whole tokens
+        ("shock follows @placeholder after days of rest", "shock follows it", False),  # only the shorter side
+        ("early shock @placeholder late sepsis", "in late sepsis", True),  # equally long: either
+        ("early shock @placeholder late sepsis", "of early shock", True),
+        ("early shock @placeholder late sepsis", "of early sepsis", False),
+        ("@placeholder .", "anything", True),
+    ],
+)
+def test_repetition(query, passage, expected):
+    words = query.split()
+    assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is expected
+
+
+# ---- Queries (sections 3.1 and 3.2) --------------------------------------------------------------------------------
+
+
+def test_a_report_by_hand(tmp_path, ontology):
+    split = build_queries(reports(tmp_path, REPORT), ontology)
+    dropsy, failure, furosemide, digoxin = split.examples
+    assert [example.uid for example in split.examples] == ["r1.1", "r1.2", "r1.3", "r1.4"]
+    passage = dropsy.passage
+    assert all(example.passage is passage for example in split.examples)
+    assert (passage.uid, passage.specialty, passage.title) == (
+        "r1",
+        "cardiology",
+        ("A", "case", "of", "heart", "failure"),
+    )
+    assert passage.title_entities == (Entity(3, 5),)
+    assert passage.sentences == (11, 16, 23)
+    assert [passage.tokens[e.start : e.end] for e in passage.entities] == [
+        *(("dropsy",), ("heart", "failure"), ("echocardiogram",), ("digoxin",)),
+    ]
+    assert dropsy.query == ("The", PLACEHOLDER, "may", "point", "to", "heart", "failure", ".")
+    assert (dropsy.blank, dropsy.query_entities) == (1, (Entity(5, 7),))
+    assert dropsy.answers == (Answer("dropsy"),)  # the ontology has no such name
+    assert failure.query == ("The", "dropsy", "may", "point", "to", PLACEHOLDER, ".")
+    assert (failure.blank, failure.query_entities) == (5, (Entity(1, 2),))
+    assert failure.answers == (
+        Answer("heart failure", "D1", "problem"),
+        Answer("Cardiac Failure", "D1", "problem", "UMLS"),
+    )
+    assert " ".join(furosemide.query) == f"Give {PLACEHOLDER} early in the course , with digoxin ."
+    assert furosemide.answers[1:] == (Answer("Frusemide", "D2", "treatment", "UMLS"),)
+    assert digoxin.query[digoxin.blank] == PLACEHOLDER
+    assert digoxin.answers == (Answer("digoxin", "", "treatment"),)
+    assert split.facts["concepts"] == {"by_id": 1, "by_name": 1, "none": 2}
+    assert split.facts["extended"] == 2
+
+
+def test_by_hand_what_was_left_out(tmp_path, ontology):
+    points = [
+        "Give BEG__furosemide__END early in the course .",  # its right side stands in the passage
+        "BEG__Dropsy__END is often BEG__dropsy__END and nothing else .",  # the query shows its answer
+        "Use BEG__digoxin__END , BEG__furosemide__END or BEG__rest__END for that .",
+    ]
+    split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology, max_per_point=2)
+    assert [example.uid for example in split.examples] == ["r1.4", "r1.5"]
+    assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2, "over_max": 1}
+    assert split.facts["rows"] == 2
+    assert split.facts["learning_points"] == 3
+    assert split.facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
+    assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 1}
+
+
+def test_answers_come_by_id_before_name(tmp_path, ontology):
+    point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
+    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
+    assert example.answers == (
+        Answer("heart failure", "D2", "treatment"),
+        Answer("Furosemide", "D2", "treatment", "UMLS"),
+        Answer("Frusemide", "D2", "treatment", "UMLS"),
+    )
+
+
+def test_without_an_ontology_the_report_is_kept(tmp_path):
+    split = build_queries(reports(tmp_path, REPORT))
+    assert {len(example.answers) for example in split.examples} == {1}
+    assert split.examples[-1].answers[0].semantic_type == "treatment"
+    assert split.facts["extended"] == 0
+
+
+def test_semantic_types_of_mesh():
+    ontology = read_mesh()
+    names = {"Heart Failure": "problem", "Furosemide": "treatment", "Electrocardiography": "test", "Kenya": ""}
+    names |= {"Delirium": "problem", "Hysterectomy": "treatment"}
+    index = {label: number for number, label in enumerate(ontology.labels)}
+    assert {name: semantic_type(ontology, index[name]) for name in names} == names
+
+
+def test_reports_without_learning_points_give_no_corpus(tmp_path, ontology):
+    with pytest.raises(DataError):
+        build_queries(reports(tmp_path, {**REPORT, "learning_points": []}), ontology)
+
+
+def test_splits_are_by_report_and_stable(tmp_path, ontology):
+    rows = [{**REPORT, "id": f"r{n}"} for n in range(60)]
+    split = build_queries(reports(tmp_path, *rows), ontology)
+    parts = divided(split, 0.2, 0.3)
+    of = {name: {example.passage.uid for example in part.examples} for name, part in parts.items()}
+    assert sum(map(len, of.values())) == 60  # no report in two of them
+    assert 4 <= len(of["dev"]) <= 22
+    assert 8 <= len(of["test"]) <= 30
+    fewer = divided(build_queries(reports(tmp_path, *rows[::2]), ontology), 0.2, 0.3)
+    for name, part in fewer.items():
+        assert {example.passage.uid for example in part.examples} <= of[name]
+    with pytest.raises(UserError):
+        divided(split, 0.5, 0.5)
+
+
+def test_the_script_writes_a_corpus(tmp_path):
+    path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
+    script = [sys.executable, str(ROOT / "launch" / "build_queries.py")]
+    command = [*script, f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    splits = load(tmp_path / "corpus")
+    assert {name: len(split) for name, split in splits.items()} == counts["queries"]
+    answers = {answer.text for split in splits.values() for e in split.examples for answer in e.answers}
+    assert {"heart failure", "Cardiac Failure"} <= answers
+    path.write_text("zebrafish\n")
+    for out, told in (
+        ("corpus", f"{tmp_path}/corpus/train1.0.json: "),
+        ("other", "reports.jsonl:1: "),
+    ):
+        again = [*command[:3], f"--out={tmp_path / out}"]
+        done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(told)
+    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]

@@ -1,0 +1,638 @@
+"""DisKnE: the published layout, checked by hand; a benchmark built from scratch; folds that leak nothing."""
+
+import csv
+import json
+import random
+import runpy
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mednli_jax.corpora.diskne import builder
+from mednli_jax.corpora.diskne import negatives as ranks
+from mednli_jax.corpora.diskne import published as files
+from mednli_jax.corpora.diskne.benchmark import Positive, hypothesis_of, with_article
+from mednli_jax.corpora.diskne.folds import folds, folds_of_disease, mentioned
+from mednli_jax.corpora.diskne.store import read_benchmark, write_benchmark
+from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.errors import DataErrors, UserError
+from mednli_jax.examples import NLIExample
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.text import treebank_tokens
+
+LAUNCH = Path(__file__).parents[3] / "launch"
+SECRET = "quokka"
+# id, preferred name, synonyms, type. A small is-a graph: MI and angina are heart diseases, STEMI is an MI.
+CONCEPTS = (
+    ("C01", "Heart Diseases", ("cardiac disease",), "T047"),
+    ("C02", "Myocardial Infarction", ("heart attack", "MI"), "T047"),
+    ("C03", "STEMI", ("ST elevation myocardial infarction",), "T047"),
+    ("C04", "Angina Pectoris", ("angina",), "T047"),
+    ("C05", "Urinary Tract Infection", ("UTI",), "T047"),
+    ("C06", "Pneumonia", ("lung infection",), "T047"),
+    ("C07", "Asthma", (), "T047"),
+    ("S01", "Cough", (), "T184"),
+    ("D01", "Aspirin", (), "T121"),
+    ("P01", "Coronary Stent", ("stent",), "T061"),
+    ("X01", "Electrocardiogram", ("EKG",), "T060"),
+)
+EDGES = ((1, 0), (2, 1), (3, 0))
+
+
+def ontology(order=None):
+    order = list(order or range(len(CONCEPTS)))
+    place = {old: new for new, old in enumerate(order)}
+    rows = [CONCEPTS[at] for at in order]
+    return Ontology(
+        "umls",
+        "made up",
+        tuple(row[0] for row in rows),
+        tuple(row[1] for row in rows),
+        tuple((name, at) for at, row in enumerate(rows) for name in (row[1], *row[2])),
+        is_a_matrix([(place[child], place[parent]) for child, parent in EDGES], len(rows)),
+        "digest",
+        types=tuple(row[3] for row in rows),
+        abbreviations=frozenset({"MI", "UTI"}),
+    )
+
+
+def pair(uid, premise, hypothesis, label="entailment"):
+    tokens = treebank_tokens(premise), treebank_tokens(hypothesis)
+    return NLIExample(uid, premise, hypothesis, label, *tokens)
+
+
+PAIRS = (
+    pair("a", "Pt w/ crushing chest pain.", "The patient has a heart attack."),
+    pair("b", "Tropl 6.8, ST segments up.", "Patient has an MI"),
+    pair("c", "Dysuria today.", "The patient has a UTI."),
+    pair("d", "Family history taken; burning on voiding.", "Urinary tract infection"),
+    pair("e", "Cough, MI in the past.", "The patient has pneumonia"),
+    pair("f", "Fever and consolidation.", "The patient has a lung infection."),
+    pair("g", "Wheezing.", "The patient has asthma."),
+    pair("h", "Feels well.", "The patient has pneumonia.", "neutral"),
+)
+
+
+def positive(uid, concept, words, category="symptoms", pairs=PAIRS):
+    found = next(one for one in pairs if one.uid == uid)
+    start = found.hypothesis.index(words)
+    return Positive(found, concept, category, start, start + len(words))
+
+
+# -- wording -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "after"),
+    [
+        ("The patient has a ", "aneurysm", "The patient has an "),
+        ("The patient has an ", "stroke", "The patient has a "),
+        ("A ", "infarction", "An "),
+        ("Patient has an ", "urinary tract infection", "Patient has a "),
+        ("Patient has a ", "ulcer", "Patient has an "),
+        ("Patient has a ", "MI", "Patient has an "),
+        ("Patient has an ", "UTI", "Patient has a "),
+        ("Patient has ", "aneurysm", "Patient has "),
+        ("Patient has the ", "aneurysm", "Patient has the "),
+        ("Patient uses insulina ", "aneurysm", "Patient uses insulina "),
+    ],
+)
+def test_the_article_follows_the_sound_of_the_disease(before, name, after):
+    assert with_article(before, name) == after
+
+
+def test_a_hypothesis_is_the_name_the_mention_or_the_whole_sentence():
+    found = positive("a", "C02", "heart attack")
+    assert hypothesis_of(found, "C02", "myocardial infarction", "name") == "myocardial infarction"
+    assert hypothesis_of(found, "C02", "myocardial infarction", "mention") == "heart attack"
+    assert hypothesis_of(found, "C02", "myocardial infarction", "full") == "The patient has a heart attack."
+    for wording in ("name", "mention"):
+        assert hypothesis_of(found, "C04", "angina pectoris", wording) == "angina pectoris"
+    assert hypothesis_of(found, "C04", "angina pectoris", "full") == "The patient has an angina pectoris."
+    # A capital at the start is no mark of positives.
+    assert hypothesis_of(positive("d", "C05", "Urinary tract infection"), "C07", "asthma", "full") == "Asthma"
+
+
+# -- the published layout ----------------------------------------------------------------------------------------------
+
+MEDICAL = ("pair_id", "CUI", "label", "category", "original_cui", "start_index", "end_index")
+ROWS = (
+    ("a", "C02", "entailment", "symptoms_diseases", "C02", "18", "30"),
+    ("a,ng", "C04", "non-entailment", "symptoms_diseases", "C02", "", ""),
+    ("a,ng", "C06", "non-entailment", "symptoms_diseases", "C02", "", ""),
+    ("b", "C02", "entailment", "symptoms_diseases", "C02", "15", "17"),
+    ("b,ng", "C06", "non-entailment", "symptoms_diseases", "C02", "", ""),
+    ("b,ng", "C06", "non-entailment", "tests_diseases", "C02", "", ""),
+    ("c", "C05", "entailment", "symptoms_diseases", "C05", "18", "21"),
+    ("c,ng", "C02", "non-entailment", "symptoms_diseases", "C05", "", ""),
+    ("d", "C05", "entailment", "symptoms_diseases", "C05", "0", "23"),
+    ("d,ng", "C06", "non-entailment", "symptoms_diseases", "C05", "", ""),
+    ("e", "C06", "entailment", "symptoms_diseases", "C06", "16", "25"),
+    ("e,ng", "C05", "non-entailment", "symptoms_diseases", "C06", "", ""),
+    ("f", "C06", "entailment", "treatments_diseases", "C06", "18", "32"),
+    ("f,ng", "C05", "non-entailment", "treatments_diseases", "C06", "", ""),
+)
+
+
+def published(path, rows=ROWS, header=MEDICAL):
+    with open(path, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    return path
+
+
+def read(path, pairs=PAIRS, **options):
+    return files.read_published([path], pairs, options.pop("ontology", ontology()), **options)
+
+
+def test_the_published_rows_join_their_pairs(tmp_path):
+    found = read(published(tmp_path / "m.csv"), wording="mention")
+    by_uid = {example.uid: example for example in found.examples}
+    assert len(by_uid) == len(ROWS)
+    own, other = by_uid["a.symptoms.C02"], by_uid["a.symptoms.C02.C04"]
+    assert (own.disease, own.target, own.category, own.pair.label) == ("C02", "C02", "symptoms", "entailment")
+    assert (own.pair.premise, own.pair.hypothesis) == (PAIRS[0].premise, "heart attack")
+    assert (other.disease, other.target, other.pair.label) == ("C04", "C02", "neutral")
+    assert (other.pair.premise, other.pair.hypothesis) == (PAIRS[0].premise, "angina pectoris")
+    # A negative of a category in which its pair is no positive example keeps that category.
+    assert by_uid["b.tests.C02.C06"].category == "tests"
+    assert found.facts["positives"] == dict(symptoms=5, treatments=1, tests=0, procedures=0, terminological=0)
+    assert found.facts["negatives"] == dict(symptoms=6, treatments=1, tests=1, procedures=0, terminological=0)
+    assert found.facts["unknown_pairs"] == []
+
+
+def test_files_without_category_are_terminological_and_join_the_others(tmp_path):
+    rows = [(*row[:3], *row[4:]) for row in ROWS if row[3] == "symptoms_diseases"]
+    path = published(tmp_path / "t.csv", rows, [name for name in MEDICAL if name != "category"])
+    found = files.read_published([published(tmp_path / "m.csv"), path], PAIRS, ontology())
+    assert found.facts["positives"]["terminological"] == 5
+    assert len(found) == len(ROWS) + len(rows)
+    groups = {(fold.disease, fold.group) for fold in folds(found)}
+    assert ("C02", "medical") in groups
+    assert ("C02", "terminological") in groups
+
+
+def test_a_span_that_ends_too_far_or_too_early_gives_whole_words(tmp_path):
+    for start, end in (("18", "30"), ("18", "31"), ("18", "27"), ("17", "30"), ("20", "30.0")):
+        rows = [("a", "C02", "entailment", "symptoms_diseases", "C02", start, end)]
+        found = read(published(tmp_path / "m.csv", rows), wording="mention").examples
+        assert found[0].pair.hypothesis.rstrip(".") == "heart attack"
+
+
+def test_without_a_terminology_diseases_are_called_what_the_hypotheses_call_them(tmp_path):
+    rows = [*ROWS, ("g,ng", "C99", "non-entailment", "symptoms_diseases", "C02", "", "")]
+    rows += [("a,ng", "C98", "non-entailment", "symptoms_diseases", "C02", "", "")]
+    found = read(published(tmp_path / "m.csv", rows), ontology=None)
+    assert found.names["C05"] == "urinary tract infection"  # of equally frequent mentions the longest
+    assert found.facts["left_out"] == {"without_positive": 1, "unnamed": 2, "contradicted": 0}  # C04 has no mention
+
+
+def test_a_negative_that_a_positive_example_claims_is_left_out(tmp_path):
+    twin = pair("z", PAIRS[0].premise.upper(), "The patient has angina.")
+    rows = [*ROWS, ("z", "C04", "entailment", "tests_diseases", "C04", "16", "22")]
+    found = read(published(tmp_path / "m.csv", rows), (*PAIRS, twin))
+    assert found.facts["left_out"]["contradicted"] == 1
+    assert "a.symptoms.C02.C04" not in {example.uid for example in found.examples}
+
+
+def test_ids_of_no_pair_are_told_and_too_many_of_them_refused(tmp_path, capsys):
+    many = [pair(f"n{i}", f"Premise {i}", "The patient has asthma.") for i in range(20)]
+    rows = [(f"n{i}", "C07", "entailment", "symptoms_diseases", "C07", "16", "22") for i in range(20)]
+    path = published(tmp_path / "m.csv", [*rows, ("lost", "C07", "entailment", "symptoms_diseases", "C07", "0", "2")])
+    assert read(path, many).facts["unknown_pairs"] == ["lost"]
+    assert "m.csv: 1 of 21 annotated pairs are in no corpus: lost" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"m.csv:\d+: 12 of 21 annotated pairs are in no corpus: lost, n0"):
+        read(path, many[11:])
+
+
+GOOD = ROWS[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "expected"),
+    [
+        (MEDICAL[1:], GOOD[1:], "m.csv:1: column 'pair_id'"),
+        ((*MEDICAL, "CUI"), (*GOOD, "C02"), "m.csv:1: column 'CUI'"),
+        (MEDICAL, GOOD[:-1], "m.csv:2: 6 cells, expected 7"),
+        (MEDICAL, ("", *GOOD[1:]), "m.csv:2: field 'pair_id' is empty"),
+        (MEDICAL, (GOOD[0], "", *GOOD[2:]), "m.csv:2: field 'CUI' is empty"),
+        (MEDICAL, (*GOOD[:2], SECRET, *GOOD[3:]), "m.csv:2: field 'label'"),
+        (MEDICAL, (*GOOD[:3], SECRET, *GOOD[4:]), "m.csv:2: field 'category'"),
+        (MEDICAL, (*GOOD[:5], "", "12"), "m.csv:2: field 'start_index'"),
+        (MEDICAL, (*GOOD[:6], SECRET), "m.csv:2: field 'end_index'"),
+        (MEDICAL, (*GOOD[:5], "9", "9"), "m.csv:2: field 'end_index' is outside"),
+        (MEDICAL, (*GOOD[:6], "999"), "m.csv:2: field 'end_index' is outside"),
+        (MEDICAL, ("a,ng", *GOOD[1:]), "m.csv:2: field 'label' does not fit"),
+        (MEDICAL, ("a", "C04", "non-entailment", *GOOD[3:]), "m.csv:2: field 'label' does not fit"),
+        (MEDICAL, ROWS[1], "m.csv: holds no positive example"),
+    ],
+)
+def test_faults_are_told_by_line_and_never_quoted(tmp_path, header, row, expected):
+    with pytest.raises(UserError) as caught:
+        read(published(tmp_path / "m.csv", [row], header))
+    assert str(caught.value).startswith(expected)
+    assert " Fix: " in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_the_first_faults_are_told_together(tmp_path):
+    rows = [(*GOOD[:2], "?", *GOOD[3:])] * 30
+    with pytest.raises(DataErrors) as caught:
+        read(published(tmp_path / "m.csv", rows))
+    assert len(str(caught.value).splitlines()) == 21
+
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def uids(found, rows):
+    return {found.examples[row].uid for row in rows}
+
+
+def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
+    found = read(published(tmp_path / "m.csv"))
+    made = {(fold.disease, fold.group): fold for fold in folds(found, dev=0)}
+    # C06 has one positive example in each of two categories: too few to report.
+    assert set(made) == {("C02", "medical"), ("C05", "medical")}
+    fold = made["C02", "medical"]
+    assert fold.categories == ("symptoms",)
+    assert uids(found, fold.test) == {
+        "a.symptoms.C02",
+        "a.symptoms.C02.C04",
+        "a.symptoms.C02.C06",
+        "b.symptoms.C02",
+        "b.symptoms.C02.C06",
+    }
+    # "MI in the past" names it in e's premise; "Family" in d's has the letters, and is no mention.
+    assert uids(found, fold.train) == {
+        "c.symptoms.C05",
+        "d.symptoms.C05",
+        "d.symptoms.C05.C06",
+        "f.treatments.C06",
+        "f.treatments.C06.C05",
+    }
+    assert sorted(fold.log(found.examples)) == [
+        ("b.tests.C02.C06", "own"),
+        ("c.symptoms.C05.C02", "hypothesis"),
+        ("e.symptoms.C06", "premise"),
+        ("e.symptoms.C06.C05", "premise"),
+    ]
+
+
+def test_names_are_found_on_word_boundaries_whatever_their_case_and_number():
+    names = {"mi": ("MI",), "crohn": ("Crohn's disease",), "or": ("OR",), "stone": ("kidney stones",)}
+    texts = ["Family of amir", "h/o MI.", "crohn disease", "or not", "a kidney-stone, small"]
+    found = mentioned(texts, names)
+    assert [found[text] for text in texts] == [frozenset(), {"mi"}, {"crohn"}, frozenset(), {"stone"}]
+
+
+def big(seed=0, wording="name"):
+    """A benchmark of 7 diseases with 6 positives each, some premises shared, some naming other diseases."""
+    rng = random.Random(seed)
+    names = [row[1].lower() for row in CONCEPTS[:7]]
+    positives = []
+    for number in range(42):
+        name = names[number % 7]
+        mention = f" {rng.choice(names)} before" if number % 5 == 0 else ""
+        text = f"finding {number if number % 4 else number + 1} today{mention}"
+        one = pair(f"p{number:02}", text, f"Patient has {name}.")
+        start = len("Patient has ")
+        category = ("symptoms", "tests", "terminological")[number % 3]
+        positives.append(Positive(one, CONCEPTS[number % 7][0], category, start, start + len(name)))
+    return assemble(positives, wording)
+
+
+def assemble(positives, wording="name"):
+    diseases = sorted({one.disease for one in positives})
+    kinship = ranks.Kinship(ontology())
+    made_up = ranks.negatives(positives, ranks.shuffled(3), kinship, 4)
+    return builder.assembled("made up", positives, made_up, *builder.disease_names(ontology(), diseases), wording, {})
+
+
+@pytest.mark.parametrize("wording", ["name", "full"])
+@pytest.mark.parametrize("pool", ["group", "all"])
+def test_no_fold_trains_on_its_disease(wording, pool):
+    found = big(wording=wording)
+    made = folds(found, least=1, pool=pool)
+    assert len(made) == 14
+    for fold in made:
+        synonyms = {name.lower() for name in found.synonyms[fold.disease]}
+        trained = [found.examples[row] for row in (*fold.train, *fold.dev)]
+        tested = [found.examples[row] for row in fold.test]
+        assert trained
+        assert {example.target for example in tested} == {fold.disease}
+        for example in trained:
+            assert fold.disease not in (example.disease, example.target)
+            for text in (example.pair.premise, example.pair.hypothesis):
+                words = f" {text.lower().replace('.', ' ')} "
+                assert not any(f" {name} " in words for name in synonyms)
+
+
+@pytest.mark.parametrize("pool", ["group", "all"])
+def test_every_row_of_a_pool_is_tested_trained_on_or_logged_once(pool):
+    found = big()
+    for fold in folds(found, least=1, pool=pool):
+        parts = [fold.train, fold.dev, fold.test, *fold.dropped.values()]
+        rows = np.concatenate(parts)
+        assert len(set(rows.tolist())) == len(rows)
+        usable = {
+            row
+            for row, example in enumerate(found.examples)
+            if pool == "all" or (example.category == "terminological") == (fold.group == "terminological")
+        }
+        assert usable == set(rows.tolist())
+
+
+def test_dev_holds_whole_premises_and_about_a_tenth():
+    found = big()
+    for fold in folds(found, least=1, pool="all"):
+        premises = [{found.examples[row].pair.group for row in rows} for rows in (fold.train, fold.dev)]
+        assert premises[0].isdisjoint(premises[1])
+        assert 0.1 <= len(fold.dev) / (len(fold.train) + len(fold.dev)) < 0.1 + 6 / 40
+
+
+def test_the_order_of_the_input_changes_nothing():
+    positives = []
+    for number in range(28):
+        disease, name, *_ = CONCEPTS[number % 7]
+        one = pair(f"p{number:02}", f"finding {number}", f"Patient has {name}.")
+        positives.append(Positive(one, disease, ("symptoms", "tests")[number % 2], 12, 12 + len(name)))
+    mixed = list(positives)
+    random.Random(1).shuffle(mixed)
+    assert assemble(positives).examples == assemble(mixed).examples
+    for one, other in zip(folds(assemble(positives)), folds(assemble(mixed)), strict=True):
+        assert one.disease == other.disease
+        for rows in ("train", "dev", "test"):
+            assert getattr(one, rows).tolist() == getattr(other, rows).tolist()
+
+
+def test_a_premise_and_claim_that_stand_twice_are_trained_on_and_tested_once():
+    twins = [pair(f"t{i}", "Same finding", "Patient has asthma.") for i in range(3)]
+    more = [pair(f"u{i}", f"Other {i}", "Patient has pneumonia.") for i in range(2)]
+    positives = [Positive(one, "C07", "tests", 12, 18) for one in twins]
+    positives += [Positive(one, "C06", "tests", 12, 21) for one in more]
+    found = assemble(positives)
+    made = folds(found, dev=0)
+    assert [fold.disease for fold in made] == ["C06"]  # asthma has one example, three times
+    assert uids(found, made[0].train) == {"t0.tests.C07"}
+    assert {reason for _, reason in made[0].log(found.examples)} == {"hypothesis", "repeated"}
+
+
+def test_folds_are_asked_for_by_id_or_name():
+    found = big()
+    made = folds(found, least=1)
+    assert [f.group for f in folds_of_disease(made, found, "C05")] == ["medical", "terminological"]
+    assert folds_of_disease(made, found, "Urinary Tract infection") == folds_of_disease(made, found, "C05")
+    with pytest.raises(UserError):
+        folds_of_disease(made, found, SECRET)
+    with pytest.raises(UserError):
+        folds(found, least=100)
+
+
+# -- negatives ---------------------------------------------------------------------------------------------------------
+
+VECTORS = {
+    "C01": (1, 0, 0),
+    "C02": (1, 0.1, 0),
+    "C03": (1, 0.2, 0),
+    "C04": (1, 0.3, 0),
+    "C05": (0, 1, 0),
+    "C06": (0.2, 1, 0.1),
+    "C07": (0, 0, 1),
+}
+
+
+def test_the_most_similar_diseases_are_taken_and_kin_is_passed_over():
+    positives = [
+        Positive(pair(f"q{i}", f"Finding {i}", f"Patient has {row[1]}."), row[0], "tests", 12, 12 + len(row[1]))
+        for i, row in enumerate(CONCEPTS[:7])
+    ]
+    ranking = ranks.similar(VECTORS)
+    found = {}
+    for one, other in ranks.negatives(positives, ranking, ranks.Kinship(ontology()), 2):
+        found.setdefault(one.disease, []).append(other)
+    # By cosine; of MI both ancestor (heart diseases) and descendant (STEMI) are passed over.
+    assert found["C02"] == ["C04", "C06"]
+    assert found["C01"] == ["C06", "C05"]
+    assert found["C04"] == ["C03", "C02"]
+    assert found["C07"] == ["C06", "C01"]  # the others are equally far: by id
+
+
+def test_candidates_are_of_the_same_group_and_true_ones_are_no_negatives():
+    shared = [pair("s1", "One finding", "Patient has asthma."), pair("s2", "one  finding", "Patient has STEMI.")]
+    lone = [pair("s3", "Another", "Patient has pneumonia."), pair("s4", "Third", "Patient has angina pectoris.")]
+    positives = [
+        Positive(shared[0], "C07", "tests", 12, 18),
+        Positive(shared[1], "C03", "tests", 12, 17),
+        Positive(lone[0], "C06", "terminological", 12, 21),
+        Positive(lone[1], "C02", "tests", 12, 18),
+    ]
+    found = list(ranks.negatives(positives, ranks.shuffled(0), ranks.Kinship(ontology()), 9))
+    assert {(one.disease, other) for one, other in found} == {("C02", "C07")}
+
+
+def test_a_disease_that_the_premise_names_is_no_negative():
+    named = [pair("n1", "Long known UTI, wheezing.", "Patient has asthma."), pair("n2", "MI", "Patient has STEMI.")]
+    positives = [Positive(named[0], "C07", "tests", 12, 18), Positive(named[1], "C03", "tests", 12, 17)]
+    positives += [positive("c", "C05", "UTI", "tests"), positive("a", "C02", "heart attack", "tests")]
+    synonyms = builder.disease_names(ontology(), ["C02", "C03", "C05", "C07"])[1]
+    kinship = ranks.Kinship(ontology())
+    for known, expected in (({}, {"C02", "C03", "C05"}), (synonyms, {"C02", "C03"})):
+        made = ranks.negatives(positives, ranks.shuffled(0), kinship, 9, known)
+        assert {other for one, other in made if one.disease == "C07"} == expected
+
+
+def test_random_negatives_follow_the_seed_alone():
+    def chosen(seed, positives):
+        made = ranks.negatives(positives, ranks.shuffled(seed), ranks.Kinship(None), 2)
+        return sorted((one.pair.uid, other) for one, other in made)
+
+    positives = [
+        positive(u, c, w) for u, c, w in (("a", "C02", "heart"), ("c", "C05", "UTI"), ("e", "C06", "pneumonia"))
+    ]
+    positives += [positive("g", "C07", "asthma")]
+    assert chosen(1, positives) == chosen(1, positives[::-1])
+    assert len({tuple(chosen(seed, positives)) for seed in range(8)}) > 1
+
+
+def test_concept_vectors_are_read_from_cui2vecs_table_and_from_word_vector_files(tmp_path):
+    path = tmp_path / "cui2vec.csv"
+    rows = [f'"{concept}",{",".join(map(str, vector))}' for concept, vector in VECTORS.items()]
+    path.write_text("\n".join(['"","V1","V2","V3"', *rows, '"C02",9,9,9', ""]))
+    found = ranks.read_vectors(path, ["C02", "C05", "C99"])
+    assert {concept: vector.tolist() for concept, vector in found.items()} == {"C02": [1, 0.1, 0], "C05": [0, 1, 0]}
+    text = tmp_path / "vectors.txt"
+    text.write_text("".join(f"{concept} {' '.join(map(str, vector))}\n" for concept, vector in VECTORS.items()))
+    same = ranks.read_vectors(text, ["C02", "C05", "C99"])
+    assert all(np.allclose(same[concept], vector) for concept, vector in found.items())
+    assert same.keys() == found.keys()
+
+
+@pytest.mark.parametrize("line", ['"C02",1,2', '"C02",1,2,nan', f'"C02",1,{SECRET},3'])
+def test_damaged_vectors_are_told_by_line(tmp_path, line):
+    path = tmp_path / "v.csv"
+    path.write_text(f'"","V1","V2","V3"\n"C05",1,2,3\n{line}\n')
+    with pytest.raises(UserError) as caught:
+        ranks.read_vectors(path, ["C02"])
+    assert str(caught.value).startswith("v.csv:3: ")
+    assert SECRET not in str(caught.value)
+
+
+def test_vectors_of_none_of_the_diseases_are_refused(tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text('"","V1"\n"C77",1\n')
+    with pytest.raises(UserError):
+        ranks.similar(ranks.read_vectors(path, ["C02"]))
+    with pytest.raises(UserError):
+        ranks.read_vectors(tmp_path / "none.csv", ["C02"])
+
+
+def test_the_ontology_and_word_vectors_give_vectors_too(tmp_path):
+    found = ranks.vectors_of_ancestors(ontology(), ["C02", "C03", "C04", "C05"])
+    assert set(found) == {"C02", "C03", "C04"}  # the urinary tract infection stands alone
+    assert found["C02"] @ found["C03"] > found["C04"] @ found["C03"]
+    path = tmp_path / "words.txt"
+    path.write_text("heart 1 0\nattack 1 0\nmyocardial 1 0\nurinary 0 1\n")
+    found = ranks.vectors_of_names(ontology(), ["C02", "C05", "C07"], path)
+    assert set(found) == {"C02", "C05"}
+    assert found["C02"] @ found["C05"] == 0
+
+
+# -- from scratch ------------------------------------------------------------------------------------------------------
+
+
+def test_positives_are_hypotheses_that_say_the_patient_has_one_disease():
+    said = (
+        pair("1", "On aspirin.", "The patient has angina."),
+        pair("2", "Cough.", "The patient does not have pneumonia."),
+        pair("3", "Cough.", "The patient's mother has asthma."),
+        pair("4", "Cough.", "The patient has pneumonia or asthma."),
+        pair("5", "Cough.", "The patient is ill."),
+        pair("6", "Cough.", "The patient has pneumonia.", "neutral"),
+        pair("7", "Feels fine.", "The patient has pneumonia."),
+        pair("8", "EKG done, stent placed, stent patent.", "Pt has a heart attack."),
+        pair("9", "Known UTI, on aspirin.", "Pt has a urinary tract infection."),
+    )
+    found, left_out = builder.select(said, Linker(ontology()))
+    assert [(p.pair.uid, p.disease, p.category, p.mention) for p in found] == [
+        ("1", "C04", "treatments", "angina"),
+        ("8", "C02", "procedures", "heart attack"),
+        ("9", "C05", "terminological", "urinary tract infection"),
+    ]
+    assert left_out == dict(not_stated=2, several_diseases=1, no_disease=1, not_entailed=1, no_category=1)
+    by_hand, left_out = builder.select(said, Linker(ontology()), {"2": ("tests",), "7": ("tests", "symptoms")})
+    assert [(p.pair.uid, p.category) for p in by_hand] == [("2", "tests"), ("7", "tests"), ("7", "symptoms")]
+
+
+def test_a_benchmark_from_scratch_is_the_same_whatever_the_order(tmp_path):
+    said = [
+        pair(f"{name}{i}", f"Cough for {len(name)} + {i} days.", f"The patient has a {name}.")
+        for name in ("heart attack", "pneumonia", "UTI", "angina")
+        for i in range(2)
+    ]
+    mixed = list(said)
+    random.Random(5).shuffle(mixed)
+    made = [
+        builder.build("t", pairs, Linker(known), lambda _: ranks.similar(VECTORS), wording="full", count=2)
+        for pairs, known in ((said, ontology()), (mixed, ontology(range(10, -1, -1))))
+    ]
+    assert made[0].examples == made[1].examples
+    claims = {example.pair.hypothesis for example in made[0].examples if example.target == "C02"}
+    assert claims == {
+        "The patient has a heart attack.",
+        "The patient has an angina pectoris.",
+        "The patient has a pneumonia.",
+    }
+    with pytest.raises(UserError, match=r"t: no pair is a positive example \(1 no_disease\)"):
+        builder.build("t", [pair("x", "Cough.", "Pt is ill.")], Linker(ontology()), lambda _: ranks.shuffled(0))
+
+
+def test_categories_by_hand_are_read_or_refused_by_line(tmp_path):
+    path = tmp_path / "c.tsv"
+    path.write_text("uid\tcategory\na\tTests\na\tsymptoms\n\nb\tterminological\n")
+    assert builder.read_categories(path) == {"a": ("tests", "symptoms"), "b": ("terminological",)}
+    path.write_text(f"a\ttests\nb\t{SECRET}\n")
+    with pytest.raises(UserError, match=r"c\.tsv:2: ") as caught:
+        builder.read_categories(path)
+    assert SECRET not in str(caught.value)
+
+
+# -- on disk -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_reads_back_and_a_fold_is_a_corpus(tmp_path):
+    found = big(wording="full")
+    made = folds(found, least=1)
+    folder = write_benchmark(found, made, tmp_path / "out", made[:1])
+    again = read_benchmark(folder)
+    assert [replace(e.pair, tags=()) for e in again.examples] == [replace(e.pair, tags=()) for e in found.examples]
+    assert [(e.disease, e.target, e.category) for e in again.examples] == [
+        (e.disease, e.target, e.category) for e in found.examples
+    ]
+    assert (again.names, again.synonyms, again.facts) == (found.names, found.synonyms, found.facts)
+    for one, other in zip(made, folds(again, least=1), strict=True):
+        assert (one.train.tolist(), one.test.tolist()) == (other.train.tolist(), other.test.tolist())
+    corpus = folder / "folds" / "medical-C01"
+    split = read_nli_file(corpus / "train.jsonl", split="train")
+    assert [e.uid for e in split.examples] == [found.examples[row].pair.uid for row in made[0].train]
+    assert {e.tags for e in split.examples} <= {("symptoms",), ("tests",)}
+    log = [line.split("\t") for line in (folder / "dropped.tsv").read_text().splitlines()]
+    assert log[0] == ["group", "disease", "uid", "reason"]
+    assert len(log) == 1 + sum(len(rows) for fold in made for rows in fold.dropped.values())
+    for path in folder.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+
+
+def test_nothing_is_written_over_and_nothing_half_built_is_kept(tmp_path, monkeypatch):
+    found = big()
+    made = folds(found, least=1)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(UserError):
+        write_benchmark(found, made, tmp_path / "full")
+    monkeypatch.setattr("mednli_jax.corpora.diskne.store.write_json", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_benchmark(found, made, tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    found = big()
+    folder = write_benchmark(found, folds(found, least=1), tmp_path / "out")
+    about = json.loads((folder / "benchmark.json").read_text())
+    del about["names"]["C01"]
+    (folder / "benchmark.json").write_text(json.dumps(about))
+    with pytest.raises(UserError, match=r"examples.jsonl:1: "):
+        read_benchmark(folder)
+
+
+def test_the_script_builds_from_annotations_and_tells_faults_in_one_line(tmp_path, monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["build_diskne.py", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(LAUNCH / "build_diskne.py"), run_name="__main__")
+        return stop.value.code, capsys.readouterr()
+
+    data = tmp_path / "data" / "mednli"
+    data.mkdir(parents=True)
+    for number, split in enumerate(("train", "dev", "test")):
+        rows = [
+            {"pairID": one.uid, "gold_label": one.label, "sentence1": one.premise, "sentence2": one.hypothesis}
+            for one in PAIRS[number::3]
+        ]
+        (data / f"mli_{split}_v1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = ("--annotations", published(tmp_path / "m.csv", ROWS), "--ontology=none", f"--data={tmp_path / 'data'}")
+    code, said = run("--out", tmp_path / "out", *source, "--fold=C05")
+    assert code == 0, said.err
+    facts = json.loads(said.out)
+    assert (facts["folds"], facts["mediqa_nli"]) == (2, False)
+    assert facts["left_out"]["unnamed"] == 1  # angina is nobody's positive, and no terminology names it
+    assert (tmp_path / "out" / "folds" / "medical-C05" / "test.jsonl").is_file()
+    code, said = run("--out", tmp_path / "out", *source)
+    assert code == 2
+    assert said.err.startswith("E-DIS-018 ")
+    assert len(said.err.splitlines()) == 1

@@ -1,0 +1,501 @@
+"""Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mednli_jax import defaults, experiment, progress
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli import corpus as nli_corpora
+from mednli_jax.corpora.nli.concepts import Linking
+from mednli_jax.corpora.nli.encoding import Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.errors import UserError
+from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.readers.spans import Recognised, Span
+from mednli_jax.progress import Watch
+from mednli_jax.text import PAD, UNK
+
+ENCODING = Encoding(
+    lowercase=True,
+    max_length=10,
+    hypothesis_only=False,
+    vectors_path=None,
+    vectors_dim=4,
+    vectors_seed=0,
+    direction="either",
+    max_path=0,
+    max_links=8,
+)
+
+# systolic heart failure is-a heart failure is-a heart disease; asthma stands alone.
+NAMES = ("heart disease", "heart failure", "systolic heart failure", "asthma")
+HEART = Ontology(
+    "heart",
+    "1",
+    ("C0", "C1", "C2", "C3"),
+    NAMES,
+    tuple((name, index) for index, name in enumerate(NAMES)),
+    is_a_matrix([(1, 0), (2, 1)], 4),
+    "0" * 64,
+)
+LINKER = Linker(HEART)
+
+
+def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
+    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()), tags=tags)
+
+
+SPLITS = {
+    "train": Split(
+        "train",
+        (
+            pair("Known Asthma .", "She wheezes .", "entailment", "t0"),
+            pair("qqq systolic heart failure", "has heart disease", "entailment", "t1", ("rare",)),
+            pair("Chest pain", "No pain", "contradiction", "t2"),
+        ),
+    ),
+    "dev": Split("dev", (pair("Asthma", "asthma since childhood", "neutral", "d0"),)),
+    "test": Split("test", (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x")))),
+}
+
+
+def words_of(numbers, vocab):
+    return [vocab.words[number] for number in numbers]
+
+
+# ---- sentences ----
+
+
+def test_tokens_become_numbers_and_back():
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, None, ENCODING)
+    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma", ".", "<pad>"]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart", "disease"]
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    for side in SIDES:
+        beyond = np.arange(arrays[side].shape[1]) >= arrays[f"{side}_length"][:, None]
+        assert ((arrays[side] == PAD) == beyond).all()
+    labels = [LABELS[number] if number >= 0 else "" for number in arrays["label"]]
+    assert labels == [e.label for split in SPLITS.values() for e in split.examples]
+    assert len(vectors) == len(vocab)
+    assert {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()} == {
+        "train": (0, 3),
+        "dev": (3, 1),
+        "test": (4, 2),
+    }
+
+
+def test_case_is_kept_unless_lowered():
+    def premise(lowercase):
+        arrays, vocab, _, _ = encode_corpus(SPLITS, None, replace(ENCODING, lowercase=lowercase))
+        return words_of(arrays["premise"][0][:2], vocab), words_of(arrays["hypothesis"][3][:1], vocab)
+
+    assert premise(True) == (["known", "asthma"], ["asthma"])
+    assert premise(False) == (["Known", "Asthma"], ["asthma"])
+
+
+def test_truncation_keeps_the_head_and_is_counted():
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, replace(ENCODING, max_length=2))
+    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma"]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart"]
+    assert max(arrays["premise_length"].max(), arrays["hypothesis_length"].max()) == 2
+    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
+    assert "disease" not in vocab
+
+
+@pytest.fixture
+def few_vectors(tmp_path):
+    """A vectors file that lacks most words, "qqq" and "systolic" among them."""
+    known = {"heart": 1.0, "failure": 2.0, "disease": 3.0, "asthma": 4.0, "has": 5.0}
+    path = tmp_path / "few.txt"
+    path.write_text("".join(f"{word} {value} 0 0 1\n" for word, value in known.items()))
+    return path
+
+
+def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=few_vectors))
+    assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]  # as without a vectors file: nothing is deleted
+    assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
+    assert not vectors[PAD].any()
+    assert vectors[UNK].any()
+    assert facts["unknown_tokens"] == {side: int((arrays[side] == UNK).sum()) for side in SIDES}
+    assert facts["vocabulary"]["with_vector"] == len(vocab) - 2 == 5
+    # The concept of row 1 stands at tokens 1 to 3, with or without vectors for its words.
+    links = links_of(arrays, 1)
+    assert {premise for premise, _, _ in links} == {1, 2, 3}
+
+
+def test_new_sentences_are_encoded_as_the_corpus_was():
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
+    again = encode_sentences(SPLITS["train"].examples, vocab, ENCODING, width={"premise": 6, "hypothesis": 5})
+    assert (again["premise"].shape, again["hypothesis"].shape) == ((3, 6), (3, 5))
+    for side in SIDES:
+        width = arrays[side].shape[1]
+        np.testing.assert_array_equal(again[side][:, :width], arrays[side][:3])
+        assert not again[side][:, width:].any()
+        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
+    unknown = encode_sentences([pair("Known unheard .", "<pad>")], vocab, ENCODING)
+    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
+    assert unknown["hypothesis"].tolist() == [[UNK]]  # text cannot spell padding
+
+
+def test_hypothesis_only_leaves_premises_empty():
+    arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
+    assert not arrays["premise_length"].any()
+    assert (arrays["premise"] == PAD).all()
+    assert arrays["premise"].shape[1] >= 1
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    assert "qqq" not in vocab  # nor do words of premises reach the vocabulary
+    assert (arrays["link_distance"] == -1).all()
+    assert facts["knowledge"]["links"] == 0
+
+
+# ---- links ----
+
+
+def links_of(arrays, row):
+    filled = arrays["link_distance"][row] >= 0
+    fields = (arrays[name][row][filled].tolist() for name in ("link_premise", "link_hypothesis", "link_distance"))
+    return sorted(zip(*fields, strict=True))
+
+
+def test_links_by_hand():
+    examples = [
+        pair("Admitted with Systolic Heart Failure and asthma", "Has heart disease , no asthma"),
+        pair("nothing to link", "asthma"),
+        pair("heart failure", "heart failure"),
+    ]
+    arrays, facts = encode_links(examples, LINKER, replace(ENCODING, max_links=16))
+    # Two steps up from systolic heart failure (tokens 2-4) to heart disease (tokens 1-2); asthma (6) is asthma (5).
+    expected = [(i, j, 2) for i in (2, 3, 4) for j in (1, 2)] + [(6, 5, 0)]
+    assert links_of(arrays, 0) == sorted(expected)
+    assert links_of(arrays, 1) == []
+    assert links_of(arrays, 2) == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
+    assert arrays["link_distance"].shape[1] == 7  # no wider than the fullest pair
+    assert (facts["longest_path"], facts["links"], facts["pairs_with_links"]) == (2, 11, 2)
+    assert facts["links_per_length"] == {"0": 5, "2": 6}
+    assert facts["dropped_links"] == 0
+
+
+def test_links_are_aligned_with_the_tokens():
+    """Whatever is linked, the tokens there spell the concept: also with lower case and after words without vectors."""
+    arrays, vocab, _, _ = encode_corpus(SPLITS, LINKER, ENCODING)
+    named = {}
+    for row in range(len(arrays["label"])):
+        for i, j, distance in links_of(arrays, row):
+            assert i < arrays["premise_length"][row]
+            assert j < arrays["hypothesis_length"][row]
+            words = (words_of(arrays["premise"][row], vocab)[i], words_of(arrays["hypothesis"][row], vocab)[j])
+            named.setdefault((row, distance), set()).add(words)
+    heart = {(a, b) for a in ("systolic", "heart", "failure") for b in ("heart", "disease")}
+    assert named == {(1, 2): heart, (3, 0): {("asthma", "asthma")}}
+
+
+def test_a_name_cut_by_truncation_is_not_linked():
+    arrays, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == []
+    whole, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, ENCODING)
+    assert links_of(whole, 0) == [(2, 0, 1), (2, 1, 1), (3, 0, 1), (3, 1, 1)]
+
+
+def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
+    """Cut after "heart", "systolic heart failure" is no other concept; nor does what stands past the cut count."""
+    heart = Ontology("h", "1", ("C0", "C1"), ("heart", "heart failure"), (), is_a_matrix([(1, 0)], 2), "0" * 64)
+    long = pair("known heart failure heart", "heart failure")
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=2))
+    assert links_of(arrays, 0) == []
+    assert facts["longest_path"] == 0
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    assert facts["longest_path"] == 0  # the last word, "heart", would be one step from the hypothesis
+    _, facts = encode_links([long], Linker(heart), ENCODING)
+    assert facts["longest_path"] == 1
+
+
+def test_too_many_links_keep_the_shortest_and_count_the_rest():
+    example = pair("heart failure asthma", "asthma heart disease")
+    arrays, facts = encode_links([example], LINKER, replace(ENCODING, max_links=2))
+    assert links_of(arrays, 0) == [(0, 1, 1), (2, 0, 0)]
+    assert facts["dropped_links"] == 3
+
+
+# ---- mentions of another program ----
+
+
+def recognised(spans, facts=None):
+    """Sentences of the example "u"; spans: {side: (start, end, concept)...}."""
+    return Recognised(
+        HEART, {("u", side): tuple(Span(*span) for span in found) for side, found in spans.items()}, facts
+    )
+
+
+def test_mentions_of_a_file_stand_in_place_of_the_linkers():
+    """The sentences name nothing that the linker knows; the file says what they mean."""
+    example = pair("qqq pump trouble", "wheezing heart")
+    assert encode_links([example], LINKER, ENCODING)[1]["links"] == 0
+    given = recognised({"premise": [(1, 3, "C2")], "hypothesis": [(1, 2, "C0")]}, {"file": "s.tsv"})
+    arrays, facts = encode_links([example], given, ENCODING)
+    assert links_of(arrays, 0) == [(1, 1, 2), (2, 1, 2)]
+    assert facts["mentions"] == {"file": "s.tsv", "of_unknown_concepts": 0, "unknown_concepts": 0}
+    assert "mentions" not in encode_links([example], LINKER, ENCODING)[1]
+
+
+def test_spans_belong_to_their_pair_and_not_to_its_words():
+    given = recognised({"premise": [(0, 1, "C1")], "hypothesis": [(0, 1, "C1")]}, {})
+    arrays, _ = encode_links([pair("Asthma", "asthma", uid="v"), pair("Asthma", "asthma")], given, ENCODING)
+    assert links_of(arrays, 0) == []
+    assert links_of(arrays, 1) == [(0, 0, 0)]
+
+
+def test_spans_survive_lowering_and_end_with_truncation():
+    example = pair("A B SYSTOLIC Failure", "Disease")
+    given = recognised({"premise": [(0, 1, "C1"), (2, 4, "C2")], "hypothesis": [(0, 1, "C0")]}, {})
+    for lowercase in (True, False):
+        arrays, _ = encode_links([example], given, replace(ENCODING, lowercase=lowercase))
+        assert links_of(arrays, 0) == [(0, 0, 1), (2, 0, 2), (3, 0, 2)]
+    arrays, _ = encode_links([example], given, replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(0, 0, 1)]  # a span that is cut is dropped, not shortened
+    arrays, _ = encode_links([example], given, replace(ENCODING, hypothesis_only=True))
+    assert links_of(arrays, 0) == []
+
+
+def test_a_concept_the_ontology_lacks_is_related_to_itself_and_counted():
+    given = recognised({"premise": [(0, 1, "X1"), (1, 2, "C1")], "hypothesis": [(0, 1, "X1"), (1, 2, "X2")]}, {})
+    arrays, facts = encode_links([pair("a b", "c d")], given, ENCODING)
+    assert links_of(arrays, 0) == [(0, 0, 0)]
+    assert facts["mentions"] == {"of_unknown_concepts": 3, "unknown_concepts": 2}
+
+
+CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"
+
+
+def corpus(folder):
+    """One's own corpus of three pairs, train p0 and p1, dev p2, and an ontology in which D2 is-a D1."""
+    for split, numbers in (("train", (0, 1)), ("dev", (2,))):
+        rows = [
+            {
+                "pairID": f"p{n}",
+                "gold_label": "neutral",
+                "sentence1": "Known pump trouble , ht .",
+                "sentence2": "A bird .",
+            }
+            for n in numbers
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
+    config = defaults.nli("esim", "file", "replace")
+    config.data.dir = str(folder)
+    config.knowledge.ontology = str(folder / "own.tsv")
+    return config
+
+
+def prepare(config):
+    return experiment.of(config).prepare()
+
+
+def with_knowledge(config, **fields):
+    config = config.copy_and_resolve_references()
+    config.knowledge.update(fields)
+    return config
+
+
+def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    plain, _ = prepare(config)
+    assert plain.manifest["knowledge"]["links"] == 0
+    spans = tmp_path / "found.tsv"
+    spans.write_text("uid\tside\tstart_char\tend_char\tconcept\np0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\n")
+    config = with_knowledge(config, mentions=str(spans))
+    prepared, hit = prepare(config)
+    assert not hit
+    assert links_of(prepared.arrays, 0) == [(1, 1, 1), (2, 1, 1)]
+    assert links_of(prepared.arrays, 1) == []
+    facts = prepared.manifest["knowledge"]["mentions"]
+    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 2, 0)
+    assert prepare(config)[1]
+    spans.write_text(spans.read_text().replace("D1", "D2"))  # as long as before: its content counts
+    changed, hit = prepare(config)
+    assert not hit
+    assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
+
+
+def test_metamap_output_in_a_config(tmp_path):
+    config = corpus(tmp_path)
+    form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
+    lines = form.format("p2-p", "D2", "Trouble", "pump trouble", 6, 12) + form.format("p2-h", "D1", "B", "bird", 2, 4)
+    (tmp_path / "found.mmi").write_text(lines)
+    prepared, _ = prepare(with_knowledge(config, mentions=str(tmp_path / "found.mmi")))
+    assert [links_of(prepared.arrays, row) for row in range(3)] == [[], [], [(1, 1, 1), (2, 1, 1)]]
+    assert prepared.manifest["knowledge"]["mentions"]["first_position"] == 0
+
+
+def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
+    config = corpus(tmp_path)
+    rows = "".join(f"p{n}\tpremise\t1\t3\tD2\n" for n in range(3))
+    (tmp_path / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{rows}")
+    config = with_knowledge(config, mentions=str(tmp_path / "found.tsv"))
+    config.data.limit = 1
+    assert prepare(config)[0].manifest["knowledge"]["mentions"]["other_pairs"] == 1
+    config.data.limit = 2
+    assert "other_pairs" not in prepare(config)[0].manifest["knowledge"]["mentions"]
+    with open(tmp_path / "found.tsv", "a") as file:
+        file.write("p9\tpremise\t1\t3\tD2\n")
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
+    config.data.limit = None
+    with pytest.raises(UserError, match=r"found\.tsv:4") as error:
+        prepare(config)
+    assert "found.tsv:5" in str(error.value)
+
+
+def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    (tmp_path / "short.tsv").write_text("ht\tpump trouble\n")
+    (tmp_path / "stop.txt").write_text("pump trouble\n")
+
+    def linked(**fields):
+        linker = experiment.nli_corpus(with_knowledge(config, **fields)).linker
+        return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
+
+    assert linked() == ["D2"]  # birds are of no kind worth linking, HP is too short
+    assert linked(abbreviations=str(tmp_path / "short.tsv")) == ["D2", "D2"]
+    assert linked(min_length=2) == ["D2", "D2"]
+    assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
+    assert linked(types=("B",)) == ["D3"]
+    assert linked(stop=str(tmp_path / "stop.txt")) == []
+    keys = set()
+    for fields in (
+        {},
+        {"types": ("B",)},
+        {"min_length": 2},
+        {"abbreviations": "bundled"},
+        {"stop": str(tmp_path / "stop.txt")},
+    ):
+        prepared, hit = prepare(with_knowledge(config, **fields))
+        assert not hit
+        keys.add(prepared.folder)
+    assert len(keys) == 5
+
+
+def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
+    config = with_knowledge(corpus(tmp_path), types=("",))
+    source = experiment.nli_corpus(config)
+    splits = source.splits()
+    whole = experiment.nli_corpus(config).recogniser(splits)
+    monkeypatch.setattr(nli_corpora, "MANY_NAMES", 1)
+    small = source.recogniser(splits)
+    examples = splits["train"].examples
+    assert encode_links(examples, small, ENCODING)[1] == encode_links(examples, whole, ENCODING)[1]
+    for sentence in (("pump", "trouble"), ("bird",)):
+        assert small.link(sentence) == whole.link(sentence) != []
+    assert small.link(("cardiac", "illness")) == []  # in none of the sentences
+    assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
+
+
+def test_the_configs_defaults_are_the_linkers():
+    source = experiment.nli_corpus(defaults.nli("esim", "demo", "replace"))
+    assert source.linking == Linking()
+    assert Linking(min_length=Linker(HEART).min_length) == Linking()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"mentions": "absent.tsv"}, "absent.tsv: "),
+        ({"mentions": "absent.xml"}, "config.knowledge.mentions: "),
+        ({"stop": "absent.txt"}, "absent.txt: "),
+        ({"abbreviations": "absent.tsv"}, "absent.tsv: "),
+        ({"min_length": 0}, "config.knowledge.min_length is 0. "),
+        ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
+        (
+            {"mentions": "s.tsv", "types": ("C",)},
+            "config.knowledge.types: ",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(fields, code, tmp_path):
+    with pytest.raises(UserError) as error:
+        prepare(with_knowledge(corpus(tmp_path), **fields))
+    assert str(error.value).startswith(code)
+    assert "Fix: " in str(error.value)
+    without = with_knowledge(corpus(tmp_path), **fields)
+    without.model.knowledge = "none"  # nothing of it is read
+    prepare(without)
+
+
+# ---- progress ----
+
+
+class Terminal:
+    """Stands for stderr."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
+def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
+    """Two passes over 2,000 pairs that take so many seconds; the items come through whole and in order either way."""
+    clock, told = iter(np.linspace(0, seconds, 20)), []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+
+    class Bar:
+        def __init__(self, title, total, *, unit):
+            self.total, self.done = total, 0
+
+        def __enter__(self):
+            told.append(self.done)
+
+        def __exit__(self, *_):
+            told.append("ended")
+
+        def advance(self, count, note):
+            self.done += count
+            told.append(note) if note not in told else None
+            assert self.done <= self.total
+
+    monkeypatch.setattr(progress, "Bar", Bar)
+    with Watch(4000) as watch:
+        assert list(watch(range(2000), "numbers")) == list(range(2000))
+        assert list(watch(range(2000), "links")) == list(range(2000))
+        assert watch._bar.done == 4000
+    if shown:
+        begun = next(item for item in told if isinstance(item, int))
+        assert 0 < begun < 1500  # what was done before the bar appeared is counted
+        assert told == ["numbers", begun, "links", "ended"]
+    else:
+        assert told == ["numbers", "links"]
+
+
+def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
+    """Reading took long: the bar appears with the first pairs."""
+    terminal = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    encode_corpus(SPLITS, LINKER, ENCODING)
+    assert terminal.text == ""
+    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
+    assert "preparing" in terminal.text
+    assert "30/30" in terminal.text  # 6 pairs: vocabulary, words of two sides, concepts of two sides
+    assert "ETA" in terminal.text
+    assert "concepts of hypotheses" in terminal.text
+
+
+def test_slow_work_is_quiet_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_STRIDE", 1)
+    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,327 @@
+"""From NOTEEVENTS.csv to sentences of Past Medical History sections, on made-up notes."""
+
+import gzip
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from mednli_jax.corpora.nli.note_sentences import sentences
+from mednli_jax.corpora.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections
+from mednli_jax.errors import DataErrors, UserError
+
+SECRET = "Zzyzx"
+HEADER = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID"]
+HEADER += ["ISERROR", "TEXT"]
+
+
+def line(row_id, text, error="", category="Discharge summary"):
+    cells = [row_id, 7, 9, "2101-01-01", "", "", category, "Report", "", error, text]
+    return ",".join('"' + str(cell).replace('"', '""') + '"' for cell in cells) + "\n"
+
+
+def notes(path, *lines, header=HEADER):
+    data = ",".join(f'"{name}"' for name in header) + "\n" + "".join(lines)
+    path.write_bytes(gzip.compress(data.encode()) if path.suffix == ".gz" else data.encode())
+    return path
+
+
+NOTE = """Admission Date:  [**2101-1-1**]
+
+Past Medical History:
+1. Coronary artery disease, seen by Dr. Smith, says "stable".
+2. Hypertension
+
+Social History:
+Lives alone. Past Medical History: none
+"""
+
+
+@pytest.mark.parametrize("name", ["NOTEEVENTS.csv", "NOTEEVENTS.csv.gz"])
+def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
+    rows = [
+        line(174, NOTE),
+        line(175, NOTE, error="1"),
+        line(9, "PMH: gout\n\nPLAN: x\nPMHx:\nasthma"),
+        line(3, "No\n"),
+    ]
+    path = notes(tmp_path / name, *rows)
+    history = PastMedicalHistory(path.with_name("NOTEEVENTS.csv"))
+    assert list(history) == [
+        ("174:1", 'Coronary artery disease, seen by Dr. Smith, says "stable".'),
+        ("174:2", "Hypertension"),
+        ("9:1", "gout"),
+        ("9:2", "asthma"),
+    ]
+    counts = {"rows": 4, "dropped_iserror": 1, "other_categories": 0, "empty": 0}
+    assert history.facts == {"file": name, **counts, "notes": 2, "sections": 3, "sentences": 4}
+    assert len(list(history)) == 4  # a second iteration starts anew, counts too
+    assert history.facts["rows"] == 4
+
+
+def test_notes_of_chosen_categories_and_empty_ones(tmp_path):
+    rows = [line(1, "a"), line(2, "b", category="Nursing  "), line(3, " \n"), line(4, "c", category="ECG", error="0")]
+    found = Notes(notes(tmp_path / "n.csv", *rows), ("Nursing", "ECG"))
+    assert [(note.row_id, note.category, note.text, note.line) for note in found] == [
+        (2, "Nursing", "b", 3),
+        (4, "ECG", "c", 6),
+    ]
+    assert found.facts["other_categories"] == 2
+    everything = Notes(tmp_path / "n.csv")
+    assert [note.row_id for note in everything] == [1, 2, 4]
+    assert everything.facts["empty"] == 1
+    with pytest.raises(UserError, match="tuple"):
+        Notes(tmp_path / "n.csv", "ECG")
+
+
+def test_columns_go_by_name_in_either_case(tmp_path):
+    path = tmp_path / "n.csv"
+    path.write_text('text,row_id,iserror,category\n"PMH: ""a""",5,,x\n')
+    assert list(PastMedicalHistory(path)) == [("5:1", '"a"')]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *(
+            "Past Medical History",
+            "PAST MEDICAL HISTORY",
+            "Past medical history",
+            "PMH",
+            "PMHx",
+            "Prior Medical History",
+        ),
+        *(
+            "PAST MEDICAL/SURGICAL HISTORY",
+            "Past Medical and Surgical History",
+            "Other Past Medical History",
+            "Past Hx",
+        ),
+    ],
+)
+def test_titles_of_past_history(title):
+    found = list(sections(f"Sex: M\n{title}:\nbody\nnext line\nFamily History: no"))
+    assert [(name, body.strip()) for name, body in found][1] == (title, "body\nnext line")
+    assert [is_past_medical_history(name) for name, _ in found] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "title", ["History of Present Illness", "Past Surgical History", "Social History", "Allergies"]
+)
+def test_other_titles_are_headers_but_not_of_past_history(title):
+    ((name, body),) = sections(f"{title}:  body")
+    assert (name, body.strip()) == (title, "body")
+    assert not is_past_medical_history(name)
+
+
+def test_what_is_no_header():
+    text = "He said: yes\n1. CARDIAC HISTORY: none\nhe felt Well: no\nTook Aspirin 81 mg: yes\n12:30 PM\n[**Name**]: x"
+    assert list(sections(text)) == [("", text)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("He has CAD. She has HTN.", ["He has CAD.", "She has HTN."]),
+        ("Seen by Dr. Jones and Mrs. Smith vs. Mr. X.", ["Seen by Dr. Jones and Mrs. Smith vs. Mr. X."]),
+        ("On lasix 20 mg p.o. b.i.d. Aspirin too.", ["On lasix 20 mg p.o. b.i.d. Aspirin too."]),
+        ("On lasix b.i.d. He is well.", ["On lasix b.i.d.", "He is well."]),
+        ("EF 55.5 percent. Creatinine 1.2 to 1.5.", ["EF 55.5 percent.", "Creatinine 1.2 to 1.5."]),
+        ("Is it TIA? No! Yes.", ["Is it TIA?", "No!", "Yes."]),
+        ("CAD with ? TIA in 2001", ["CAD with ? TIA in 2001"]),
+        (
+            "Seen at [**Hospital 1. Main St. Clinic**]. Stable.",
+            ["Seen at [**Hospital 1. Main St. Clinic**].", "Stable."],
+        ),
+        ("Since [**2101\n-1-1**] on dialysis", ["Since [**2101 -1-1**] on dialysis"]),
+        ("was well. [**Name**] is ill.", ["was well.", "[**Name**] is ill."]),
+        ("1. CAD\n2) HTN\n3. DM type 2. On insulin\n", ["CAD", "HTN", "DM type 2.", "On insulin"]),
+        ("1. CAD 2. HTN 3. DM", ["CAD", "HTN", "DM"]),
+        ("1. CAD. 2. HTN.", ["CAD.", "HTN."]),
+        ("1. Diabetes type 2. On insulin. 2. HTN", ["Diabetes type 2.", "On insulin.", "HTN"]),
+        ("- CAD\n-CABG\n* gout\n# asthma\n#2. COPD", ["CAD", "CABG", "gout", "asthma", "COPD"]),
+        ("CAD\nHTN\nDM2", ["CAD", "HTN", "DM2"]),
+        ("hypertension\ndiabetes", ["hypertension", "diabetes"]),
+        ("Hypertension, diabetes,\nGout", ["Hypertension, diabetes, Gout"]),
+        ("Several episodes of\nBleeding", ["Several episodes of Bleeding"]),
+        ("Several episodes\nwith pain. Then none", ["Several episodes with pain.", "Then none"]),
+        ("An ejection fraction of\n30. He is well.", ["An ejection fraction of 30.", "He is well."]),
+        ("1. Disease of the left\n   Anterior artery\n2. Gout", ["Disease of the left Anterior artery", "Gout"]),
+        ("A first line\n\nA second one", ["A first line", "A second one"]),
+        ("1.5 cm mass. a. fib", ["1.5 cm mass. a. fib"]),
+        ("1.\n---\n[**2101-1-1**]\n7.5\n", []),
+        ("", []),
+    ],
+)
+def test_sentences(body, expected):
+    assert sentences(body) == expected
+
+
+def test_a_line_that_was_full_goes_on_in_the_next_one():
+    first = "The patient underwent a complicated course with many procedures done by the"
+    wrapped = f"{first}\nMayo Clinic surgeons. Later she did well\nHTN"
+    assert sentences(wrapped) == [f"{first} Mayo Clinic surgeons.", "Later she did well", "HTN"]
+
+
+def test_no_word_is_lost_invented_or_moved():
+    body = NOTE * 3 + "a b.i.d. c\n- d\n  e, f\n\n1) g 2) h. I"
+    bullets = ("-", "1.", "2.", "1)", "2)")
+    words = [word for sentence in sentences(body) for word in sentence.split() if word not in bullets]
+    assert words == [word for word in body.split() if word not in bullets]
+
+
+BROKEN = {
+    "no such file": (None, [("E-DATA-001", None)]),
+    "nothing at all": (b"", [("E-DATA-005", None)]),
+    "column missing": (b"ROW_ID,TEXT\n1,Zzyzx\n", [("E-DATA-017", 1)]),
+    "column twice": (b"ROW_ID,ISERROR,TEXT,CATEGORY,TEXT\n1,,Zzyzx,,\n", [("E-DATA-025", 1)]),
+    "header not UTF-8": (b"ROW_ID\xff\n", [("E-DATA-010", 1)]),
+    "row id no number": (line("1e3", SECRET), [("E-DATA-015", 2)]),
+    "row id huge": (line(10**8 + 1, SECRET), [("E-DATA-015", 2)]),
+    "row id twice": (line(5, "a\nb") + line(6, "a") + line(5, SECRET), [("E-DATA-020", 5)]),
+    "unknown iserror": (line(5, SECRET, error="yes"), [("E-DATA-015", 2)]),
+    "too few columns": (line(5, "a") + f'6,7,"{SECRET}"\n', [("E-DATA-023", 3)]),
+    "NUL": (line(5, f"a\n{SECRET}\0"), [("E-DATA-011", 3)]),
+    "wrong encoding": (
+        line(5, "a").encode() + line(6, f"{SECRET}\ncaf").encode()[:-2] + b'\xe9"\n',
+        [("E-DATA-010", 4)],
+    ),
+    "unclosed quote": (line(5, "a") + line(6, SECRET)[:-2] + "\n" + SECRET, [("E-DATA-024", 3)]),
+    "stray quote": (line(5, "a") + line(6, SECRET).replace("Report", 'Rep"o"rt'), [("E-DATA-024", 3)]),
+    "huge line": (line(5, "a") + line(6, SECRET * 220_000) + line(7, "b"), [("E-DATA-012", 3)]),
+    "several": (line(1, "a") + line("x", SECRET) + line(1, SECRET), [("E-DATA-015", 3), ("E-DATA-020", 4)]),
+    "many": ("".join(line("x", SECRET) for _ in range(30)), [("E-DATA-015", n) for n in range(2, 22)]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_notes_are_named_by_code_and_line(tmp_path, case):
+    content, expected = BROKEN[case]
+    path = tmp_path / "NOTEEVENTS.csv"
+    if content is not None:
+        data = content if isinstance(content, bytes) else content.encode()
+        header = ",".join(HEADER).encode() + b"\n" if b"Discharge" in data else b""
+        path.write_bytes(header + data)
+    with pytest.raises(UserError) as caught:
+        list(PastMedicalHistory(path))
+    assert SECRET not in str(caught.value)
+    errors = caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+    assert [(error.code, error.line) for error in errors] == expected
+    assert all(error.file == "NOTEEVENTS.csv" and error.fix for error in errors)
+
+
+def test_truncated_gzip(tmp_path):
+    path = notes(tmp_path / "n.csv.gz", *(line(n, f"PMH: {n * 7919 % 10007}") for n in range(500)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"n\.csv\.gz"):
+        list(PastMedicalHistory(path))
+
+
+def test_memory_is_that_of_one_note(tmp_path):
+    more = " ".join(map(str, random.Random(0).choices(range(1000), k=2500)))
+    path = notes(tmp_path / "n.csv.gz", *(line(n, NOTE + more) for n in range(400)))  # 4 MB of text
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in PastMedicalHistory(path)) == 800
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_500_000
+
+
+# ---- launch/premises_from_notes.py ----
+
+ROOT = Path(__file__).parents[3]
+MADE = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNot this") for n in range(40)]
+
+
+def premises(folder, *flags, out="private/premises.tsv"):
+    script = str(ROOT / "launch" / "premises_from_notes.py")
+    command = [sys.executable, script, "--notes=NOTEEVENTS.csv.gz", f"--out={out}", *flags]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def rows_of(path):
+    return [tuple(row.split("\t")) for row in path.read_text().splitlines()]
+
+
+def test_premises_are_sampled_from_the_notes(tmp_path):
+    rows = [*MADE, line(90, f"PMH: {SECRET} once erred", error="1"), line(91, "PMH: gout", category="Nursing")]
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    out = tmp_path / "private" / "premises.tsv"
+    done = premises(tmp_path, "--number=10", "--categories=Discharge summary, Physician")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert SECRET not in done.stdout
+    assert "ypertension" not in done.stdout
+    counts = json.loads(done.stdout)
+    assert {name: counts[name] for name in ("rows", "notes", "sentences", "sampled")} == {
+        "rows": 42, "notes": 40, "sentences": 80, "sampled": 10,
+    }  # fmt: skip
+    head, *ten = rows_of(out)
+    assert head == ("uid", "sentence")
+    whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}  # the first of equal ones
+    assert len(ten) == len(set(ten)) == 10
+    assert set(ten) < whole
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
+
+    assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
+    assert rows_of(out) == [head, *ten[:4]]  # the same seed, over the older file
+    assert premises(tmp_path, "--number=10", "--seed=1").returncode == 0
+    assert set(rows_of(out)[1:]) != set(ten)
+    assert premises(tmp_path, "--number=99").returncode == 0
+    assert set(rows_of(out)[1:]) == whole | {("91:1", "gout")}
+
+
+def test_every_distinct_sentence_is_as_likely(tmp_path):
+    import runpy
+
+    sample = runpy.run_path(str(ROOT / "launch" / "premises_from_notes.py"))["sample"]
+    pairs = [(f"{n}:1", f"s{n % 10}") for n in range(60)] + [(f"9{n}:1", "s0") for n in range(60)]
+    drawn = [sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed)]
+    assert len(drawn) == 6000
+    counts = [drawn.count(f"s{n}") for n in range(10)]
+    assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in counts)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rows", "code"),
+    [
+        (["--number=0"], MADE, "E-NOTE-001"),
+        (["--number=3", "--categories=Nursing"], MADE, "E-NOTE-002"),
+        (["--number=3"], [line(1, f"PLAN: {SECRET}")], "E-NOTE-002"),
+        (["--number=3"], [line("x", f"PMH: {SECRET}")], "E-DATA-015"),
+        (["--number=3"], None, "E-DATA-001"),
+    ],
+)
+def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows, code):
+    if rows is not None:
+        notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    done = premises(tmp_path, *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    (told,) = done.stderr.splitlines()
+    assert told.startswith(f"{code} ")
+    assert "Fix: " in told
+    assert SECRET not in told
+    assert not (tmp_path / "private").exists()
+
+
+def test_another_file_stays_and_a_git_work_tree_is_told(tmp_path):
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *MADE)
+    (tmp_path / "mine.tsv").write_text("mine\n")
+    done = premises(tmp_path, "--number=3", out="mine.tsv")
+    assert (done.returncode, done.stderr[:10]) == (2, "E-RUN-022 ")
+    assert (tmp_path / "mine.tsv").read_text() == "mine\n"
+    (tmp_path / ".git").mkdir()
+    done = premises(tmp_path, "--number=3")
+    assert done.returncode == 0
+    assert done.stderr.startswith("private/premises.tsv: lies in a git work tree")
+    assert premises(tmp_path, "--help").stdout.count("python launch/premises_from_notes.py") >= 2

@@ -1,0 +1,158 @@
+"""Partitions: files of ids as text and as arrays, whose pairs they name, and what is wrong with them."""
+
+import gzip
+import io
+import json
+
+import made_up_runs
+import numpy as np
+import pytest
+
+from mednli_jax.analysis.artifacts import tables as artifact_tables
+from mednli_jax.corpora.nli.partitions import Partition, read_partition, read_partitions, uids_in
+from mednli_jax.errors import DataError, DataErrors, RunError, UserError
+
+SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
+
+
+def partition(*ids):
+    return Partition("easy", "easy.txt", ids, tuple(range(1, len(ids) + 1)))
+
+
+def array(tmp_path, value, name="ids.npy", cut=None):
+    buffer = io.BytesIO()
+    np.save(buffer, value, allow_pickle=True)
+    path = tmp_path / name
+    path.write_bytes(buffer.getvalue()[:cut])
+    return path
+
+
+@pytest.mark.parametrize(
+    "content", [b"x1\nx2\n\nx3\n", b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)]
+)
+def test_one_id_a_line(tmp_path, content):
+    path = tmp_path / "easy.txt"
+    path.write_bytes(content)
+    found = read_partition(path)
+    assert (found.name, found.file, found.ids, found.lines) == ("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
+
+
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_an_array_of_strings(tmp_path, kind):
+    found = read_partition(array(tmp_path, np.array(["train0", "dev17"], kind)))
+    assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
+
+
+def test_an_array_of_objects_is_never_unpickled(tmp_path):
+    path = array(tmp_path, np.array(["train0", None], dtype=object))
+    with pytest.raises(DataError, match=r"ids.npy: is an array of Python objects.* Fix: .*dtype=str"):
+        read_partition(path)
+
+
+def test_other_arrays_are_refused(tmp_path):
+    for value in (np.arange(3), np.array([["a"], ["b"]]), np.array("a")):
+        with pytest.raises(DataError, match=r"ids.npy: is no list of strings, but . axes of "):
+            read_partition(array(tmp_path, value))
+    with pytest.raises(DataError, match=r"ids.npy: its strings are not UTF-8"):
+        read_partition(array(tmp_path, np.array([b"\xff\xfe"])))
+
+
+def test_a_damaged_array_is_one_line(tmp_path):
+    for cut in (0, 4, 40, -1):
+        with pytest.raises(DataError, match=r"ids.npy: is no NumPy array, or cut short. Fix: copy"):
+            read_partition(array(tmp_path, np.array(["a", "b"]), cut=cut))
+    (tmp_path / "ids.npy").write_text("a\nb\n")
+    with pytest.raises(DataError):
+        read_partition(tmp_path / "ids.npy")
+
+
+def test_a_repeated_id_is_named_by_its_line(tmp_path):
+    path = tmp_path / "easy.txt"
+    path.write_text("x1\nx2\nx1\n")
+    with pytest.raises(DataError, match=r"easy.txt:3: repeats id 1. Fix: leave one of them out"):
+        read_partition(path)
+    with pytest.raises(DataErrors) as several:
+        read_partition(array(tmp_path, np.array(["a", "a", "b", "b"])))
+    assert [str(error).partition(".")[0] for error in several.value.errors] == ["ids"] * 2
+    assert "ids.npy:2: repeats id 1" in str(several.value)
+    assert "ids.npy:4: repeats id 3" in str(several.value)
+
+
+def test_nothing_is_no_partition(tmp_path):
+    (tmp_path / "none.txt").write_text("\n \n")
+    with pytest.raises(DataError, match=r"none.txt: holds no ids"):
+        read_partition(tmp_path / "none.txt")
+    with pytest.raises(DataError):
+        read_partition(array(tmp_path, np.array([], "U3")))
+    with pytest.raises(DataError, match=r"absent.txt: there is no such file"):
+        read_partition(tmp_path / "absent.txt")
+    (tmp_path / "latin.txt").write_bytes(b"x1\n\xe9\n")
+    with pytest.raises(DataError, match=r"latin.txt:2"):
+        read_partition(tmp_path / "latin.txt")
+
+
+def test_several_are_told_apart(tmp_path):
+    paths = [tmp_path / folder / "easy.txt" for folder in ("one", "two")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        path.write_text(f"x{number}\n")
+    (tmp_path / "hard.txt").write_text("x3\n")
+    one, two, hard = map(str, (*paths, tmp_path / "hard.txt"))
+    assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
+    assert [part.name for part in read_partitions([one, two])] == [one, two]
+    assert read_partitions([]) == []
+    with pytest.raises(UserError, match=r"--partition names a file twice. Fix: "):
+        read_partitions([one, hard, one])
+
+
+def test_uids_of_any_split_are_known():
+    assert uids_in(partition("f", "a", "e"), SPLITS) == {"a", "e", "f"}
+
+
+def test_unknown_ids_are_counted_and_not_quoted():
+    with pytest.raises(DataError) as told:
+        uids_in(partition("f", "secret", "a", "other"), SPLITS)
+    assert str(told.value).startswith("easy.txt:2: 2 of 4 ids are of no pair of the corpus")
+    assert "secret" not in str(told.value)
+    assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}  # a corpus that is cut short
+    with pytest.raises(DataError, match=r".* 2 of 2 ids"):  # no part of it
+        uids_in(partition("other", "secret"), SPLITS, filtered=True)
+
+
+def test_ids_may_be_places():
+    """The published lists: the split and the number of the pair in its file, from 0."""
+    assert uids_in(partition("train0", "train2", "dev1", "test0"), SPLITS) == {"a", "c", "e", "f"}
+    with pytest.raises(DataError, match=r"easy.txt:2: 1 of 2 ids"):
+        uids_in(partition("train0", "train3"), SPLITS)
+    with pytest.raises(DataError, match=r"easy.txt:1: 1 of 2 ids"):  # the reader left pairs out
+        uids_in(partition("train0", "dev1"), SPLITS, gaps={"train"})
+
+
+def test_one_uid_makes_all_ids_uids():
+    with pytest.raises(DataError, match=r"easy.txt:2: 1 of 2 ids"):
+        uids_in(partition("a", "train1"), SPLITS)
+    named = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
+    assert uids_in(partition("dev0"), named) == {"dev0"}
+
+
+# ---- tables ----
+
+
+def test_the_papers_tables_from_runs_and_partitions(tmp_path):
+    """Tables 1, 2 and 6: shares in per cent, the paper's beside them, a confusion of two seeds as their mean."""
+    made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")
+    whole, easy = made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]), made_up_runs.scores("een", ["eee"])
+    told = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
+    for name in ("hypothesis", "pair"):
+        for split in ("dev", "test"):
+            (tmp_path / f"partition-{name}-{split}.json").write_text(told)
+    lines = list(artifact_tables.lines(tmp_path))
+    assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9
+    assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
+    assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed, none in the other
+    row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
+    assert row in lines
+    assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
+    (tmp_path / "partition-pair-test.json").unlink()
+    with pytest.raises(RunError, match=r".*partition-pair-test.json"):
+        list(artifact_tables.lines(tmp_path))

@@ -1,0 +1,246 @@
+"""Readers of the NLI corpora, on made-up files of the official layout."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file
+from mednli_jax.errors import DataError, DataErrors, UserError
+from mednli_jax.examples import NLIExample, Split
+
+SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message
+
+
+def row(uid="p1", label="entailment", premise="Pt is ill .", hypothesis="Pt is not well .", **more):
+    fields = {"pairID": uid, "gold_label": label, "sentence1": premise, "sentence2": hypothesis}
+    fields |= {"sentence1_binary_parse": f"( {premise} )", "sentence2_binary_parse": f"( {hypothesis} )"}
+    return {key: value for key, value in (fields | more).items() if value is not ...}
+
+
+def write(path, rows):
+    lines = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in rows]
+    data = b"".join(line + b"\n" for line in lines)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def faults(path, **options):
+    with pytest.raises(UserError) as caught:
+        read_nli_file(path, split="train", **options)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None or SECRET not in str(caught.value.__cause__)
+    return caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+
+
+def test_reads_pairs_and_counts(tmp_path):
+    rows = [
+        row("a", "entailment", captionID="c7"),
+        row("b", "-"),
+        row("c", "contradiction", premise="BP -LRB- high -RRB-", promptID="31"),
+        row(..., "neutral", premise='He can\'t "walk".', sentence2_binary_parse=...),
+    ]
+    path = write(tmp_path / "mli_dev_v1.jsonl", rows)
+    split = read_nli_file(path, split="dev")
+    first, second, third = split.examples
+    assert first == NLIExample(
+        "a",
+        "Pt is ill .",
+        "Pt is not well .",
+        "entailment",
+        ("Pt", "is", "ill", "."),
+        ("Pt", "is", "not", "well", "."),
+        group="c7",
+    )
+    assert (second.uid, second.premise_tokens, second.group) == ("c", ("BP", "(", "high", ")"), "31")
+    # One parse is missing: both sides are tokenised alike, and the hash of the premise stands for the group.
+    assert (third.uid, third.premise_tokens) == ("mli_dev_v1:4", ("He", "ca", "n't", "``", "walk", "''", "."))
+    assert third.group == hashlib.sha256(third.premise.encode()).hexdigest()[:16]
+    assert split.name == "dev"
+    assert split.facts == {
+        "file": "mli_dev_v1.jsonl",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "rows": 4,
+        "kept": 3,
+        "dropped_unlabelled": 1,
+        "tokens": {"binary parse": 2, "treebank": 1},
+        "labels": {"entailment": 1, "neutral": 1, "contradiction": 1},
+    }
+
+
+def test_pairs_of_one_premise_share_a_group(tmp_path):
+    rows = [row("a"), row("b", "neutral"), row("c", premise="Another one .")]
+    one, two, three = read_nli_file(write(tmp_path / "x.jsonl", rows), split="dev").examples
+    assert one.group == two.group != three.group
+
+
+@pytest.mark.parametrize(("written", "asked"), [("x.jsonl.gz", "x.jsonl"), ("x.jsonl", "x.jsonl.gz")])
+def test_either_name_finds_the_file(tmp_path, written, asked):
+    write(tmp_path / written, [row(...)])
+    split = read_nli_file(tmp_path / asked, split="dev")
+    assert split.examples[0].uid == "x:1"
+    assert split.facts["file"] == written
+
+
+def test_byte_order_mark_blank_and_windows_lines_are_no_faults(tmp_path):
+    line = json.dumps(row(...)).encode()
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n" + line + b"\r\n")
+    split = read_nli_file(path, split="dev")
+    assert [pair.uid for pair in split.examples] == ["x:1", "x:3"]
+    assert split.facts["rows"] == 2
+
+
+def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
+    path = write(tmp_path / "x.jsonl", [row("a", "-"), row("b"), row("c", "-"), row("d"), b"broken"])
+    split = read_nli_file(path, split="train", limit=2)
+    assert [pair.uid for pair in split.examples] == ["b", "d"]
+    assert split.facts["dropped_unlabelled"] == 2
+    for limit in (0, -3):
+        with pytest.raises(UserError, match="limit"):
+            read_nli_file(path, split="train", limit=limit)
+
+
+def bad(uid="p2", **more):
+    return row(uid, premise=SECRET, **more)
+
+
+BAD_LINES = {
+    "E-DATA-010": (b'{"pairID": "' + SECRET.encode() + b'\xff"}', None),
+    "E-DATA-011": (bad(sentence2=SECRET + "\0"), "sentence2"),
+    "E-DATA-012": (b'"' + SECRET.encode() * 220_000 + b'"', None),
+    "E-DATA-013": (b'{"sentence1": "' + SECRET.encode(), None),
+    "E-DATA-014": (b'["' + SECRET.encode() + b'"]', None),
+    "E-DATA-015": (bad(sentence1=[SECRET]), "sentence1"),
+    "E-DATA-016": (bad(sentence2=SECRET + "\ud800"), "sentence2"),
+    "E-DATA-017": (bad(gold_label=...), "gold_label"),
+    "E-DATA-018": (bad(label=SECRET), "gold_label"),
+    "E-DATA-019": (bad(sentence2=" \t"), "sentence2"),
+    "E-DATA-020": (row("p1", premise=SECRET), "pairID"),
+    "E-DATA-022": (bad(sentence2_binary_parse="( ( ) )"), "sentence2_binary_parse"),
+}
+
+
+@pytest.mark.parametrize("code", BAD_LINES)
+def test_each_bad_line_is_one_fault_by_line_and_field(tmp_path, code):
+    line, field = BAD_LINES[code]
+    (fault,) = faults(write(tmp_path / "x.jsonl", [row("p1"), line, row("p3")]))
+    assert (fault.code, fault.file, fault.line, fault.field) == (code, "x.jsonl", 2, field)
+    assert fault.fix
+    assert field is None or f"'{field}'" in fault.problem
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b'{"a": "\0"}', "E-DATA-011"),
+        (b"[" * 100_000, "E-DATA-013"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "E-DATA-013"),
+        (bad(pairID=7), "E-DATA-015"),
+        (bad(gold_label=None), "E-DATA-015"),
+        (bad(sentence1_binary_parse=7), "E-DATA-015"),
+    ],
+)
+def test_other_bad_lines(tmp_path, line, code):
+    (fault,) = faults(write(tmp_path / "x.jsonl", [row("p1"), line]))
+    assert (fault.code, fault.line) == (code, 2)
+
+
+def test_first_twenty_faults_come_together(tmp_path):
+    path = write(tmp_path / "x.jsonl", [row("p1")] + [bad(label=SECRET, uid=f"q{n}") for n in range(25)])
+    with pytest.raises(DataErrors) as caught:
+        read_nli_file(path, split="train")
+    assert [error.line for error in caught.value.errors] == list(range(2, 22))
+    assert "5 more problems" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_damaged_missing_and_empty_files(tmp_path):
+    whole = gzip.compress("".join(json.dumps(row(f"p{n}")) + "\n" for n in range(500)).encode())
+    (tmp_path / "half.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    assert [fault.code for fault in faults(tmp_path / "half.jsonl.gz")] == ["E-DATA-004"]
+    (tmp_path / "flipped.jsonl.gz").write_bytes(whole[:-8] + b"\0\0\0\0" + whole[-4:])
+    assert [fault.code for fault in faults(tmp_path / "flipped.jsonl.gz")] == ["E-DATA-004"]
+    assert [fault.code for fault in faults(tmp_path / "absent.jsonl")] == ["E-DATA-001"]
+    for rows in ([], [row("a", "-")]):
+        assert [fault.code for fault in faults(write(tmp_path / "none.jsonl", rows))] == ["E-DATA-005"]
+
+
+def write_corpus(folder, corpus, **more):
+    folder.mkdir(parents=True)
+    for split, file in CORPORA[corpus].files.items():
+        rows = [row(f"{split}{n}", premise=f"{split} {n}", **more) for n in range(4)]
+        write(folder / file, rows)
+
+
+@pytest.mark.parametrize("name", ["mednli", "snli"])
+def test_load_nli_reads_all_splits_from_either_folder(tmp_path, name):
+    write_corpus(tmp_path / name, name)
+    for folder in (tmp_path, tmp_path / name):
+        splits = load_nli(name, folder, limit=3)
+        assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 3, "dev": 4, "test": 4}
+        assert all(pair.tags == () for pair in splits["train"].examples)
+
+
+def test_load_multinli_by_genre(tmp_path):
+    def rows(split, genres):
+        return [row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres)]
+
+    write(tmp_path / "multinli_1.0_train.jsonl", rows("t", ["slate", "travel", "slate", "fiction", "slate"]))
+    write(tmp_path / "multinli_1.0_dev_matched.jsonl.gz", rows("d", ["travel", "slate"]))
+    splits = load_nli("multinli", tmp_path, genre="slate", limit=2)
+    assert list(splits) == ["train", "dev"]
+    assert [pair.uid for pair in splits["train"].examples] == ["t0", "t2"]
+    assert [(pair.uid, pair.tags) for pair in splits["dev"].examples] == [("d1", ("slate",))]
+    assert splits["dev"].facts["other_genres"] == 1
+    everything = load_nli("multinli", tmp_path)
+    assert {split: len(pairs) for split, pairs in everything.items()} == {"train": 5, "dev": 2}
+
+
+def test_genre_cannot_be_chosen_from_a_file_without_genres(tmp_path):
+    (fault,) = faults(write(tmp_path / "x.jsonl", [row("a")]), genre="slate")
+    assert (fault.code, fault.field) == ("E-DATA-017", "genre")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mendli", {}, "Did you mean 'mednli'"),
+        ("multinli", {"genre": "slat"}, "Did you mean 'slate'"),
+        ("snli", {"genre": "slate"}, "no genres"),
+        ("snli", {"limit": 0}, "limit"),
+    ],
+)
+def test_wrong_wishes_are_user_errors(tmp_path, name, options, message):
+    with pytest.raises(UserError, match=message):
+        load_nli(name, tmp_path, **options)
+
+
+def test_missing_files_say_what_where_and_whence(tmp_path):
+    write_corpus(tmp_path / "mednli", "mednli")
+    (tmp_path / "mednli" / "mli_dev_v1.jsonl").unlink()
+    with pytest.raises(DataError) as caught:
+        load_nli("mednli", tmp_path)
+    for part in ("mli_dev_v1.jsonl", "$MEDNLI_JAX_DATA/mednli/", "physionet.org/content/mednli", "credentialed"):
+        assert part in str(caught.value)
+    with pytest.raises(DataErrors) as caught:
+        load_nli("snli", tmp_path / "nowhere")
+    assert [error.file for error in caught.value.errors] == list(CORPORA["snli"].files.values())
+    assert "nlp.stanford.edu/projects/snli" in str(caught.value)
+
+
+def pairs(name, *uids_and_premises):
+    examples = [NLIExample(uid, premise, "h", "neutral", ("p",), ("h",)) for uid, premise in uids_and_premises]
+    return Split(name, tuple(examples), {"file": f"{name}.jsonl"})
+
+
+def test_shared_pairs_are_refused_and_shared_premises_counted():
+    train, dev = pairs("train", ("a", "x"), ("b", "x"), ("c", "y")), pairs("dev", ("d", "z"))
+    checked = check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("e", "x"), ("f", "x"), ("g", "z"))})
+    assert checked["train"].facts["shared_premises"] == {}
+    assert checked["dev"].facts["shared_premises"] == {"train": 0}
+    assert checked["test"].facts["shared_premises"] == {"train": 1, "dev": 1}
+    assert "shared_premises" not in dev.facts
+    with pytest.raises(DataError, match=r"test\.jsonl: 2 pairs stand in train"):
+        check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("c", "q"), ("b", "q"))})

@@ -1,0 +1,577 @@
+"""What is kept on disk has a FORMAT number: it must rise when the same files and settings give other content.
+
+The table golden/prepared_content.json holds, for each module that shapes kept content, its FORMAT and a hash of what it
+makes of a tiny corpus. `python tests/corpora/test_prepared_content.py NAME...` records the present ones (no name: all).
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import test_benchmark_files
+import test_features
+import test_obo
+import test_snomed
+import test_umls
+import test_vectors_binary
+import test_wordnet
+from test_encoding import HEART
+
+from mednli_jax import defaults, experiment
+from mednli_jax.baselines import boosting, wording
+from mednli_jax.corpora import arrays
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.corpora.cloze import encoding as encode_cloze_module
+from mednli_jax.corpora.cloze.clicr import FILES
+from mednli_jax.corpora.cloze.corpus import read
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
+from mednli_jax.corpora.cloze.views import SETUPS
+from mednli_jax.corpora.demo import diskne as demo_benchmark
+from mednli_jax.corpora.demo import nli_facts as demo_facts
+from mednli_jax.corpora.demo.cloze import load_demo_cloze
+from mednli_jax.corpora.demo.diskne import load_demo_diskne
+from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli import pieces as encode_pieces
+from mednli_jax.corpora.nli.encoding import encode_corpus
+from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
+from mednli_jax.examples import Split
+from mednli_jax.knowledge import load, paths, store
+from mednli_jax.knowledge.distances import DIRECTIONS
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.paths import stored_paths
+from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.text import SPECIALS
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
+
+# ---- the hash ----
+
+
+def plain(value):
+    """JSON that is the same on every platform: floats are rounded, arrays and examples hashed."""
+    if isinstance(value, np.ndarray):
+        is_float = value.dtype.kind == "f"
+        digits = np.round(value.astype(np.float64), 4) + 0.0 if is_float else value  # no negative zero
+        content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
+        return [value.dtype.newbyteorder("<").str, list(value.shape), hashlib.sha256(content).hexdigest()]
+    if isinstance(value, Split):
+        return [value.name, hashlib.sha256(ascii(value.examples).encode()).hexdigest(), plain(value.facts)]
+    if isinstance(value, dict):
+        return [[str(key), plain(part)] for key, part in sorted(value.items(), key=lambda item: str(item[0]))]
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "words"):
+        return ascii(value.words)
+    return round(float(value), 5) if isinstance(value, float) else value
+
+
+def digest(value):
+    return hashlib.sha256(json.dumps(plain(value)).encode()).hexdigest()
+
+
+# ---- tiny corpora ----
+
+PAIRS = (
+    ("t0", "Known Asthma and heart failure .", "She has a heart disease .", "entailment"),
+    ("t1", "Known Asthma and heart failure .", "No wheezing", "contradiction"),
+    ("t2", "Systolic heart failure , hx of HTN", "Asthma in the family", "neutral"),
+    ("t3", "naïve patient", "Left early", "-"),
+)
+ONTOLOGY = """format-version: 1.2
+ontology: tiny
+
+[Term]
+id: X:1
+name: heart disease
+
+[Term]
+id: X:2
+name: heart failure
+synonym: "HTN" EXACT []
+is_a: X:1
+
+[Term]
+id: X:3
+name: systolic heart failure
+is_a: X:2
+
+[Term]
+id: X:4
+name: asthma
+synonym: "wheezing" EXACT []
+"""
+
+
+def named(split, pairs=PAIRS):
+    """The pairs under ids of their own: no pair may stand in two splits."""
+    return [(f"{split}-{uid}", f"{premise} {split}", *rest) for uid, premise, *rest in pairs]
+
+
+def parse(text):
+    """A binary parse that branches to the left: tokens are given, no tokeniser makes them."""
+    return "( " * (len(text.split()) - 1) + text.split()[0] + "".join(f" {word} )" for word in text.split()[1:])
+
+
+def rows(pairs):
+    for uid, premise, hypothesis, label in pairs:
+        yield {
+            "pairID": uid,
+            "gold_label": label,
+            "sentence1": premise,
+            "sentence2": hypothesis,
+            **{f"sentence{n}_binary_parse": parse(text) for n, text in ((1, premise), (2, hypothesis))},
+        }
+
+
+def jsonl(path, pairs=PAIRS):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(pairs)), "utf-8")
+
+
+def table(path, between, pairs=PAIRS):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [list(row.values()) for row in rows(pairs)]
+    quoted = [[f'"{cell}"' for cell in line] for line in lines] if between == "," else lines
+    path.write_text("\n".join(map(between.join, [list(next(rows(pairs))), *quoted])) + "\n", "utf-8")
+
+
+def own_files(folder):
+    """A config of one's own corpus in three kinds of files, with an ontology and vectors."""
+    jsonl(folder / "train.jsonl")
+    table(folder / "dev.tsv", "\t", named("dev", PAIRS[1:3]))
+    table(folder / "test.csv", ",", named("test", PAIRS[:2]))
+    (folder / "tiny.obo").write_text(ONTOLOGY)
+    (folder / "short.tsv").write_text("hx of\theart disease\n")
+    (folder / "stop.txt").write_text("systolic heart failure\n")
+    (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
+    words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
+    vectors = "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words))
+    (folder / "vectors.txt").write_text(vectors)
+    return nli("file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)})
+
+
+def nli(name, folder, base="replace", **fields):
+    config = defaults.nli("esim", name, base)
+    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
+    return changed(config, **fields)
+
+
+def changed(config, **fields):
+    config = config.copy_and_resolve_references()
+    for field, value in fields.items():
+        section, _, name = field.partition(".")
+        config[section][name] = value
+    return config
+
+
+def vectors_of_each_kind(folder):
+    """What the readers of vectors make of a text file, word2vec's and fastText's binary ones."""
+    words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
+    binary = test_vectors_binary.model(words, numbers, buckets=11, minn=3, maxn=4)
+    found = []
+    for name, content in (
+        ("v.txt", b"fever 1 2 3\ncough -1 0 0.25\n"),
+        ("w.bin", test_vectors_binary.word2vec()),
+        ("f.bin", binary),
+    ):
+        (folder / name).write_bytes(content)
+        vectors = load_vectors(folder / name, (*SPECIALS, "Fever", "coughing", "absent"), dim=3, seed=0)
+        found += [vectors.words, vectors.matrix]
+    return found
+
+
+def cloze_files(folder, cases=4):
+    for split, file in FILES.items():
+        data = []
+        for n in range(cases):
+            answers = [
+                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
+                {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"},
+            ]
+            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
+            queries = [{"id": f"{split}{n}.{q}", "query": text, "answers": answers} for q, text in enumerate(texts)]
+            context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
+            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": queries, "specialty": "s"}
+            data.append({"source": f"{split}{n}", "document": document})
+        path = folder / "clicr" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"version": "1.0", "data": data}))
+    return folder
+
+
+def published_diskne(folder):
+    """A config of MedNLI with DisKnE's annotations; one annotated pair is in MEDIQA-NLI's test alone."""
+    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in test_benchmark_files.PAIRS]
+    jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
+    jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
+    jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
+    mediqa_nli(folder, pairs[6:7])
+    (folder / "diskne").mkdir()
+    test_benchmark_files.published(folder / "diskne" / "m.csv")
+    return diskne("mednli", folder, **{"diskne.ontology": "none"})
+
+
+def mediqa_nli(folder, pairs):
+    jsonl(folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl", [(*pair[:3], "-") for pair in pairs])
+    truth = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
+    path = folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv"
+    path.write_text("pair_id,label\n" + truth)
+
+
+def diskne(name, folder, **fields):
+    config = defaults.diskne("bow", name)
+    config.data.dir, config.vectors.dim, config.vectors.path, config.diskne.least = str(folder), 4, None, 1
+    return changed(config, **fields)
+
+
+# ---- what each module makes ----
+
+
+def words(folder):
+    config = own_files(folder)
+    (folder / "found.tsv").write_text(
+        "uid\tside\tstart\tend\tconcept\nt0\tpremise\t1\t2\tX:4\nt0\thypothesis\t3\t5\tX:1\n"
+    )
+    (folder / "found.mmi").write_text('t0-p|MMI|3|Name|X:4|[x]|["asthma"-tx-1-"asthma"-noun-0]|TX|6/6|\n')
+    settings = (
+        {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
+        {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4, "data.sample": 2},
+        {"knowledge.abbreviations": str(folder / "short.tsv"), "knowledge.stop": str(folder / "stop.txt")},
+        {"knowledge.min_length": 3, "knowledge.direction": "undirected", "knowledge.max_links": 1},
+        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
+        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
+        {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
+    )
+    made = [experiment.nli_corpus(changed(config, **fields)).build() for fields in settings]
+    data = folder / "data"
+    for split in ("train", "dev"):
+        jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
+    mediqa_nli(data, named("test", PAIRS[:2]))
+    for split in ("train", "dev"):
+        table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
+    for name, column in (("s1", 1), ("s2", 2), ("labels", 3)):
+        (data / "snli" / f"{name}.test").write_text(
+            "".join(f"{pair[column]}\n" for pair in named("test", PAIRS[:3])), "utf-8"
+        )
+    made.append(experiment.nli_corpus(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
+    return made, vectors_of_each_kind(folder)
+
+
+def pieces(folder):
+    (folder / "bert").mkdir()
+    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
+    (folder / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    source = experiment.nli_corpus(own_files(folder))
+    splits = source.splits()
+    return [
+        encode_corpus(
+            splits,
+            source.recogniser(splits),
+            source.encoding,
+            texts=PieceTexts(source.encoding, PieceEncoding(file, 60, room)),
+        )
+        for file, room in ((None, 40), (None, 12), (folder / "bert" / "vocab.txt", 40))
+    ]
+
+
+def cloze(folder):
+    made = []
+    (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
+    cloze_files(folder)
+    for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
+        splits = read(corpus, place)
+        for setup in SETUPS:
+            made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
+        limits = {"max_passage": 8, "max_query": 4, "max_words": 5}
+        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, **limits)))
+        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")))
+    return made, vectors_of_each_kind(folder)
+
+
+def published(folder):
+    found = test_benchmark_files.big()
+    own = write_benchmark(found, folds(found), folder / "own")
+    configs = (published_diskne(folder), diskne("file", own))
+    return [experiment.of(config).corpus.build() for config in configs]
+
+
+def ontologies(folder):
+    for name in ("umls", "snomed", "wordnet"):
+        (folder / name).mkdir()
+    test_umls.laid_out(folder / "umls")
+    test_snomed.laid_out(folder / "snomed")
+    test_wordnet.written(folder / "wordnet")
+    obo = test_obo.written(folder, test_obo.HEADER + test_obo.STANZAS)
+    table = folder / "own.tsv"
+    table.write_text("id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n")
+    made = []
+    for place in (folder / "umls", folder / "snomed", folder / "wordnet", obo, table):
+        for relations in ("all", "is_a"):
+            options = load.OntologyOptions(relations=relations)
+            ontology = load.load_ontology(str(place), options=options)
+            arrays = store._arrays(ontology)
+            # SciPy chooses the integers of a matrix.
+            arrays |= {name: arrays[name].astype(np.int64) for name in ("parents.indptr", "parents.indices")}
+            relations_of = {name: edges.shape for name, edges in ontology.relations.edges.items()}
+            made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays])
+    return made
+
+
+def distances(folder):
+    every = np.array([(a, b) for a in range(len(HEART)) for b in range(len(HEART))])
+    return [
+        stored_paths(HEART, every, folder=folder, direction=name, max_length=n) for name in DIRECTIONS for n in (0, 1)
+    ]
+
+
+def features(folder):
+    return test_features.computed()
+
+
+@cache
+def bundled_linker():
+    return Linker(mesh.read_mesh())
+
+
+def demo(folder):
+    return load_demo("demo", linker=bundled_linker())
+
+
+def demo_cloze(folder):
+    return load_demo_cloze(linker=bundled_linker())
+
+
+def demo_diskne(folder):
+    ontology = bundled_linker().ontology
+    made = [
+        load_demo_diskne(negatives=negatives, wording=wording, ontology=ontology)
+        for negatives, wording in (("similar", "name"), ("random", "full"))
+    ]
+    return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
+
+
+MADE_BY = {  # what makes the content -> the module of its FORMAT
+    words: "corpora.nli.encoding",
+    pieces: "corpora.nli.pieces",
+    cloze: "corpora.cloze.encoding",
+    published: "corpora.diskne.corpus",
+    ontologies: "knowledge.load",
+    distances: "knowledge.paths",
+    features: "baselines.features",
+    demo: "corpora.demo.nli",
+    demo_cloze: "corpora.demo.cloze",
+    demo_diskne: "corpora.demo.diskne",
+}
+
+
+def row(make, folder):
+    return {"format": import_module(f"mednli_jax.{MADE_BY[make]}").FORMAT, "sha256": digest(make(folder))}
+
+
+def check(make, folder):
+    found, kept = row(make, folder), json.loads(TABLE.read_bytes()).get(make.__name__)
+    module = f"mednli_jax/{MADE_BY[make].replace('.', '/')}.py"
+    assert found == kept, (
+        f"{make.__name__}: other content than was recorded under FORMAT {kept and kept['format']}. Fix: where the code "
+        f"changed it, raise FORMAT in {module}, so that no cache serves the old content; then record "
+        f"{found['sha256']}: python tests/corpora/test_prepared_content.py {make.__name__}"
+    )
+
+
+@pytest.mark.parametrize("make", MADE_BY, ids=lambda make: make.__name__)
+def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
+    check(make, tmp_path)
+
+
+def test_the_table_has_no_other_rows():
+    assert set(json.loads(TABLE.read_bytes())) == {make.__name__ for make in MADE_BY}
+
+
+def swapped(sequences, width, pad=arrays.pad):
+    """`pad` with the first two tokens in the other order."""
+    numbers, length = pad(sequences, width)
+    return numbers[:, [1, 0, *range(2, numbers.shape[1])]] if numbers.shape[1] > 1 else numbers, length
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "name", "value"),
+    [
+        (words, encode, "pad", swapped),
+        (pieces, encode_pieces, "pad", swapped),
+        (cloze, encode_cloze_module, "pad", swapped),
+        (published, encode, "pad", swapped),
+        (ontologies, mesh, "natural_order", lambda name: None),
+        (distances, paths, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
+        (features, wording, "bleu", lambda p, h: 0.5),
+        (demo_diskne, demo_benchmark, "SEED", 1),
+    ],
+)
+def test_changed_content_under_the_same_number_is_told_with_what_to_do(make, place, name, value, tmp_path, monkeypatch):
+    monkeypatch.setattr(place, name, value)
+    with pytest.raises(AssertionError) as told:
+        check(make, tmp_path)
+    assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(told.value)
+    assert f"python tests/corpora/test_prepared_content.py {make.__name__}" in str(told.value)
+
+
+@pytest.mark.parametrize("make", [words, cloze])
+def test_a_raised_number_is_recorded_too(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"mednli_jax.{MADE_BY[make]}.FORMAT", 0)
+    with pytest.raises(AssertionError, match="python tests/test_prepared_content"):
+        check(make, tmp_path)
+
+
+# ---- keys ----
+
+
+def key_of(config, patch):
+    """The key under which a config's corpus is kept; nothing is prepared."""
+    found = []
+    patch.setattr(Cache, "get", lambda self, name, key, build: found.append(key) or (None, True))
+    experiment.of(config).corpus.prepare()
+    return found[0]
+
+
+def of_bundled(folder):
+    """(corpora that bundled words shape, those that take no bundled word)."""
+    own = own_files(folder)
+    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
+    shaped = {
+        "cloze": changed(defaults.cloze("ga_reader"), **{"vectors.path": None}),
+        "diskne": diskne("demo", folder),
+        "demo": nli("demo", folder, "none"),
+        "mixed": changed(own, **{"data.mix": "demo"}),
+        "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
+        "retrofitted": nli("file", folder, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
+        "table": changed(own, **{"knowledge.ontology": str(folder / "own.tsv")}),
+        "abbreviations": changed(own, **{"knowledge.abbreviations": "bundled"}),
+    }
+    pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(folder), "model.weights": ""})
+    assert pieces.data.tokens == "pieces"
+    return shaped, {"own": own, "words": nli("file", folder, "none"), "pieces": pieces}
+
+
+def test_a_changed_resource_changes_the_key_of_what_it_shapes(tmp_path, monkeypatch):
+    shaped, free = of_bundled(tmp_path)
+    configs = shaped | free
+    before = {name: key_of(config, monkeypatch) for name, config in configs.items()}
+    shutil.copytree(mesh.RESOURCES, tmp_path / "resources")
+    monkeypatch.setattr(mesh, "RESOURCES", tmp_path / "resources")
+    assert {name: key_of(config, monkeypatch) for name, config in configs.items()} == before
+    with open(tmp_path / "resources" / mesh.ABBREVIATIONS, "a") as file:
+        file.write("zq\tasthma\tD001249\n")
+    after = {name: key_of(config, monkeypatch) for name, config in configs.items()}
+    assert {name for name in configs if after[name] != before[name]} == set(shaped)
+    with open(tmp_path / "resources" / "aliases_everyday.tsv", "a") as file:
+        file.write("puffing\tD001249\n")
+    again = {name: key_of(config, monkeypatch) for name, config in configs.items()}
+    assert {name for name in configs if again[name] != after[name]} == set(shaped) - {"abbreviations"}
+
+
+def test_changed_clinical_facts_change_the_keys_of_the_demos(tmp_path, monkeypatch):
+    shaped, free = of_bundled(tmp_path)
+    before = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
+    facts = tmp_path / demo_facts.FACTS.name
+    facts.write_bytes(demo_facts.FACTS.read_bytes() + b"\n")
+    monkeypatch.setattr(demo_facts, "FACTS", facts)
+    changed_ones = {name for name, config in (shaped | free).items() if key_of(config, monkeypatch) != before[name]}
+    assert changed_ones == {"cloze", "diskne", "demo", "mixed"}
+
+
+def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path, monkeypatch):
+    config = published_diskne(tmp_path)
+    keys = [key_of(config, monkeypatch)]
+    for file in sorted((tmp_path / "mediqa_nli").iterdir()):
+        file.write_bytes(file.read_bytes() + b"\n")
+        keys.append(key_of(config, monkeypatch))
+    shutil.rmtree(tmp_path / "mediqa_nli")
+    keys.append(key_of(config, monkeypatch))
+    assert len({json.dumps(key) for key in keys}) == 4
+
+
+def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
+    shaped, free = of_bundled(tmp_path)
+    cases = (
+        ("corpora.nli.encoding", free["words"]),
+        ("corpora.nli.pieces", free["pieces"]),
+        ("knowledge.load", free["own"]),
+        ("corpora.demo.nli", shaped["demo"]),
+        ("corpora.cloze.encoding", shaped["cloze"]),
+        ("corpora.demo.cloze", shaped["cloze"]),
+        ("corpora.diskne.corpus", shaped["diskne"]),
+        ("corpora.demo.diskne", shaped["diskne"]),
+    )
+    for module, config in cases:
+        before = key_of(config, monkeypatch)
+        monkeypatch.setattr(f"mednli_jax.{module}.FORMAT", 99)
+        assert key_of(config, monkeypatch) != before, module
+
+
+def print_keys(folder):
+    """The keys of everything that is kept, one a line."""
+    from mednli_jax.corpora.nli import tfds as builders  # TFDS is slow to import
+
+    shaped, free = of_bundled(folder)
+    configs = {**shaped, **free, "published": published_diskne(folder)}
+    found = [[mesh.__file__]]
+    with pytest.MonkeyPatch.context() as patch:
+        found += [key_of(config, patch) for config in configs.values()]
+        patch.setattr(load, "stored", lambda folder, key, build: found.append(key))
+        os.utime(folder / "tiny.obo", ns=(0, 0))  # the time of change counts
+        load.load_ontology(str(folder / "tiny.obo"), cache_dir=folder)
+        cloze_files(folder)
+        found += [builders._made_from(name, folder) for name in ("mednli", "clicr")]
+        patch.setattr(boosting, "_kept", lambda path: found.append(path.name) or True)
+        boosting.load(None, SimpleNamespace(manifest={"sha256": ""}, folder=folder / "corpus-0"))
+    print(json.dumps(found))
+
+
+def test_a_comment_in_the_code_changes_no_key(tmp_path):
+    copy, tests = tmp_path / "copy", [entry for entry in sys.path if entry.startswith(str(ROOT / "tests"))]
+    shutil.copytree(ROOT / "mednli_jax", copy / "mednli_jax", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def keys(folder):
+        folder.mkdir()
+        code = f"import test_prepared_content as t; t.print_keys(t.Path({str(folder)!r}))"
+        path = {"PYTHONPATH": os.pathsep.join((str(copy), *tests)), "MEDNLI_JAX_CACHE": str(folder / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **path}, cwd=copy, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    before = keys(tmp_path / "data")
+    assert before[0] == [str(copy / "mednli_jax" / "knowledge" / "readers" / "mesh.py")]
+    for source in (copy / "mednli_jax").rglob("*.py"):
+        source.write_text(source.read_text() + "# another comment\n")
+    shutil.rmtree(tmp_path / "data")
+    assert keys(tmp_path / "data") == before
+
+
+def record(names):
+    os.environ["MEDNLI_JAX_CACHE"] = tempfile.mkdtemp()
+    recorded = json.loads(TABLE.read_bytes()) if TABLE.exists() else {}
+    for make in MADE_BY:
+        if not names or make.__name__ in names:
+            with tempfile.TemporaryDirectory() as folder:
+                recorded[make.__name__] = row(make, Path(folder))
+    TABLE.write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    record(sys.argv[1:])

@@ -1,0 +1,201 @@
+"""The MeSH reader: facts checked by hand against the tree numbers, names, and the faults of a table."""
+
+import gzip
+
+import pytest
+
+from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.knowledge.readers.mesh import natural_order, read_mesh
+
+HEADER = "id\tname\ttree_numbers\tsynonyms\n"
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    return read_mesh()
+
+
+def written(folder, rows, name="table.tsv"):
+    path = folder / name
+    path.write_text(HEADER + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_size_of_the_2024_edition(mesh):
+    assert len(mesh) == len(mesh.ids) == 30764
+    assert mesh.parents.nnz == 42020  # 42,021 by tree numbers, less the one that would close a cycle
+    assert mesh.version == "2024"
+    assert list(mesh.ids) == sorted(mesh.ids)
+    assert sum(not kinds for kinds in mesh.types) == 2  # Female and Male stand in no tree
+
+
+def test_atrial_fibrillation_up_to_cardiovascular_diseases(mesh):
+    # C14.280.067.198 -> C14.280.067 -> C14.280 -> C14, and C23.550.073.198 -> C23.550.073 -> C23.550 -> C23.
+    # Both .067 and .073 are Arrhythmias, Cardiac; Heart Diseases is C14.280, Pathologic Processes C23.550.
+    assert mesh.labels[mesh.index("D001281")] == "Atrial Fibrillation"
+    assert mesh.ancestors("D001281") == {
+        "D001145": 1,  # Arrhythmias, Cardiac
+        "D006331": 2,  # Heart Diseases
+        "D010335": 2,  # Pathologic Processes
+        "D002318": 3,  # Cardiovascular Diseases
+        "D013568": 3,  # Pathological Conditions, Signs and Symptoms
+    }
+    assert mesh.descendants("D002318")["D001281"] == 3
+
+
+def test_type_2_diabetes_has_two_ways_up(mesh):
+    # C18.452.394.750.149: Diabetes Mellitus, Glucose Metabolism Disorders, Metabolic Diseases, Nutritional and ...
+    # C19.246.300: Diabetes Mellitus, Endocrine System Diseases.
+    up = mesh.ancestors("D003924")
+    assert {mesh.labels[mesh.index(concept)]: distance for concept, distance in up.items()} == {
+        "Diabetes Mellitus": 1,
+        "Glucose Metabolism Disorders": 2,
+        "Endocrine System Diseases": 2,
+        "Metabolic Diseases": 3,
+        "Nutritional and Metabolic Diseases": 4,
+    }
+
+
+def test_unrelated_trees_do_not_meet(mesh):
+    assert "D006973" not in mesh.ancestors("D003924")  # hypertension, type 2 diabetes
+    assert "D003924" not in mesh.ancestors("D006973")
+
+
+def test_the_one_cycle_of_2024_is_opened_at_the_lower_place(mesh):
+    # Ocular Motility Disorders: C10.228.758, C10.292.562, C11.590 and, below its own child, C10.292.562.887.825.
+    assert "C10.292.562.887.825" in mesh.types[mesh.index("D015835")].split("|")
+    assert mesh.ancestors("D013285")["D015835"] == 1  # Strabismus is an ocular motility disorder
+    assert "D013285" not in mesh.ancestors("D015835")
+
+
+def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh):
+    concepts = {}
+    for name, concept in mesh.names:
+        concepts.setdefault(name.casefold(), []).append(mesh.ids[concept])
+    assert concepts["auricular fibrillation"] == ["D001281"]  # synonym
+    assert concepts["breast cancer"] == ["D001943"]  # everyday name, absent from the table
+    assert concepts["chf"][0] == "D006333"  # abbreviation
+    assert "CHF".casefold() in mesh.abbreviations
+    assert concepts["type 2 diabetes mellitus"] == ["D003924"]
+    assert len(set(mesh.names)) == len(mesh.names)
+
+
+def test_preferred_names_come_first(mesh):
+    assert [name for name, _ in mesh.names[: len(mesh)]] == list(mesh.labels)
+
+
+def test_aliases_can_be_left_out_and_change_the_digest(mesh):
+    bare = read_mesh(aliases=False)
+    assert bare.abbreviations == frozenset()
+    assert "chf" not in {name for name, _ in bare.names}
+    assert bare.sha256 != mesh.sha256
+    assert read_mesh(aliases=False).sha256 == bare.sha256
+
+
+@pytest.mark.parametrize(
+    ("name", "natural"),
+    [
+        ("Diabetes Mellitus, Type 2", "Type 2 Diabetes Mellitus"),
+        ("Neoplasm, Breast", "Breast Neoplasm"),
+        ("Leukemia, Myeloid, Acute", "Acute Myeloid Leukemia"),
+        ("Heart Failure", None),
+        ("2,4-Dichlorophenoxyacetic Acid", None),
+        ("Ethanol, 2-chloro-", None),
+        ("Nose, Mouth, and Throat", None),
+        ("Abortion, Induced (Legal)", None),
+    ],
+)
+def test_natural_order(name, natural):
+    assert natural_order(name) == natural
+
+
+def test_natural_order_never_takes_anothers_name(tmp_path):
+    rows = [("D1", "Failure, Heart", "C01", ""), ("D2", "Heart Failure", "C02", ""), ("D3", "Pain, Chest", "C03", "")]
+    names = read_mesh(written(tmp_path, rows), aliases=False).names
+    assert names == (("Failure, Heart", 0), ("Heart Failure", 1), ("Pain, Chest", 2), ("Chest Pain", 2))
+
+
+def test_parents_follow_tree_numbers_whatever_the_order_of_rows(tmp_path):
+    rows = [
+        ("D3", "leaf", "C01.100.200|C02.100", ""),
+        ("D1", "top", "C01", "summit|peak"),
+        ("D2", "middle", "C01.100", ""),
+        ("D4", "orphan", "C09.100.100", ""),
+    ]
+    ontology = read_mesh(written(tmp_path, rows), aliases=False)
+    assert ontology.ids == ("D1", "D2", "D3", "D4")
+    assert ontology.ancestors("D3") == {"D2": 1, "D1": 2}  # C02 belongs to nobody: no parent
+    assert ontology.ancestors("D4") == {}
+    assert ontology.types[2] == "C01.100.200|C02.100"
+    assert ("peak", 0) in ontology.names
+
+
+def test_a_cycle_between_descriptors_is_refused(tmp_path):
+    rows = [("D1", "one", "C01|C02.100", ""), ("D2", "two", "C02|C01.100", "")]
+    with pytest.raises(DataError, match=r".*D1, D2"):
+        read_mesh(written(tmp_path, rows), aliases=False)
+
+
+def test_bundled_aliases_of_absent_descriptors_are_left_out_of_another_table(tmp_path):
+    ontology = read_mesh(written(tmp_path, [("D006333", "Heart Failure", "C14", "")]))
+    assert ("chf", 0) in ontology.names
+    assert "htn" not in {name for name, _ in ontology.names}
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "field"),
+    [
+        ("D9\tname\tC01", "E-ONTO-013", None),
+        ("D9\tname\tC01\t\t", "E-ONTO-013", None),
+        ("\tname\tC01\t", "E-ONTO-014", "id"),
+        ("D9\t \tC01\t", "E-ONTO-014", "name"),
+        ("D1\tagain\tC02\t", "E-ONTO-015", "id"),
+        ("D9\tname\tC1\t", "E-ONTO-016", "tree_numbers"),
+        ("D9\tname\tC14.28\t", "E-ONTO-016", "tree_numbers"),
+        ("D9\tname\tC02|C14\t", "E-ONTO-017", "tree_numbers"),
+    ],
+)
+def test_each_fault_names_its_line_and_field(tmp_path, row, code, field):
+    path = tmp_path / "bad.tsv"
+    path.write_text(f"{HEADER}D1\tgood\tC14\t\n{row}\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        read_mesh(path)
+    assert (caught.value.code, caught.value.field, caught.value.line) == (code, field, 3)
+    assert str(caught.value).startswith(f"{code} bad.tsv:3: ")
+    assert caught.value.fix
+
+
+def test_faults_are_told_together(tmp_path):
+    path = written(tmp_path, [("", "name", "", "")] * 25)
+    with pytest.raises(DataErrors) as caught:
+        read_mesh(path)
+    lines = str(caught.value).split("\n")
+    assert lines[0].startswith("table.tsv:2:")
+    assert len(lines) == 21
+    assert "5 more" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("x.tsv", b"id\tname\n", "E-ONTO-012"),
+        ("x.tsv", b"", "E-ONTO-012"),
+        ("x.tsv", HEADER.encode() + b"D1\t\xff\t\t\n", "E-ONTO-019"),
+        ("x.tsv.gz", b"not gzip", "E-ONTO-011"),
+        ("x.tsv.gz", gzip.compress(b"x" * 1000, mtime=0)[:-9], "E-ONTO-011"),
+    ],
+)
+def test_files_that_are_no_table(tmp_path, name, content, code):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_mesh(path)
+    assert caught.value.code == code
+
+
+def test_windows_line_ends_and_byte_order_mark_do_not_matter(tmp_path):
+    text = HEADER + "D1\tone\tC01\ta|b\n"
+    unix, windows = tmp_path / "unix.tsv", tmp_path / "windows.tsv"
+    unix.write_bytes(text.encode())
+    windows.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert read_mesh(windows, aliases=False).names == read_mesh(unix, aliases=False).names

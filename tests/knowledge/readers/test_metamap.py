@@ -1,0 +1,250 @@
+"""MetaMap's fielded output on made-up sentences, in the official layout."""
+
+import gzip
+import time
+
+import numpy as np
+import pytest
+
+from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.errors import UserError
+from mednli_jax.examples import NLIExample
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.readers.metamap import best_per_tokens, read_metamap
+from mednli_jax.knowledge.readers.spans import SENTENCE, Span, read_spans, token_offsets
+
+PREMISE = "No chest pain, but heart and renal failure since heart attack."
+TOKENS = tuple(PREMISE.replace(",", " ,").replace(".", " .").split())
+EXAMPLES = (
+    NLIExample("p1", PREMISE, "Has pain", "neutral", TOKENS, ("Has", "pain")),
+    NLIExample("a.jpg#1r", "Heart attack", "Pain", "neutral", ("Heart", "attack"), ("Pain",)),
+)
+PAIN = '["Chest Pain"-tx-1-"chest pain"-noun-1]'
+
+
+def at(words, text=PREMISE, first=0):
+    return f"{text.index(words) + first}/{len(words)}"
+
+
+def line(ident="p1-p", score="5.18", cui="C1", triggers=PAIN, positions=None, location="TX", trees="C01;C02.5"):
+    positions = at("chest pain") if positions is None else positions
+    return "|".join([ident, "MMI", score, "Some Name", cui, "[sosy,fndg]", triggers, location, positions, trees])
+
+
+def read(folder, *lines, name="m.mmi", **options):
+    path = folder / name
+    content = "".join(f"{text}\n" for text in lines).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return read_metamap(path, EXAMPLES, **options)
+
+
+def spans(found, uid="p1", side="premise"):
+    return [(span.start, span.end, span.concept) for span in found.get((uid, side), ())]
+
+
+def test_a_line_becomes_a_span_with_its_score_and_negation(tmp_path):
+    found, facts = read(tmp_path, line())
+    assert found == {("p1", "premise"): (Span(1, 3, "C1", 5.18, True),)}
+    assert facts == {"file": "m.mmi", "spans": 1, "mentions": 1, "negated": 1, "outscored": 0, "first_position": 0}
+    assert read(tmp_path, line(), name="m.txt.gz")[0] == found
+
+
+@pytest.mark.parametrize(
+    ("ident", "uid", "side"),
+    [
+        ("p1-p", "p1", "premise"),
+        ("p1-h", "p1", "hypothesis"),
+        ("p1.premise", "p1", "premise"),
+        ("p1-hypothesis", "p1", "hypothesis"),
+        ("'p1-p'", "p1", "premise"),  # as a wrapper writes it
+        ("a.jpg#1r-h", "a.jpg#1r", "hypothesis"),
+    ],
+)
+def test_ids_say_pair_and_side(ident, uid, side, tmp_path):
+    triggers = '["Pain"-tx-1-"pain"-noun-0]'
+    text = {"p1": {"premise": PREMISE, "hypothesis": "Has pain"}, "a.jpg#1r": {"hypothesis": "Pain"}}[uid][side]
+    positions = at("ain", text).replace("/3", "/1")  # anything inside the word
+    found, _ = read(tmp_path, line(ident, triggers=triggers, positions=positions))
+    assert list(found) == [(uid, side)]
+    ((span,),) = found.values()
+    tokens = {"premise": TOKENS, "hypothesis": ["Has", "pain"] if uid == "p1" else ["Pain"]}[side]
+    assert tokens[span.start].casefold() == "pain"
+
+
+def test_one_line_names_several_places(tmp_path):
+    """Triggers go with semicolons, the places of one trigger stand in brackets; each trigger has its own negation."""
+    first, second = PREMISE.index("heart"), PREMISE.rindex("heart")
+    triggers = '["Heart"-tx-1-"heart"-noun-0,"Chest, NOS"-tx-1-"chest"-noun-1]'
+    found, facts = read(tmp_path, line(triggers=triggers, positions=f"[{first}/5],[{second}/5];{at('chest')}"))
+    assert [(s.start, s.end, s.negated) for s in found["p1", "premise"]] == [
+        (1, 2, True),
+        (5, 6, False),
+        (10, 11, False),
+    ]
+    assert (facts["spans"], facts["negated"]) == (3, 1)
+
+
+def test_a_text_in_pieces_covers_its_pieces_alone(tmp_path):
+    """ "heart ... failure", with "and renal" between them."""
+    triggers = '["Heart failure"-tx-1-"heart failure"-noun-0]'
+    parts = f"{at('heart')},{at('failure')}"
+    assert spans(read(tmp_path, line(triggers=triggers, positions=parts))[0]) == [(5, 6, "C1"), (8, 9, "C1")]
+    twice = f"[{parts}],[{at('chest')},{at('pain')}]"
+    assert spans(read(tmp_path, line(triggers=triggers, positions=twice))[0]) == [
+        (1, 3, "C1"),  # pieces on neighbouring tokens are one span
+        (5, 6, "C1"),
+        (8, 9, "C1"),
+    ]
+
+
+def test_the_best_candidate_of_the_same_tokens(tmp_path):
+    lines = [line(cui="C1", score="3.5"), line(cui="C2", score="7"), line(cui="C3", score="7.00")]
+    found, facts = read(tmp_path, *lines)
+    assert spans(found) == [(1, 3, "C2")]
+    assert facts["outscored"] == 2
+    nested = line(cui="C4", score="1", triggers='["Pain"-tx-1-"pain"-noun-0]', positions=at("pain"))
+    assert spans(read(tmp_path, *lines, nested)[0]) == [(1, 3, "C2"), (2, 3, "C4")]
+    assert best_per_tokens([Span(0, 1, "a", -2.0), Span(0, 1, "b", -1.0)]) == [Span(0, 1, "b", -1.0)]
+
+
+def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
+    heart = '["Heart attack"-tx-1-"heart attack"-noun-0]'
+    shifted = [
+        line(positions=at("chest pain", first=1)),
+        line(cui="C2", triggers=heart, positions=at("heart attack", first=1)),
+    ]
+    found, facts = read(tmp_path, *shifted)
+    assert spans(found) == [(1, 3, "C1"), (10, 12, "C2")]
+    assert facts["first_position"] == 1
+    start = line("a.jpg#1r-p", triggers=heart, positions="1/12")  # ends past the sentence if counted from 0
+    assert spans(read(tmp_path, start)[0], "a.jpg#1r") == [(0, 2, "C1")]
+
+
+def test_other_layouts_of_the_line(tmp_path):
+    expected = [(1, 3, "C1")]
+    lite = f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"Chest Pain"-text-0-"chest pain"-NN-0|{at("chest pain")}|'
+    assert spans(read(tmp_path, lite)[0]) == expected
+    old = line(triggers='["Chest Pain"-tx-1-"chest pain"]', positions=at("chest pain").replace("/", ":"))
+    assert spans(read(tmp_path, old)[0]) == expected
+    parts = f"{at('heart')}^{at('failure')}".replace("/", ":")
+    assert spans(read(tmp_path, line(positions=parts))[0]) == [(5, 6, "C1"), (8, 9, "C1")]
+    assert spans(read(tmp_path, line(trees=""))[0]) == expected
+
+
+def test_quotes_commas_and_bars_inside_a_trigger(tmp_path):
+    odd = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
+    found, _ = read(tmp_path, line(triggers=odd, positions=f"{at('chest pain')};{at('heart')}"))
+    assert [(s.start, s.negated) for s in found["p1", "premise"]] == [(1, False), (5, True)]
+    bar = line(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')
+    assert spans(read(tmp_path, bar)[0]) == [(1, 3, "C1")]
+
+
+def test_without_a_trigger_for_each_place_only_unanimous_negation_counts(tmp_path):
+    places = f"{at('chest pain')};{at('heart')};{at('renal')}"
+    two = '["Pain"-tx-1-"pain"-noun-1,"Heart"-tx-1-"heart"-noun-%d]'
+    for last, negated in ((0, False), (1, True)):
+        found, _ = read(tmp_path, line(triggers=two % last, positions=places))
+        assert {span.negated for span in found["p1", "premise"]} == {negated}
+
+
+def test_acronym_lines_are_counted(tmp_path):
+    acronym = "p1-p|{}|MI|myocardial infarction|1|2|3|21|33:2"
+    found, facts = read(tmp_path, acronym.format("AA"), line(), "", acronym.format("UA"), acronym.format("AA"))
+    assert spans(found) == [(1, 3, "C1")]
+    assert (facts["lines_AA"], facts["lines_UA"]) == (2, 1)
+
+
+def test_pairs_the_corpus_leaves_out_are_counted(tmp_path):
+    _, facts = read(tmp_path, line(), line("p9-p", positions="900/3"), partial=True)
+    assert (facts["mentions"], facts["other_pairs"]) == (1, 1)
+
+
+BAD = {
+    "another kind": ("p1-p|XXX|5|quokka", "E-LINK-020", "metamap -N"),
+    "a banner": ("Processing 00000000.tx.1: quokka", "E-LINK-020", "fielded output"),
+    "fields missing": ("p1-p|MMI|5.18|quokka|C1|[sosy]", "E-LINK-021", "the form is"),
+    "no CUI": (line(cui=""), "E-LINK-021", "the form is"),
+    "no positions": (line(positions=""), "E-LINK-022", "start/length"),
+    "positions of letters": (line(positions="quokka"), "E-LINK-022", "start/length"),
+    "half a bracket": (line(positions="[3/5"), "E-LINK-022", "start/length"),
+    "no side": (line("p1"), "E-LINK-023", "<uid>-p"),
+    "an unknown pair": (line("p9-p"), "E-LINK-014", "pairIDs"),
+    "past the sentence": (line(positions="50/40"), "E-LINK-017", "count characters"),
+    "no length": (line(positions="5/0"), "E-LINK-016", "count from 0"),
+    "a score of letters": (line(score="quokka"), "E-LINK-018", "number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_line_is_told_by_file_and_line(name, tmp_path):
+    text, code, fix = BAD[name]
+    with pytest.raises(UserError) as error:
+        read(tmp_path, line(), text)
+    told = str(error.value)
+    assert told.startswith(f"{code} m.mmi:2: ")
+    assert fix in told.partition("Fix: ")[2]
+    assert "quokka" not in told
+    assert "pain" not in told
+
+
+def test_an_empty_file(tmp_path):
+    with pytest.raises(UserError, match=r"m.mmi: "):
+        read(tmp_path, "", " ")
+
+
+def test_accidents_are_told_or_harmless(tmp_path):
+    rng, told = np.random.default_rng(2), []
+    good = "\n".join([line(), line(cui="C2", positions=f"[{at('heart')}],[{at('renal')},{at('failure')}]")])
+    for _ in range(200):
+        start = int(rng.integers(len(good)))
+        end = start + int(rng.integers(1, 20))
+        damaged = (
+            good[:start] + good[end:],
+            good[:start],
+            good[:end] + good[start:],
+            good[:start] + '|]"' + good[start:],
+        )
+        try:
+            found, _ = read(tmp_path, damaged[rng.integers(4)])
+            assert all(0 <= s.start < s.end <= len(TOKENS) for kept in found.values() for s in kept)
+        except UserError as error:
+            told.append(str(error))
+    assert len(told) > 60
+    assert all("Fix: " in text for text in told)
+
+
+@pytest.mark.parametrize("piece", ['"', '","', '"-tx-1-"', '"-noun-0,"', "["])
+def test_a_line_made_to_be_slow_is_not(piece, tmp_path):
+    begun = time.process_time()
+    read(tmp_path, line(triggers=piece * (300_000 // len(piece))))
+    assert time.process_time() - begun < 5
+
+
+def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
+    """The linker's mentions of the demo corpus, written in three forms, come back as they were."""
+    linker = Linker(read_mesh())
+    splits = load_demo(linker=linker)
+    examples = [example for split in splits.values() for example in split.examples][::7]
+    expected, rows = {}, {"tokens.tsv": [], "characters.tsv": [], "out.mmi": []}
+    for example in examples:
+        for side, sentence in SENTENCE.items():
+            text, tokens = sentence(example)
+            offsets = token_offsets(text, tokens)
+            assert all(first >= 0 for first, _ in offsets)
+            for mention in linker.link(tokens):
+                first, last = offsets[mention.start][0], offsets[mention.end - 1][1]
+                given = (mention.start, mention.end, mention.concept)
+                expected.setdefault((example.uid, side), []).append(given)
+                rows["tokens.tsv"].append(f"{example.uid}\t{side}\t{given[0]}\t{given[1]}\t{given[2]}")
+                rows["characters.tsv"].append(f"{example.uid}\t{side}\t{first}\t{last}\t{given[2]}")
+                triggers = f'["X"-tx-1-"{text[first:last]}"-noun-0]'
+                name, place = f"{example.uid}-{side[0]}", f"{first}/{last - first}"
+                rows["out.mmi"].append(line(name, cui=given[2], triggers=triggers, positions=place))
+    assert len(rows["out.mmi"]) > 1000
+    rows["tokens.tsv"].insert(0, "uid\tside\tstart\tend\tconcept")
+    rows["characters.tsv"].insert(0, "uid\tside\tstart_char\tend_char\tconcept")
+    for name, content in rows.items():
+        (tmp_path / name).write_text("\n".join(content) + "\n")
+        found, _ = (read_metamap if name == "out.mmi" else read_spans)(tmp_path / name, examples)
+        assert {key: [(s.start, s.end, s.concept) for s in spans] for key, spans in found.items()} == expected

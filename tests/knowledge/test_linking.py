@@ -1,0 +1,337 @@
+"""What the linker finds and what it must not find."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.wordlists import read_abbreviations, read_stop_words
+
+
+def named(names, /, **fields):
+    """An ontology without edges; names: {id: [preferred name, other names...]}."""
+    given = {
+        "name": "named",
+        "version": "1",
+        "ids": tuple(names),
+        "labels": tuple(row[0] for row in names.values()),
+        "names": tuple((name, index) for index, row in enumerate(names.values()) for name in row),
+        "parents": is_a_matrix([], len(names)),
+        "sha256": "0" * 64,
+    }
+    return Ontology(**{**given, **fields})
+
+
+def found(linker, sentence):
+    tokens = sentence.split()
+    return [(" ".join(tokens[m.start : m.end]), m.concept) for m in linker.link(tokens)]
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    return Linker(read_mesh())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        # the longest name wins over the names inside it
+        ("Known type 2 diabetes mellitus .", [("type 2 diabetes mellitus", "D003924")]),
+        ("systolic heart failure", [("systolic heart failure", "D054143")]),
+        # inverted as MeSH writes it, tokenised as NLI corpora do
+        ("diabetes mellitus , type 2", [("diabetes mellitus , type 2", "D003924")]),
+        # plural and singular
+        ("multiple breast neoplasms", [("breast neoplasms", "D001943")]),
+        ("one breast neoplasm", [("breast neoplasm", "D001943")]),
+        ("two atrial fibrillations", [("atrial fibrillations", "D001281")]),
+        ("biopsies taken", [("biopsies", "D001706")]),
+        # hyphens in the text, in the name, in neither
+        ("acute heart-failure", [("heart-failure", "D006333")]),
+        ("Non-Small-Cell Lung Carcinoma", [("Non-Small-Cell Lung Carcinoma", "D002289")]),
+        ("non small cell lung carcinoma", [("non small cell lung carcinoma", "D002289")]),
+        # possessives, as one token or two, straight or curly
+        ("Crohn 's disease", [("Crohn 's disease", "D003424")]),
+        ("Crohn's disease", [("Crohn's disease", "D003424")]),
+        ("crohn’s disease", [("crohn’s disease", "D003424")]),
+        ("Crohn disease", [("Crohn disease", "D003424")]),
+        # abbreviations, in either case
+        ("h/o CHF and htn", [("CHF", "D006333"), ("htn", "D006973")]),
+        ("ruled out for MI", [("MI", "D009203")]),
+        # on borders only
+        ("the family left", []),
+        ("mid copse chfx", []),
+        ("aspirin-induced", []),
+        # a comma between two words keeps them apart
+        ("chest , pain", [("chest", "D013909"), ("pain", "D010146")]),
+        # neighbours do not swallow each other
+        (
+            "asthma hypertension gout",
+            [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")],
+        ),
+        # everyday words, words of grammar, de-identification marks, numbers
+        ("The patient 's mother had no history of water in the back .", []),
+        ("He said or us it was hard at times", []),
+        ("[**Name (NI)**] is a 54 year-old man", []),
+        ("treatment , therapies , tx , disease and disorders", []),
+        ("patients PATIENT Mothers", []),
+        ("", []),
+    ],
+)
+def test_tricky_sentences(mesh, sentence, expected):
+    assert found(mesh, sentence) == expected
+
+
+def test_kinds_of_general_things_are_left_out_unless_asked_for(mesh):
+    assert found(mesh, "hospitals in Boston sell milk and dogs") == []
+    everything = Linker(mesh.ontology, types=(), stop=())
+    words = [word for word, _ in found(everything, "hospitals in Boston sell milk and dogs")]
+    assert words == ["hospitals", "Boston", "milk", "dogs"]
+    only_diseases = Linker(mesh.ontology, types=("C",))
+    assert found(only_diseases, "asthma on aspirin") == [("asthma", "D001249")]
+
+
+def test_linking_is_deterministic(mesh):
+    tokens = ["h/o", "CHF", ",", "CAD", "s/p", "CABG", ",", "DM2", "and", "chronic", "kidney", "disease"]
+    first = mesh.link(tokens)
+    assert len(first) == 5
+    assert mesh.link(tokens) == first == Linker(mesh.ontology).link(tuple(tokens))
+
+
+def test_every_linked_preferred_name_of_a_disease_links_to_itself(mesh):
+    ontology = mesh.ontology
+    diseases = [c for c, kinds in enumerate(ontology.types) if kinds.startswith("C")][::25]
+    right = 0
+    for concept in diseases:
+        mentions = mesh.link(ontology.labels[concept].replace(",", " ,").split())
+        right += [m.concept for m in mentions] == [ontology.ids[concept]]
+    assert len(diseases) > 150
+    assert right >= len(diseases) - 1
+
+
+def test_leftmost_then_longest():
+    linker = Linker(named({"A": ["alpha beta"], "B": ["beta gamma delta"], "C": ["alpha"], "D": ["delta"]}))
+    assert found(linker, "alpha beta gamma delta") == [("alpha beta", "A"), ("delta", "D")]
+    assert found(linker, "alpha gamma beta gamma delta") == [("alpha", "C"), ("beta gamma delta", "B")]
+
+
+def test_a_longer_name_off_the_token_border_does_not_hide_a_shorter_one():
+    linker = Linker(named({"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}))
+    assert found(linker, "alpha beta-gamma") == [("alpha", "B")]
+    assert found(linker, "alpha-beta gamma") == [("alpha-beta", "A")]
+    assert found(linker, "gamma-alpha beta") == [("beta", "C")]
+
+
+def test_spans_count_tokens_not_pieces():
+    linker = Linker(named({"A": ["kidney stone"]}))
+    mentions = linker.link(["x-y-z", "'s", "kidney", "stones", "-", "kidney-stones"])
+    assert [(m.start, m.end) for m in mentions] == [(2, 4), (5, 6)]
+
+
+def test_shared_names_preferred_first_then_the_order_of_names():
+    ontology = named({"A": ["first", "shared", "common name"], "B": ["shared"], "C": ["third", "common name"]})
+    assert found(Linker(ontology), "shared common names") == [("shared", "B"), ("common names", "A")]
+    turned = named({"A": ["first"], "C": ["third"]}, names=(("common name", 1), ("common name", 0)))
+    assert found(Linker(turned), "common name") == [("common name", "C")]
+
+
+def test_letter_for_letter_goes_before_plural():
+    ontology = named({"A": ["suture"], "B": ["sutures"]})
+    assert found(Linker(ontology), "suture sutures Sutures") == [("suture", "A"), ("sutures", "B"), ("Sutures", "B")]
+    only_plural = named({"B": ["sutures"]})
+    assert found(Linker(only_plural), "suture") == [("suture", "B")]
+
+
+def test_short_names_need_to_be_abbreviations():
+    names = {"A": ["alpha", "al"], "B": ["beta", "be", "bt"]}
+    assert found(Linker(named(names)), "al bt") == []
+    assert found(Linker(named(names), min_length=2), "al bt") == [("al", "A"), ("bt", "B")]
+    marked = named(names, abbreviations=frozenset({"bt", "be"}))
+    assert found(Linker(marked), "al bt be") == [("bt", "B")]  # "be" is a word of grammar
+
+
+def test_stop_words_drop_names_and_whole_concepts():
+    names = {"A": ["Face", "visage"], "B": ["Beta Blocker", "backs", "lead"], "C": ["gamma", "hard"]}
+    linker = Linker(named(names, abbreviations=frozenset({"hard"})))
+    assert found(linker, "face faces visage") == []  # the preferred name is stopped
+    assert found(linker, "back backs leads beta-blockers") == [("beta-blockers", "B")]
+    assert found(linker, "hard") == [("hard", "C")]  # chosen as an abbreviation
+    assert found(Linker(named(names), stop=("gamma",)), "visage gamma lead") == [("visage", "A"), ("lead", "B")]
+
+
+def test_stop_lists_are_written_as_they_are_compared():
+    for word in FUNCTION_WORDS | EVERYDAY_WORDS:
+        assert normalise(word) == (word,)
+    assert {"patient", "history", "water", "time", "name", "mother"} <= EVERYDAY_WORDS
+    assert {"other", "or", "us"} <= FUNCTION_WORDS
+
+
+# ---- abbreviations with expansions ----
+
+DISEASES = {
+    "A": ["Hypertension", "high blood pressure"],
+    "B": ["heart failure"],
+    "C": ["Michigan", "MI"],
+    "D": ["gout"],
+}
+
+
+def test_a_short_form_is_linked_as_its_expansion():
+    table = (("HTN", "hypertensions"), ("hbp", "High Blood-Pressure"), ("h/f", "heart failure"), ("xyz", "not a name"))
+    linker = Linker(named(DISEASES), abbreviations=table)
+    assert found(linker, "htn Hbp H/F xyz gout") == [("htn", "A"), ("Hbp", "A"), ("H/F", "B"), ("gout", "D")]
+    assert found(Linker(named(DISEASES)), "htn Hbp H/F") == []
+
+
+def test_a_table_of_ones_own_goes_before_the_ontologys_names():
+    myocardial = DISEASES | {"E": ["myocardial infarction"]}
+    table = (("MI", "myocardial infarction"),)
+    assert found(Linker(named(myocardial), min_length=2), "MI") == [("MI", "C")]
+    assert found(Linker(named(myocardial), min_length=2, abbreviations=table), "MI Michigan") == [
+        ("MI", "E"),
+        ("Michigan", "C"),
+    ]
+
+
+def test_of_several_expansions_the_first_that_is_linked_counts():
+    table = (("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure"))
+    assert found(Linker(named(DISEASES), abbreviations=table), "pt") == [("pt", "D")]
+    assert found(Linker(named(DISEASES), abbreviations=table, stop=("gout",)), "pt") == [("pt", "B")]
+
+
+def test_a_short_form_is_no_word_of_grammar_nor_a_number_nor_an_expansion_itself():
+    table = (("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"))
+    assert found(Linker(named(DISEASES), abbreviations=table), "or 12 gt ggt") == [("gt", "D")]
+
+
+def test_the_bundled_table_serves_any_ontology():
+    linker = Linker(named(DISEASES), abbreviations=read_abbreviations("bundled"))
+    assert found(linker, "htn and chf") == [("htn", "A")]  # its expansion of chf, congestive heart failure, is no name
+    with_congestive = named(DISEASES | {"B": ["heart failure", "congestive heart failure"]})
+    linker = Linker(with_congestive, abbreviations=read_abbreviations("bundled"))
+    assert found(linker, "htn and chf") == [("htn", "A"), ("chf", "B")]
+
+
+# ---- a linker for the words of a corpus ----
+
+
+def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
+    """Sentences of the names' own words, so that nearly every stretch is near to a name."""
+    rng = np.random.default_rng(0)
+    labels = [label for c, label in enumerate(mesh.ontology.labels) if mesh.ontology.types[c].startswith("C14")]
+    words = sorted({word for label in labels for word in label.replace(",", " ,").split()})
+    sentences = [rng.choice(words, 12).tolist() for _ in range(300)] + [label.split() for label in labels[::3]]
+    vocabulary = {word for sentence in sentences for word in sentence}
+    narrow = Linker(mesh.ontology, vocabulary=vocabulary)
+    assert len(narrow._names) < len(mesh._names) / 4
+    linked = [mesh.link(sentence) for sentence in sentences]
+    assert sum(map(len, linked)) > 300
+    assert [narrow.link(sentence) for sentence in sentences] == linked
+
+
+def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
+    ontology = named(DISEASES | {"E": ["beta blockers", "beta blocker toxicity"]})
+    linker = Linker(ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),))
+    assert found(linker, "beta blockers htn gout") == [("beta blockers", "E"), ("htn", "A")]
+    assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
+
+
+# ---- files of one's own ----
+
+
+def wordfile(folder, content, name="w.tsv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):
+    expected = (("htn", "hypertension"), ("CHF", "congestive heart failure"))
+    rows = "htn\thypertension\nCHF\t congestive heart failure \n\n"
+    assert read_abbreviations(wordfile(tmp_path, rows)) == expected
+    assert read_abbreviations(wordfile(tmp_path, f"short\texpansion\r\n{rows}")) == expected
+    more = "concept\texpansion\tabbreviation\n1\thypertension\thtn\n\tcongestive heart failure\tCHF\n"
+    assert read_abbreviations(wordfile(tmp_path, gzip.compress(more.encode()), "w.tsv.gz")) == expected
+
+
+def test_a_list_of_stop_words_is_folded(tmp_path):
+    words = read_stop_words(wordfile(tmp_path, "# of our own\nBeta-Blockers\n gamma \n\n"))
+    linker = Linker(named({"A": ["beta blocker"], "B": ["Gammas"], "C": ["delta"]}), stop=words)
+    assert found(linker, "beta-blockers gamma gammas delta") == [("delta", "C")]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "line"),
+    [
+        ("htn\thypertension\nquokka\n", "E-LINK-008", ":2"),
+        ("short\texpansion\nhtn\thypertension\tquokka\n", "E-LINK-008", ":2"),
+        ("htn\t\n", "E-LINK-009", ":1"),
+        ("long\texpansion\n", "E-LINK-007", ":1"),
+        ("\n", "E-LINK-010", ""),
+        ("short\texpansion\n", "E-LINK-010", ""),
+        (b"htn\tquokk\xe0\n", "E-LINK-004", ":1"),
+        (b"a\tb\nhtn\tquokka\0\n", "E-LINK-005", ":2"),
+        ("quokka" * (1 << 18), "E-LINK-006", ":1"),
+    ],
+)
+def test_a_bad_table_of_abbreviations_is_told_by_file_and_line(content, code, line, tmp_path):
+    with pytest.raises(UserError) as error:
+        read_abbreviations(wordfile(tmp_path, content))
+    assert str(error.value).startswith(f"{code} w.tsv{line}: ")
+    assert "Fix: " in str(error.value)
+    assert "quokka" not in str(error.value)
+
+
+def test_bad_lists_of_stop_words(tmp_path):
+    for content, code in (("# nothing\n", "w.tsv:"), (b"\xe9\n", "w.tsv:1:")):
+        with pytest.raises(UserError, match=code):
+            read_stop_words(wordfile(tmp_path, content))
+    with pytest.raises(UserError, match=r"absent.txt: .* Fix: "):
+        read_stop_words(tmp_path / "absent.txt")
+    with pytest.raises(UserError, match=r"w.txt.gz: .* Fix: "):
+        read_stop_words(wordfile(tmp_path, b"no gzip", "w.txt.gz"))
+
+
+def test_an_ontology_without_linkable_names():
+    assert Linker(named({})).link(["anything"]) == []
+    assert Linker(named({"A": ["12"], "B": ["the"]})).link(["12", "the"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Diabetes Mellitus, Type 2", ("diabetes", "mellitus", ",", "type", "2")),
+        ("Non-Small–Cell", ("non", "small", "cell")),
+        ("n/v", ("n/v",)),
+        (" type 2 DM ", ("type", "2", "dm")),
+        ("'s", ()),
+        ("-", ()),
+        ("patients'", ("patients",)),
+        ("(hiv)", ("(", "hiv", ")")),
+        ("3.5", ("3.5",)),
+    ],
+)
+def test_normalise(text, pieces):
+    assert normalise(text) == pieces
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ("fracture", "fractures"),
+        ("biopsy", "biopsies"),
+        ("abscess", "abscesses"),
+        ("crutch", "crutches"),
+        ("box", "boxes"),
+    ],
+)
+def test_singular_joins_one_and_many(one, many):
+    assert singular(one) == singular(many)
+
+
+@pytest.mark.parametrize("word", ["aids", "virus", "sepsis", "abscess", "sinus", "mass", "gas"])
+def test_singular_leaves_singulars(word):
+    assert singular(word) == word

@@ -1,0 +1,268 @@
+"""The ontology's graph, its checks, its permuted control, and loading by name."""
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from mednli_jax.errors import ConfigError, DataError, UserError
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
+from mednli_jax.knowledge.ontology import (
+    Ontology,
+    OntologyOptions,
+    cyclic_edges,
+    is_a_matrix,
+    permuted,
+    relation_matrix,
+)
+from mednli_jax.knowledge.readers.snomed import read_snomed
+from mednli_jax.knowledge.readers.umls import read_umls
+from mednli_jax.knowledge.readers.wordnet import read_wordnet
+
+#        root
+#       /    \
+#    left    right     leaf is-a left is-a root, leaf is-a right is-a root,
+#       \    / |       twig is-a right; stray has no edge; deep is-a leaf and is-a root
+#        leaf twig
+#         |
+#        deep
+LABELS = ("root", "left", "right", "leaf", "twig", "stray", "deep")
+EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
+
+
+def small(edges=EDGES, labels=LABELS, **fields):
+    """The graph above; `fields` replace what the constructor is given."""
+    given = {
+        "name": "small",
+        "version": "1",
+        "ids": tuple(f"X{index}" for index in range(len(labels))),
+        "labels": labels,
+        "names": tuple((label, index) for index, label in enumerate(labels)),
+        "parents": is_a_matrix(edges, len(labels)),
+        "sha256": "0" * 64,
+    }
+    return Ontology(**{**given, **fields})
+
+
+def test_ancestors_take_the_shortest_way_up():
+    assert small().ancestors("X3") == {"X1": 1, "X2": 1, "X0": 2}
+    assert small().ancestors("X6") == {"X0": 1, "X3": 1, "X1": 2, "X2": 2}  # the direct edge to the root wins over 3
+    assert small().ancestors("X0") == {}
+    assert small().ancestors("X5") == {}
+
+
+def test_descendants_are_the_ancestors_turned_round():
+    ontology = small()
+    assert ontology.descendants("X2") == {"X3": 1, "X4": 1, "X6": 2}
+    for concept in ontology.ids:
+        for below, distance in ontology.descendants(concept).items():
+            assert ontology.ancestors(below)[concept] == distance
+
+
+def test_index_and_its_suggestions():
+    ontology = small()
+    assert [ontology.index(concept) for concept in ontology.ids] == list(range(7))
+    with pytest.raises(UserError, match=r"small 1 has no concept 'Twig'\. Did you mean 'X4' \(twig\)\?"):
+        ontology.index("Twig")
+    with pytest.raises(UserError, match="Did you mean 'X3'"):
+        small(ids=("A", "B", "C", "X3", "E", "F", "G")).index("X33")
+    with pytest.raises(UserError, match=r"has no concept 'zzzz'\. Fix"):
+        ontology.index("zzzz")
+
+
+def test_repeated_edges_count_once_and_false_entries_are_no_edges():
+    parents = is_a_matrix([*EDGES, *EDGES], 7)
+    assert parents.nnz == len(EDGES)
+    parents.data[0] = False  # the edge left -> root stays stored but no longer holds
+    assert small(parents=parents).ancestors("X1") == {}
+    assert small(parents=parents).parents.nnz == len(EDGES) - 1
+
+
+def test_the_callers_matrix_is_not_shared():
+    parents = is_a_matrix(EDGES, 7)
+    ontology = small(parents=parents)
+    parents.indices[:] = 5
+    assert ontology.ancestors("X3") == {"X1": 1, "X2": 1, "X0": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field"),
+    [
+        ({"edges": (), "labels": ("one", "two"), "ids": ("A", "B", "C")}, "E-ONTO-001", "labels"),
+        ({"types": ("C",)}, "E-ONTO-001", "types"),
+        ({"parents": is_a_matrix(EDGES, 8)}, "E-ONTO-001", "parents"),
+        ({"names": (("root", 7),)}, "E-ONTO-001", "names"),
+        ({"names": (("root", -1),)}, "E-ONTO-001", "names"),
+        ({"ids": ("A", "B", "C", "D", "E", "F", "B")}, "E-ONTO-002", "ids"),
+        ({"relations": {"part_of": is_a_matrix([(0, 1)], 8)}}, "E-ONTO-001", "relations"),
+        ({"cross_references": (("MSH:D1", 7),)}, "E-ONTO-001", "cross_references"),
+    ],
+)
+def test_inconsistent_parts_are_refused(fields, code, field):
+    with pytest.raises(DataError) as caught:
+        small(**fields)
+    assert (caught.value.code, caught.value.field) == (code, field)
+
+
+def test_a_cycle_is_refused_and_its_members_named():
+    with pytest.raises(DataError) as caught:
+        small(edges=(*EDGES, (1, 6)))  # left -> deep closes left, leaf, deep
+    assert caught.value.code == "E-ONTO-003"
+    assert re.findall(r"X\d", str(caught.value)) == ["X1", "X3", "X6"]
+    with pytest.raises(DataError, match=r".* X5"):
+        small(edges=(*EDGES, (5, 5)))
+
+
+def test_a_long_cycle_is_summed_up():
+    labels = tuple(f"n{index}" for index in range(9))
+    with pytest.raises(DataError, match="X0, X1, X2, X3, X4 and 4 more"):
+        small(edges=[(index, (index + 1) % 9) for index in range(9)], labels=labels)
+
+
+def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
+    random = np.random.default_rng(5)
+    for size in (1, 2, 6, 12, 12, 12):
+        child, parent = random.integers(0, size, (2, size + 2))
+        reach = np.eye(size, dtype=bool)
+        for _ in range(size):
+            reach |= reach @ (relation_matrix(child, parent, size).toarray() | np.eye(size, dtype=bool))
+        inside = cyclic_edges(child, parent, size)
+        assert inside.tolist() == [bool(reach[above, below]) for below, above in zip(child, parent, strict=True)]
+    assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []
+    assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]  # 0 is-a 0; 1 and 2
+
+
+def test_the_matrix_of_arrays_is_that_of_pairs():
+    child, parent = np.array([*EDGES, *EDGES[:3]]).T
+    assert (relation_matrix(child, parent, 7) != is_a_matrix(EDGES, 7)).nnz == 0
+    assert relation_matrix(child, parent, 7).nnz == len(EDGES)
+
+
+def test_options_are_checked():
+    assert (OntologyOptions().relations, OntologyOptions().cycles) == ("is_a", "refuse")
+    for wrong in ({"relations": "isa"}, {"cycles": "keep"}):
+        with pytest.raises(ConfigError, match=r".*Fix: give one of"):
+            OntologyOptions(**wrong)
+
+
+def test_other_relations_may_form_cycles_and_are_not_shared():
+    matrix = is_a_matrix([(0, 1), (1, 0), (2, 2)], 7)
+    ontology = small(relations={"near": matrix})
+    matrix.indices[:] = 6
+    assert sorted(zip(*ontology.relations["near"].nonzero(), strict=True)) == [(0, 1), (1, 0), (2, 2)]
+    assert small().relations == {}
+
+
+def test_a_cross_reference_of_one_concept_leads_to_it():
+    references = (("MSH:D1", 3), ("MSH:D2", 3), ("MSH:D2", 4), ("X0", 5), ("MSH:D1", 3))
+    ontology = small(cross_references=references)
+    assert ontology.index("MSH:D1") == 3
+    assert ontology.ancestors("MSH:D1") == ontology.ancestors("X3")
+    assert ontology.index("X0") == 0  # ids go first
+    with pytest.raises(UserError):
+        ontology.index("MSH:D2")  # two concepts have it
+
+
+def test_permuted_moves_cross_references_and_keeps_relations():
+    ontology = small(cross_references=(("MSH:D1", 3),), relations={"near": is_a_matrix([(0, 1)], 7)})
+    control = permuted(ontology, 0)
+    ((reference, concept),) = control.cross_references
+    assert (reference, control.labels[concept]) == ("MSH:D1", "leaf")
+    assert concept != 3
+    assert control.relations["near"][0, 1]
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    return load_ontology("mesh")
+
+
+def test_permuted_keeps_graph_and_names_but_breaks_relations(mesh):
+    control = permuted(mesh, seed=1)
+    assert control.ids == mesh.ids
+    assert (control.parents != mesh.parents).nnz == 0  # hence every degree and every path length by id
+    assert [name for name, _ in control.names] == [name for name, _ in mesh.names]
+    assert sorted(control.labels) == sorted(mesh.labels)
+    moved = np.array([index for _, index in control.names]) != np.array([index for _, index in mesh.names])
+    assert moved.mean() > 0.99
+    # A label, its type and its other names move together.
+    for concept in (0, 1234, 30000):
+        there = control.labels.index(mesh.labels[concept])
+        assert control.types[there] == mesh.types[concept]
+        assert {n for n, c in control.names if c == there} == {n for n, c in mesh.names if c == concept}
+    # Every is-a edge between names, looked up again in the control: chance leaves about 42020 / 30764^2 of them.
+    children, parents = mesh.parents.nonzero()
+    place = {label: index for index, label in enumerate(control.labels)}
+    pairs = [(place[mesh.labels[c]], place[mesh.labels[p]]) for c, p in zip(children, parents, strict=True)]
+    kept = sum(bool(control.parents[c, p]) for c, p in pairs[::20])
+    assert kept <= 2
+
+
+def test_permuted_depends_on_the_seed_alone(mesh):
+    assert permuted(mesh, 1).names == permuted(mesh, 1).names
+    assert permuted(mesh, 1).names != permuted(mesh, 2).names
+    assert len({mesh.sha256, permuted(mesh, 1).sha256, permuted(mesh, 2).sha256}) == 3
+    # Fixed for good: results of the control must be repeatable with another NumPy or Python.
+    assert permuted(small(), 0).labels == ("deep", "twig", "left", "stray", "leaf", "root", "right")
+
+
+def test_permuted_links_the_same_spans_consistently(mesh):
+    tokens = ["h/o", "CHF", ",", "heart", "failure", "and", "afib", ",", "denies", "chest", "pain"]
+    original, control = Linker(mesh).link(tokens), Linker(permuted(mesh, 3)).link(tokens)
+    assert [(m.start, m.end) for m in original] == [(m.start, m.end) for m in control] != []
+    assert original[0].concept == original[1].concept == "D006333"
+    assert control[0].concept == control[1].concept != "D006333"
+
+
+def test_load_by_path_and_by_wrong_name(tmp_path, mesh):
+    table = "id\tname\ttree_numbers\tsynonyms\nD1\tHeart Failure\tC14\tPump Failure\n"
+    plain, packed = tmp_path / "own.tsv", tmp_path / "own.tsv.gz"
+    plain.write_text(table, encoding="utf-8")
+    packed.write_bytes(gzip.compress(table.encode()))
+    for path in (plain, packed):
+        ontology = load_ontology(str(path), None)
+        assert (ontology.name, ontology.ids, ontology.labels) == ("own", ("D1",), ("Heart Failure",))
+        assert ("Pump Failure", 0) in ontology.names
+    assert (mesh.name, mesh.version) == ("mesh", "2024")
+    with pytest.raises(UserError, match=r"unknown ontology 'mseh'\. Did you mean 'mesh'\? Fix: give one of mesh"):
+        load_ontology("mseh", None)
+    with pytest.raises(UserError, match=r"absent\.tsv: .*check the path"):
+        load_ontology(str(tmp_path / "absent.tsv"), None)
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "reader", "place"),
+    [
+        (("MRCONSO.RRF", "MRREL.RRF"), "umls", read_umls, ""),
+        (("META/MRCONSO.RRF.gz", "META/MRSTY.RRF.gz", "META/release.dat"), "umls", read_umls, "META"),
+        (("Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt",), "snomed", read_snomed, ""),
+        (("data.noun", "data.verb", "index.noun", "index.verb"), "wordnet", read_wordnet, ""),
+        (("dict/data.noun", "dict/data.verb", "dict/index.noun.gz", "dict/index.verb"), "wordnet", read_wordnet, ""),
+    ],
+)
+def test_a_folder_is_known_by_its_files(tmp_path, files, kind, reader, place):
+    for name in files:
+        path = tmp_path / kind / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    for spec, data_dir in ((kind, tmp_path), (str(tmp_path / kind), None)):
+        source = find_source(spec, data_dir)
+        assert (source.name, source.read, source.place) == (kind, reader, tmp_path / kind / place)
+        assert {str(path.relative_to(tmp_path / kind)) for path in ontology_files(spec, data_dir)} == set(files)
+
+
+def test_folders_without_an_ontology(tmp_path):
+    with pytest.raises(UserError, match=r".*MRCONSO\.RRF, RF2 files or data\.noun"):
+        load_ontology(str(tmp_path))
+    for kind, wanted in (("umls", "MRCONSO.RRF"), ("snomed", "sct2_Concept_Snapshot")):
+        with pytest.raises(UserError, match=f".*no files of '{kind}' are in .*{kind}. Fix: .*{wanted}"):
+            load_ontology(kind, tmp_path)
+        with pytest.raises(ConfigError, match=r".*set \$MEDNLI_JAX_DATA"):
+            load_ontology(kind, None)
+    with pytest.raises(UserError, match=r".*'snomd'\. Did you mean 'snomed'\?"):
+        load_ontology("snomd", tmp_path)
+    names = [path.name for path in ontology_files("mesh")]
+    assert names == ["mesh2024.tsv.gz", "abbreviations.tsv", "aliases_everyday.tsv", "aliases_doid.tsv"]
+    assert [path.name for path in ontology_files("own.tsv")] == ["own.tsv", *names[1:]]

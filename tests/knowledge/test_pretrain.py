@@ -1,0 +1,303 @@
+"""Training word vectors: text is read as the corpora are, chains start where they should, nothing is left behind."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge import pretrain as module
+from mednli_jax.knowledge.pretrain import Settings, pretrain, write_vectors
+from mednli_jax.knowledge.sentences import Tokenizer, articles, sentences, split_sentences, text_files
+from mednli_jax.knowledge.vectors import load_vectors
+from mednli_jax.text import SPECIALS, sentence_tokens
+
+ROOT = Path(__file__).parents[2]
+PIECES = sentence_tokens(
+    "foo can not cannot 's n't .. ... , : ; '' `` ' ( ) [ ] { } < > -- - 1 3.5 % $ ? ! ’ ” » é / # & @ ."
+)
+PIECES += ("gonna", "wanna", "lemme", "'tis", "d'ye", "more'n", "Dr.", "[**", "**]", '"')
+
+
+def code(function, *arguments, **options):
+    with pytest.raises(UserError) as caught:
+        list(function(*arguments, **options))
+    assert "Fix: " in str(caught.value)
+    assert "quokka" not in str(caught.value)
+    return str(caught.value)[:9]
+
+
+def test_tokens_are_those_of_the_treebank_tokeniser():
+    rng, split = np.random.default_rng(0), Tokenizer(lowercase=False)
+    for _ in range(3000):
+        words = ["".join(rng.choice(PIECES, rng.integers(1, 5))) for _ in range(rng.integers(1, 8))]
+        assert tuple(split(" ".join(words))) == sentence_tokens(" ".join(words)), words
+    assert Tokenizer()("The PATIENT\thad\0CAD.") == ["the", "patient", "had", "cad", "."]
+    assert split("") == []
+
+
+def test_sentences_of_prose():
+    text = 'He had CAD. "It was 3.5 cm." Then (later) he died? 12 days on.'
+    assert split_sentences(text) == ["He had CAD.", '"It was 3.5 cm."', "Then (later) he died?", "12 days on."]
+
+
+def test_text_files_and_folders(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "b.txt").write_text("\ufeffOne line. Two sentences.\n\nThree\n")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Früh\r\n".encode()))
+    (tmp_path / "below" / "c.json").write_text(json.dumps({"articles": [{"title": "Four"}]}))
+    (tmp_path / "notes.pdf").write_bytes(b"%PDF")
+    assert [file.name for file in text_files(tmp_path)] == ["a.txt.gz", "b.txt", "c.json"]
+    found = [" ".join(tokens) for tokens in sentences(tmp_path)]
+    assert found == ["früh", "one line .", "two sentences .", "three", "four"]
+    assert list(sentences(tmp_path / "a.txt.gz", lowercase=False)) == [["Früh"]]
+
+
+def test_faults_of_text(tmp_path):
+    path = tmp_path / "t.txt"
+    assert code(sentences, path) == "E-EMB-010"
+    assert code(sentences, tmp_path) == "E-EMB-010"
+    path.write_text("\n \n")
+    assert code(sentences, path) == "E-EMB-016"
+    path.write_bytes(b"quokka\nquokka \xe9\n")
+    assert code(sentences, path) == "E-EMB-014"
+    path.write_bytes(b"quokka " * 200_000)
+    assert code(sentences, path) == "E-EMB-013"
+    zipped = gzip.compress(np.random.default_rng(0).bytes(9000))
+    (tmp_path / "t.txt.gz").write_bytes(zipped[:-2000])
+    assert code(sentences, tmp_path / "t.txt.gz") in ("E-EMB-012", "E-EMB-014")
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(json.dumps({"articles": [{"title": "q"}] * 999}).encode())[:-20])
+    assert code(sentences, tmp_path / "a.json.gz") == "E-EMB-012"
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_articles_are_streamed(tmp_path, indent, monkeypatch):
+    """Whatever the layout and wherever a block ends; articles may lack either field."""
+    made = [
+        {"pmid": n, "title": f"Title {n} [x]", "abstractText": 'a } ] , \\ " é' * n, "meshMajor": ["m"]}
+        for n in range(40)
+    ]
+    made += [{"title": "only"}, {"abstractText": None}, {}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"articles": made}, indent=indent, ensure_ascii=False))
+    expected = [
+        text for article in made for text in (article.get("title"), article.get("abstractText")) if text is not None
+    ]
+    for size in (64, 1000, 1 << 20):
+        monkeypatch.setattr("mednli_jax.knowledge.sentences._BLOCK", size)
+        assert list(articles(path)) == expected
+
+
+def test_articles_in_latin_1(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'{"articles": [{"title": "Sj\xf6gren \xc3\xa9"}]}')
+    assert list(articles(tmp_path / "a.json")) == ["Sjögren é"]
+
+
+NO_ARTICLES = (
+    *("", "[]", '{"questions": []}', '{"articles": [{"title": "quokka"}'),
+    *('{"articles": ["quokka"]}', '{"articles": [{"title": quokka}]}'),
+)
+
+
+@pytest.mark.parametrize("text", NO_ARTICLES)
+def test_what_is_no_bioasq(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    assert code(articles, tmp_path / "a.json") == "E-EMB-015"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"method": "glove"}, {"architecture": "lstm"}, {"dim": 0}, {"epochs": -1}, {"threads": 0}, {"learning_rate": 0.0}],
+)
+def test_settings_are_checked(bad):
+    with pytest.raises(UserError):
+        Settings(**bad).check()
+
+
+def test_the_missing_library_is_told_before_anything_is_read(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fasttext", None)
+
+    def text():
+        raise AssertionError("read")
+        yield
+
+    with pytest.raises(UserError, match=r".*pip install 'mednli_jax\[embeddings\]'"):
+        pretrain(text(), tmp_path / "v.bin", Settings())
+
+
+def test_written_vectors_are_the_same_vectors(tmp_path, monkeypatch):
+    """Every format as text with a header; words with blanks cannot be told apart there and are left out."""
+    monkeypatch.setattr(module, "WORDS_AT_ONCE", 2)
+    rows = {"fever": (1, 2.5), "a": (-1e-7, 3e8), "naïve": (0, 1 / 3)}
+    (tmp_path / "v.txt").write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in {**rows, ". .": (4, 4)}.items()))
+    np.save(tmp_path / "v.npy", np.array(list(rows.values()), np.float32))
+    (tmp_path / "v.vocab.txt").write_text("".join(word + "\n" for word in rows))
+    for name in ("v.txt", "v.npy"):
+        assert write_vectors(tmp_path / name, tmp_path / "out.vec", 2) == 3
+        vectors = load_vectors(tmp_path / "out.vec", (*SPECIALS, *rows), dim=2, seed=0)
+        np.testing.assert_allclose(vectors.matrix[2:], np.array(list(rows.values()), np.float32), rtol=1e-6)
+
+
+# What needs the library of the extra `embeddings`.
+SMALL = {"dim": 16, "epochs": 2, "min_count": 1, "buckets": 500}
+
+
+def text(count=300, seed=0, words=("fever", "cough", "rash", "pain", "naïve", "patient", "denies", ".")):
+    rng = np.random.default_rng(seed)
+    return [list(rng.choice(words, 8)) for _ in range(count)]
+
+
+def look(path, *words, dim=16):
+    return load_vectors(path, (*SPECIALS, *words), dim=dim, seed=0)
+
+
+def test_training_is_repeatable_and_leaves_nothing_behind(tmp_path):
+    pytest.importorskip("fasttext")
+    facts = pretrain(text(), tmp_path / "a" / "v.bin", Settings(**SMALL))
+    pretrain(text(), tmp_path / "b" / "v.bin", Settings(**SMALL))
+    assert (tmp_path / "a" / "v.bin").read_bytes() == (tmp_path / "b" / "v.bin").read_bytes()
+    assert sorted(file.name for file in (tmp_path / "a").iterdir()) == [".gitignore", "v.bin", "v.bin.json"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (tmp_path / "a").iterdir())
+    assert facts["text"]["tokens"] == 2400
+    assert facts["words"] == 9  # with </s>
+    assert json.loads((tmp_path / "a" / "v.bin.json").read_text()) == facts
+    assert "fever" not in json.dumps(facts)
+    vectors = look(tmp_path / "a" / "v.bin", "fever", "feverish", "naïve")
+    assert (vectors.found, vectors.composed) == (3, 1)
+
+
+def test_words_of_a_context_come_together(tmp_path):
+    pytest.importorskip("fasttext")
+    rng = np.random.default_rng(0)
+    topics = [[f"{topic}{n}" for n in range(60)] for topic in ("fever", "rash")]
+    made = [list(rng.choice(topics[n % 2], 10)) for n in range(3000)]
+    settings = Settings(method="word2vec", dim=8, epochs=10, learning_rate=0.2, min_count=1)
+    pretrain(made, tmp_path / "v.bin", settings)
+    matrix = look(tmp_path / "v.bin", *topics[0], *topics[1], dim=8).matrix[2:]
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    alike = unit @ unit.T
+    assert alike[:60, :60].mean() > alike[:60, 60:].mean() + 0.3
+
+
+def test_chains_start_from_the_vectors_given(tmp_path):
+    """word2vec keeps the words that the next text lacks as they were, and moves the others."""
+    pytest.importorskip("fasttext")
+    settings = Settings(method="word2vec", **SMALL)
+    pretrain(text(words=("fever", "cough", "ague")), tmp_path / "1.bin", settings)
+    facts = pretrain(text(words=("fever", "rash")), tmp_path / "2.bin", settings, initial=tmp_path / "1.bin")
+    assert facts["initial_words"] == 4
+    before, after = (look(tmp_path / name, "ague", "fever", "rash") for name in ("1.bin", "2.bin"))
+    assert before.words == ("ague", "fever")
+    assert after.words == ("ague", "fever", "rash")
+    np.testing.assert_allclose(after.matrix[2], before.matrix[2], rtol=1e-5)
+    alone = pretrain(text(words=("fever", "rash")), tmp_path / "3.bin", settings)
+    assert alone["initial_words"] == 0
+    moved = np.linalg.norm(after.matrix[3] - before.matrix[3])
+    assert 0 < moved < np.linalg.norm(look(tmp_path / "3.bin", "fever").matrix[2] - before.matrix[3])
+
+
+@pytest.mark.parametrize("name", ["glove.txt", "v.vec", "v.npy"])
+def test_any_format_can_be_the_start(tmp_path, name):
+    pytest.importorskip("fasttext")
+    path = tmp_path / name
+    if name == "v.npy":
+        np.save(path, np.ones((2, 16), np.float32))
+        (tmp_path / "v.vocab.txt").write_text("ague\ndropsy\n")
+    else:
+        rows = "".join(f"{word} {' '.join(['1'] * 16)}\n" for word in ("ague", "dropsy"))
+        path.write_text(("2 16\n" if name == "v.vec" else "") + rows)
+    pretrain(text(), tmp_path / "out.vec", Settings(method="word2vec", **SMALL), initial=path)
+    np.testing.assert_array_equal(look(tmp_path / "out.vec", "dropsy").matrix[2], np.ones(16))
+
+
+def test_what_is_there_is_not_made_again(tmp_path):
+    pytest.importorskip("fasttext")
+    out, settings = tmp_path / "v.bin", Settings(**SMALL)
+    read = []
+
+    def watched():
+        read.append(True)
+        yield from text()
+
+    first = pretrain(watched(), out, settings, corpus={"files": {"a": "1"}})
+    assert pretrain(watched(), out, settings, corpus={"files": {"a": "1"}}) == first
+    assert len(read) == 1
+    pretrain(watched(), out, settings, corpus={"files": {"a": "2"}})
+    pretrain(watched(), out, Settings(**{**SMALL, "epochs": 1}), corpus={"files": {"a": "2"}})
+    assert len(read) == 3
+    out.write_bytes(out.read_bytes()[:-1])
+    pretrain(watched(), out, Settings(**{**SMALL, "epochs": 1}), corpus={"files": {"a": "2"}})
+    assert len(read) == 4
+    assert look(out, "fever").found == 1
+
+
+def test_faults_of_training(tmp_path):
+    pytest.importorskip("fasttext")
+    out, settings = tmp_path / "v.bin", Settings(**SMALL)
+    cases = {
+        "E-EMB-004": {"sentences": []},
+        "E-EMB-004 ": {"settings": Settings(**{**SMALL, "min_count": 10**6})},
+        "E-EMB-002": {"out": tmp_path / "v.txt"},
+        "E-EMB-003": {"initial": f"{tmp_path / 'a.txt'}+{tmp_path / 'b.txt'}"},
+        "E-VEC-001": {"initial": tmp_path / "absent.vec"},
+        "E-VEC-005": {"initial": tmp_path / "two.vec"},
+    }
+    (tmp_path / "two.vec").write_text("1 2\nfever 1 2\n")
+    for name, given in cases.items():
+        with pytest.raises(UserError, match=name.strip()):
+            pretrain(**{"sentences": text(), "out": out, "settings": settings, **given})
+    assert [file.name for file in tmp_path.iterdir()] == ["two.vec"]
+
+
+def test_a_training_that_is_killed_is_told(tmp_path, monkeypatch):
+    pytest.importorskip("fasttext")
+    monkeypatch.setattr(module, "_worker", _killed)
+    with pytest.raises(UserError, match=r".*signal 9"):
+        pretrain(text(), tmp_path / "v.bin", Settings(**SMALL))
+    assert [file.name for file in tmp_path.iterdir()] == [".gitignore"]
+
+
+def _killed(*_):
+    os.kill(os.getpid(), 9)
+
+
+def launch(*flags):
+    command = [sys.executable, str(ROOT / "launch" / "pretrain_vectors.py"), *flags]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+NOTE = (
+    'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Nursing,,"Past Medical History:\n1. Quokka bite\n2. HTN\n"\n2,Nursing,1,"Wrong"\n'
+)
+
+
+def test_the_script_chains_text_articles_and_notes(tmp_path):
+    pytest.importorskip("fasttext")
+    (tmp_path / "mimic").mkdir()
+    (tmp_path / "mimic" / "NOTEEVENTS.csv").write_text(NOTE)
+    (tmp_path / "a.json").write_text(
+        json.dumps({"articles": [{"title": "Ague of quokkas.", "abstractText": "Rare. Mild."}]})
+    )
+    flags = ("--dim=4", "--min_count=1", "--buckets=50", "--method=word2vec", f"--out={tmp_path / 'x.bin'}")
+    done = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "quokka" not in (done.stdout + done.stderr).lower()
+    facts = json.loads((tmp_path / "x.bin.json").read_text())
+    assert facts["text"]["sentences"] == 2
+    assert facts["key"]["initial"]["file"] == "x.1.bin"
+    found = look(tmp_path / "x.bin", "ague", "quokka", "htn", "wrong", dim=4)
+    assert found.words == ("ague", "quokka", "htn")
+    again = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
+    assert again.stderr.count("is there already") == 2
+
+
+def test_the_script_tells_faults_in_a_line(tmp_path):
+    done = launch(f"--corpora={tmp_path / 'absent.txt'}", f"--out={tmp_path / 'x.bin'}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("E-EMB-0")
+    assert launch("--help").stdout.count("python launch/pretrain_vectors.py") >= 2

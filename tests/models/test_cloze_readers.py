@@ -1,0 +1,388 @@
+"""The cloze readers: candidates scored by hand, an independent PyTorch reference, and what no batch may change.
+
+The golden files and the script that makes them stand in tests/golden; the suite itself needs no torch.
+"""
+
+import functools
+import json
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from test_parity import assert_close, assert_trees_close, cast, gru, linear, unflatten
+
+from mednli_jax import defaults, experiment
+from mednli_jax.errors import UserError
+from mednli_jax.models import layers, pointer, table
+from mednli_jax.models.ga_reader import occurs
+from mednli_jax.models.packing import MASKED_ENERGY, Packing
+from mednli_jax.training.step import row_keys
+
+HERE = Path(__file__).parents[1] / "golden"
+FACTS = json.loads((HERE / "golden_cloze.json").read_text())
+with np.load(HERE / "golden_cloze.npz", allow_pickle=False) as _file:
+    GOLDEN = {key: _file[key] for key in _file.files}
+CASES = FACTS["cases"]
+PER_PASSAGE = ("passage", "passage_length", "position", "position_candidate", "candidate_type", "candidate_length")
+PER_QUERY = ("query", "query_length", "blank", "label")
+SMALL = {
+    "ga_reader": {"hidden_size": 4, "hops": 2, "gate": "concat"},
+    "sa_reader": {"hidden_size": 4},
+}
+WORDS, DIM, TYPES = 30, 6, 12
+
+
+def loss_of(logits, batch):
+    """Summed cross entropy of the rows that have a candidate."""
+    lost = optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+    counts = (batch["mask"] > 0) & pointer.candidate_mask(batch).any(axis=1)
+    return jnp.sum(jnp.where(counts, lost, 0.0))
+
+
+# ---- candidates from marked places ----
+
+
+def scores_by_hand(energies, places, owners, lengths, **how):
+    batch = {
+        "passage": jnp.zeros((1, len(energies)), jnp.int32),
+        "passage_length": jnp.array([len(energies)]),
+        "query": jnp.zeros((1, 1), jnp.int32),
+        "mask": jnp.ones(1),
+        "position": jnp.array([places]),
+        "position_candidate": jnp.array([owners]),
+        "candidate_length": jnp.array([lengths]),
+    }
+
+    @jax.jit
+    def logits(energies):
+        return pointer.candidate_logits(energies, batch, **how)
+
+    return np.asarray(logits(jnp.array([energies])))[0], logits
+
+
+def test_a_candidate_has_the_mass_of_its_places():
+    """Energies log 1, log 2, ...: masses 1 + 4, 2 and 3 of 10; the fifth word belongs to none."""
+    energies = np.log([1.0, 2.0, 3.0, 4.0, 5.0])
+    got, _ = scores_by_hand(energies, [0, 3, 1, 2, 0], [0, 0, 1, 2, 4], [1, 1, 1, 0])
+    np.testing.assert_allclose(np.exp(got[:3]), [5, 2, 3], rtol=1e-5)
+    np.testing.assert_allclose(jax.nn.softmax(got), [0.5, 0.2, 0.3, 0], rtol=1e-5)
+    assert got[3] == MASKED_ENERGY
+
+
+def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word():
+    energies = np.log([1.0, 2.0, 4.0])
+    places, owners = [0, 1, 2, 1], [0, 0, 0, 1]
+    got, _ = scores_by_hand(energies, places, owners, [3, 1])
+    np.testing.assert_allclose(np.exp(got), [7, 2], rtol=1e-5)
+    got, _ = scores_by_hand(energies, places, owners, [3, 1], by_length=True)
+    np.testing.assert_allclose(np.exp(got), [7 / 3, 2], rtol=1e-5)
+
+
+def test_a_candidate_without_a_place_cannot_be_predicted():
+    """One candidate has no place at all, one only beyond the passage's end (of a passage that was cut)."""
+    got, _ = scores_by_hand(np.zeros(3), [0, 3], [0, 2], [1, 1, 1])
+    np.testing.assert_array_equal(got, [0, MASKED_ENERGY, MASKED_ENERGY])
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
+    """A candidate far below the best keeps its own scale: its places still compete with each other."""
+    energies = np.array([1.0, 0.9999, -1.0, -1.0]) * size
+    got, logits = scores_by_hand(energies, [0, 1, 2, 3, 0], [0, 0, 1, 1, 3], [1, 1, 0])
+    expected = [np.logaddexp(*energies[:2]), -size + np.log(2), MASKED_ENERGY]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    slope = jax.grad(lambda e: logits(e)[0, 1])(jnp.array([energies]))
+    np.testing.assert_allclose(slope, [[0, 0, 0.5, 0.5]], atol=1e-6)
+
+
+def test_last_states_are_those_of_each_direction():
+    """Forward halves at the last token, backward halves at the first, zeros for a sentence of no tokens."""
+    length = jnp.array([2, 0, 3])
+    padded = jnp.arange(3 * 3 * 4.0).reshape(3, 3, 4) + 1
+
+    def ends(length, padded, stairs):
+        packing = Packing(length, stairs, steps=3)
+        return packing.ends(packing.pack(padded))
+
+    for stairs in (None, ((2, 2), (1, 1))):
+        got = jax.jit(ends, static_argnums=2)(length, padded, stairs)
+        expected = [[*padded[0, 1, :2], *padded[0, 0, 2:]], [0] * 4, [*padded[2, 2, :2], *padded[2, 0, 2:]]]
+        np.testing.assert_array_equal(got, np.array(expected))
+
+
+# ---- the reference ----
+
+
+def tree_of(w):
+    """The parameter tree of a reader from the reference's arrays by name."""
+    tree = {}
+    for name in dict.fromkeys(key.split(".")[0] for key in w):
+        if name == "embedding":
+            tree[name] = {"vectors": w["embedding.weight"]}
+        elif name == "characters":
+            tree[name] = {"vectors": w["characters.embedding.weight"], "encoder": gru(w, "characters.encoder")}
+            tree[name]["projection"] = linear(w, "characters.projection")
+        elif f"{name}.onward.reset_input.weight" in w:
+            tree[name] = gru(w, name)
+        else:  # the layers of the attention "mlp" are matrices of their own here
+            place = {"of_passage": "kernel", "of_query": "query_kernel"}.get(name, name)
+            tree[place] = w[name] if place == name else w[f"{name}.weight"].T
+    return tree
+
+
+def fit(length):
+    """A staircase of two steps: every row to half of the longest, then the rows that are longer."""
+    half = int(max(length)) // 2
+    return ((half, len(length)), (int(max(length)) - half, int((np.asarray(length) > half).sum())))
+
+
+def golden_batch(kind):
+    """The five queries, with a padding row behind; "fitted": on staircases."""
+    batch = {key: GOLDEN[f"input/{key}"] for key in (*PER_PASSAGE, *PER_QUERY)}
+    batch = {key: np.concatenate([value, np.zeros_like(value[:1])]) for key, value in batch.items()}
+    batch["mask"] = np.array([1, 1, 1, 1, 1, 0], np.float32)
+    batch = {key: jnp.asarray(value) for key, value in batch.items()}
+    return batch | ({"passages": fit(batch["passage_length"])} if kind == "fitted" else {})
+
+
+# Float32 computes every passage to its end, float64 goes down a staircase; compilation is all that they cost.
+FAST = {
+    "float32": ("ga-mul-3", "ga-concat-2-plain", "sa-bilinear"),
+    "float64": ("ga-characters", "sa-mlp"),
+}
+RUNS = [
+    pytest.param(dtype, name, marks=() if name in FAST[dtype] else pytest.mark.slow) for dtype in FAST for name in CASES
+]
+
+
+@pytest.mark.parametrize(("dtype", "name"), RUNS)
+def test_reader_equals_the_reference(name, dtype):
+    """Log probabilities, summed loss and its gradient by every weight and by the word vectors."""
+    case = CASES[name]
+    with jax.enable_x64(dtype == "float64"):
+        fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
+        if case["fields"].get("characters"):
+            fields["alphabet"] = FACTS["alphabet"]
+        model = table.build(case["model"], fields, num_types=FACTS["num_types"])
+        batch = golden_batch("full" if dtype == "float32" else "fitted")
+        params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
+        frozen = {"embedding": {"vectors": params["embedding"]["vectors"]}}
+        frozen["characters"] = {"table": jnp.asarray(GOLDEN["input/spelling"])}
+
+        @jax.jit
+        @functools.partial(jax.value_and_grad, has_aux=True)
+        def backward(params):
+            logits = model.apply({"params": params, "frozen": frozen}, batch, train=False)
+            return loss_of(logits, batch), logits
+
+        (loss, logits), gradient = backward(params)
+        assert np.isfinite(logits).all()  # the padding row and the one without a candidate too
+        candidates = GOLDEN["input/candidate_length"] > 0
+        golden = {what: GOLDEN[f"{name}/{dtype}/{what}"] for what in ("scores", "loss", "gradient")}
+        got = jnp.where(candidates, jax.nn.log_softmax(logits[:5]), 0.0)
+        rows = FACTS["answered"]
+        assert_close(jnp.maximum(got, MASKED_ENERGY)[jnp.array(rows)], golden["scores"][rows], dtype)
+        assert_close(loss, golden["loss"], dtype)
+        assert_trees_close(gradient, tree_of(unflatten(golden["gradient"], case["weights"])), dtype)
+        assert (np.asarray(logits[3]) == MASKED_ENERGY).all()
+
+
+# ---- promises ----
+
+
+@functools.cache
+def arrays(units=6, group=1, tokens=13, query=7, candidates=5, seed=0):
+    """A made-up batch: `group` queries of each of some passages, with unknown words and shared words on both sides."""
+    rng = np.random.default_rng(seed)
+    rows, places = units * group, 2 * candidates
+    batch = {
+        "passage": rng.integers(1, WORDS, (units, tokens)),
+        "passage_length": rng.integers(tokens // 2, tokens + 1, units),
+        "query": rng.integers(1, WORDS, (rows, query)),
+        "query_length": rng.integers(2, query + 1, rows),
+        "candidate_type": np.stack([rng.permutation(max(TYPES, candidates))[:candidates] for _ in range(units)]),
+        "candidate_length": rng.integers(1, 4, (units, candidates)),
+        "position": np.stack([rng.permutation(tokens // 2)[:places] for _ in range(units)]),
+        "mask": np.ones(rows, np.float32),
+    }
+    places = batch["position"].shape[1]
+    batch["position_candidate"] = np.sort(rng.integers(0, candidates, (units, places)), axis=1)
+    batch["position_candidate"][:, :candidates] = np.arange(candidates)[:places]
+    batch["blank"] = rng.integers(0, batch["query_length"])
+    batch["label"] = rng.integers(0, candidates, rows)
+    return {key: value.astype(np.float32 if key == "mask" else np.int32) for key, value in batch.items()}
+
+
+def with_keys(batch, rows):
+    return {**{key: jnp.asarray(value) for key, value in batch.items()}, "row_key": row_keys(7, 3, jnp.asarray(rows))}
+
+
+def build(name, **more):
+    return table.build(name, {**SMALL[name], **more}, num_types=TYPES - 2)
+
+
+@functools.cache
+def variables_of(model):
+    """Weights far from 0: small ones give logits so alike that a mistake would not show."""
+    rng = np.random.default_rng(1)
+    frozen = {"embedding": {"vectors": jnp.asarray(rng.normal(0, 1, (WORDS, DIM)), jnp.float32)}}
+    batch = with_keys(arrays(), np.arange(6))
+
+    def init(key):
+        return model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1]
+
+    leaves, tree = jax.tree.flatten(jax.eval_shape(init, jax.random.key(0)))
+    made = tree.unflatten(jnp.asarray(rng.normal(0, 0.7, leaf.shape), jnp.float32) for leaf in leaves)
+    return {**made, "frozen": frozen}
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _logits(model, stairs, train, variables, batch):
+    return model.apply(variables, batch | dict(stairs), train=train)
+
+
+def logits_of(model, batch, *, train=False, **stairs):
+    return np.asarray(_logits(model, tuple(stairs.items()), train, variables_of(model), batch))
+
+
+def in_company(batch, order):
+    """The rows in another order with two padding rows in front, wider on every side, with noise on all padding."""
+    rng = np.random.default_rng(9)
+    width = {"passage": 4, "query": 3, "position": 3, "position_candidate": 3, "candidate_type": 2}
+    width["candidate_length"] = 2
+    result = {}
+    for key, value in batch.items():
+        value = np.concatenate([np.zeros_like(value[:2]), value[order]])
+        if key in width:
+            value = np.pad(value, ((0, 0), (0, width[key])))
+        result[key] = value
+    candidates, tokens = result["candidate_length"].shape[1], batch["position"].shape[1]
+    result["position_candidate"][:2] = candidates
+    result["position_candidate"][:, tokens:] = candidates
+    for side in ("passage", "query"):
+        padding = np.arange(result[side].shape[1]) >= result[f"{side}_length"][:, None]
+        result[side] = np.where(padding, rng.integers(1, WORDS, result[side].shape), result[side]).astype(np.int32)
+    result["position"][:2] = result["position"][:, tokens:] = 1
+    result["candidate_type"][result["candidate_length"] == 0] = 3
+    result["blank"][:2] = 2
+    return result
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_company_order_padding_and_stairs_change_no_logit(name):
+    """While training, so that dropout depends on nothing of them either."""
+    model, batch, order = build(name, dropout=0.4), arrays(), np.array([4, 0, 5, 2, 1, 3])
+    alone = logits_of(model, with_keys(batch, np.arange(6)), train=True)
+    other = in_company(batch, order)
+    got = logits_of(model, with_keys(other, [-1, -1, *order]), train=True, passages=fit(other["passage_length"]))
+    np.testing.assert_allclose(got[2:, :5], alone[order], atol=2e-5)
+    assert (got[2:, 5:] == MASKED_ENERGY).all()
+    assert np.isfinite(got).all()
+    dropped = logits_of(model, with_keys(batch, np.arange(6) + 50), train=True)
+    assert abs(dropped - alone)[alone > MASKED_ENERGY].max() > 1e-2
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_logits_follow_the_order_of_candidates(name):
+    model, batch = build(name), dict(arrays())
+    expected = logits_of(model, batch)
+    order = np.array([3, 1, 4, 0, 2])
+    place = np.argsort(order)
+    batch |= {key: batch[key][:, order] for key in ("candidate_type", "candidate_length")}
+    batch["position_candidate"] = place[batch["position_candidate"]].astype(np.int32)
+    np.testing.assert_allclose(logits_of(model, batch), expected[:, order], atol=1e-6)
+    assert np.ptp(expected.max(axis=1)) > 1e-2
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_queries_of_a_shared_passage_score_as_with_passages_of_their_own(name):
+    model, batch = build(name), arrays(units=2, group=3)
+    alone = {key: np.repeat(value, 3, axis=0) if key in PER_PASSAGE else value for key, value in batch.items()}
+    length = batch["passage_length"]
+    shared = logits_of(model, batch, passages=fit(length), paired=fit(np.repeat(length, 3)))
+    np.testing.assert_allclose(shared, logits_of(model, alone), atol=2e-5)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_candidates_at_all_stay_finite_in_loss_and_gradient(name):
+    """For two seeds at once, as training has them; the rows that have candidates learn as if alone."""
+    model, batch = build(name), dict(arrays(units=3))
+    batch["candidate_length"], owner = batch["candidate_length"].copy(), batch["position_candidate"].copy()
+    batch["candidate_length"][1], owner[1] = 0, owner.max() + 1
+    batch["position_candidate"], batch["label"] = owner, batch["label"] * np.array([1, 0, 1], np.int32)
+    variables = variables_of(model)
+
+    def loss(params, batch):
+        return loss_of(model.apply({**variables, "params": params}, batch, train=False), batch)
+
+    seeds = jax.tree.map(lambda x: jnp.stack([x, 0.5 * x]), variables["params"])
+    gradient_of = jax.jit(jax.vmap(jax.value_and_grad(loss), in_axes=(0, None)))
+    lost, gradient = gradient_of(seeds, batch)
+    assert all(np.isfinite(x).all() for x in [lost, *jax.tree.leaves(gradient)])
+    assert abs(gradient["embedding"]["vectors"]).max() > 1e-3
+    without = {**batch, "mask": np.array([1, 0, 1], np.float32)}
+    for a, b in zip(*(jax.tree.leaves(gradient_of(seeds, one)[1]) for one in (batch, without)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_array_has_passage_tokens_and_candidates_as_two_axes(name):
+    """In the step's program as it is handed to the compiler, with sizes that nothing else has."""
+    tokens, candidates = 157, 61
+    batch = arrays(units=2, tokens=tokens, candidates=candidates)
+    model = build(name)
+
+    def loss(params, batch):
+        return loss_of(model.apply({**variables_of(model), "params": params}, batch, train=False), batch)
+
+    text = jax.jit(jax.grad(loss)).lower(variables_of(model)["params"], batch).as_text()
+    shapes = [set(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+\w+)>", text))]
+    assert any(tokens in shape for shape in shapes)
+    assert any(candidates in shape for shape in shapes)
+    most = 2 * tokens * 60  # an array that had both axes, flat or not, is larger
+    assert not [shape for shape in shapes if {tokens, candidates} <= shape]
+    assert max(np.prod(sorted(shape)) for shape in shapes) <= most
+
+
+def test_types_unseen_in_training_are_never_predicted():
+    batch = arrays()
+    logits = logits_of(build("sa_reader"), batch)
+    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch["candidate_type"] >= TYPES - 2)
+
+
+def test_attention_is_left_for_a_caller_that_asks():
+    """Weights of the passage's tokens, none of them on padding."""
+    model, batch = build("sa_reader"), arrays()
+    read = jax.jit(lambda variables, batch: model.apply(variables, batch, train=False, mutable=[layers.ATTENTION]))
+    weights = np.asarray(read(variables_of(model), batch)[1][layers.ATTENTION]["places"][0])
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+    assert (weights[np.arange(weights.shape[1]) >= batch["passage_length"][:, None]] == 0).all()
+
+
+def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
+    """Words of both texts, of one, beyond the query's end, and the unknown word that both have."""
+    batch = {
+        "passage": jnp.array([[5, 1, 6, 7, 0]]),
+        "passage_length": jnp.array([4]),
+        "query": jnp.array([[7, 1, 5, 6]]),
+        "query_length": jnp.array([3]),
+        "mask": jnp.ones(1),
+    }
+    found = jax.jit(lambda batch: occurs(pointer.paired_passages(batch), batch))(batch)
+    np.testing.assert_array_equal(found, [True, False, False, True, False])
+
+
+def test_settings_are_checked_by_name():
+    settings = (("gate", "ga_reader"), ("pointer", "ga_reader"), ("attention", "sa_reader"), ("hops", "ga_reader"))
+    for field, name in settings:
+        config = defaults.cloze(name)
+        config.model[field] = 0 if field == "hops" else "other"
+        with pytest.raises(UserError, match=rf"config\.model\.{field}"):
+            experiment.of(config)
+    with pytest.raises(UserError, match=r"config\.model\.gate"):
+        table.build("sa_reader", {"gate": "mul"})
+    assert table.build("sa_reader", {}, num_types=9).num_types == 9

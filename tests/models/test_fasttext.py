@@ -1,0 +1,539 @@
+"""fastText's supervised mode: what a text is made of, its steps against NumPy's, tables of which they touch little."""
+
+import functools
+import itertools
+import json
+import os
+import runpy
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import made_up
+import numpy as np
+import optax
+import pytest
+from compiler import FAST
+
+from mednli_jax import defaults, experiment
+from mednli_jax.baselines.majority import majority, majority_label
+from mednli_jax.corpora.arrays import Rows
+from mednli_jax.corpora.batching import Batches, Layout, groups_of
+from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.models import fasttext, table
+from mednli_jax.models import sparse_rows as rows
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import loop, optim, state, transfer
+from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.program import Program
+from mednli_jax.training.step import predict_step, train_step
+
+ROOT = Path(__file__).parents[2]
+DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
+MODEL = table.build("fasttext", {"dim": DIM, "buckets": BUCKETS})
+TASK, FROZEN = NLITask(), frozen(made_up.vectors())
+ARRAYS = made_up.arrays()
+
+
+@functools.cache  # equal optimisers are one, so that programs are found again
+def sgd(**how):
+    return optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
+
+
+@functools.cache
+def drawn(seeds=(0,), model=MODEL, optimizer=None):
+    """Learners whose linear layer is not at 0, where rows would have no gradient yet."""
+    data = {name: jnp.asarray(array) for name, array in ARRAYS.items()}
+    batch = TASK.to_batch(data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, WIDTH))
+    learner = state.init_learner(model, optimizer or sgd(), seeds, batch, FROZEN)
+    output = np.stack([np.random.default_rng([1, seed]).normal(size=(model.dim, 3)) for seed in seeds])
+    return learner.replace(params={**learner.params, "output": jnp.asarray(output, jnp.float32)})
+
+
+def widths(data):
+    return data["premise"].shape[1], data["hypothesis"].shape[1]
+
+
+def stepped(learner, index, *, optimizer=None, count=1):
+    """(learner, sums) after one step over rows index [S, Q, G], on `count` devices."""
+    devices = devices_of(count)
+    step = program_of_step(optimizer or sgd(), Layout.full(index.shape[1] // count, WIDTH, index.shape[2]), count)
+    data = devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()})
+    return step(devices.replicate(learner), devices.replicate(FROZEN), data, devices.split(index))
+
+
+@functools.cache
+def devices_of(count):
+    devices = Devices(jax.local_devices()[:count])
+    assert devices.count == count
+    return devices
+
+
+@functools.cache
+def program_of_step(optimizer, layout, count):
+    devices = devices_of(count)
+    return devices.map(train_step(MODEL, TASK, optimizer, layout, devices.axis_name), reduced=True)
+
+
+def column(*numbers):
+    """Rows [1, 5, 1]: always as many, so that programs are found again; the rest is padding."""
+    return np.array([*numbers, *(5 - len(numbers)) * [-1]], np.int32)[None, :, None]
+
+
+# ---- an independent reference ----
+
+
+def mixed(number):
+    number ^= number >> 16
+    number = number * 0x85EBCA6B % 2**32
+    number ^= number >> 13
+    number = number * 0xC2B2AE35 % 2**32
+    return number ^ (number >> 16)
+
+
+def features(row, data=ARRAYS, buckets=BUCKETS):
+    """The rows of the table that a text reads, one by one, in Python's own numbers."""
+    text = [int(data[side][row, i]) for side in ("premise", "hypothesis") for i in range(data[f"{side}_length"][row])]
+    text.append(0)
+    pairs = itertools.pairwise(text)
+    return text + [WORDS + (mixed(a) * 116049371 + mixed(b)) % 2**32 % buckets for a, b in pairs]
+
+
+def numpy_step(params, batch, rate, data=ARRAYS):
+    """Rows and linear layer after a step of SGD on the mean loss, example by example, in float64; and that loss."""
+    old, output = (np.asarray(leaf, np.float64) for leaf in (params["embedding"]["rows"], params["output"]))
+    new, new_output, total = old.copy(), output.copy(), 0.0
+    for row in batch:
+        read = features(row, data)
+        hidden = sum(old[i] for i in read) / len(read)
+        p = np.exp(hidden @ output) / np.exp(hidden @ output).sum()
+        total -= np.log(p[data["label"][row]])
+        error = p - np.eye(3)[data["label"][row]]
+        new_output -= rate / len(batch) * np.outer(hidden, error)
+        for i in read:
+            new[i] -= rate / len(batch) * (output @ error) / len(read)
+    return new, new_output, total / len(batch)
+
+
+def of_seed(learner, place=0):
+    return jax.tree.map(lambda leaf: np.array(leaf[place]), learner.params)
+
+
+# ---- what a text is made of ----
+
+
+def test_logits_are_the_mean_row_of_words_and_bigrams_by_the_linear_layer():
+    params = of_seed(drawn())
+    table_MD, expected = params["embedding"]["rows"], []
+    for row in range(len(ARRAYS["label"])):
+        expected.append(table_MD[features(row)].mean(axis=0) @ params["output"])
+    np.testing.assert_allclose(logits(params, np.arange(len(expected))), expected, atol=1e-6)
+    assert table_MD.shape == (WORDS + BUCKETS, DIM)
+
+
+def logits(params, numbers, data=ARRAYS, layout=None):
+    data = {name: jnp.asarray(array) for name, array in data.items()}
+    numbers = np.asarray(numbers)
+    numbers = numbers if numbers.ndim == 2 else numbers[:, None]
+    layout = layout or Layout.full(len(numbers), widths(data), numbers.shape[1])
+    variables = {"params": jax.tree.map(lambda leaf: leaf[None], params)}
+    return np.asarray(predictor(layout)(variables, FROZEN, data, numbers))[0]
+
+
+@functools.cache
+def predictor(layout):
+    return jax.jit(predict_step(MODEL, TASK, layout))
+
+
+def texts(*pairs, label=0):
+    """Arrays of pairs of word lists."""
+    data = {"label": np.full(len(pairs), label, np.int32)}
+    for place, side in enumerate(("premise", "hypothesis")):
+        sentences = [pair[place] for pair in pairs]
+        data[side] = np.zeros((len(pairs), max(1, *map(len, sentences))), np.int32)
+        for row, sentence in zip(data[side], sentences, strict=True):
+            row[: len(sentence)] = sentence
+        data[f"{side}_length"] = np.array([len(sentence) for sentence in sentences], np.int32)
+    return data
+
+
+def test_premise_and_hypothesis_are_one_text_wherever_the_border_is():
+    data = texts(([3, 4, 5], [6, 7]), ([3, 4], [5, 6, 7]), ([], [3, 4, 5, 6, 7]), ([3, 4, 5, 6, 7], []))
+    found = logits(of_seed(drawn()), range(4), data)
+    np.testing.assert_allclose(found[1:], np.repeat(found[:1], 3, axis=0), atol=1e-6)
+
+
+def test_order_counts_by_bigrams_alone():
+    params, data = of_seed(drawn()), texts(([], [3, 4, 5]), ([], [5, 4, 3]))
+    found = logits(params, range(2), data)
+    assert abs(found[0] - found[1]).max() > 1e-3
+    params["embedding"]["rows"][WORDS:] = 0
+    found = logits(params, range(2), data)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-7)
+
+
+def test_bigrams_spread_over_the_buckets_as_if_by_chance():
+    """All pairs of the 300 most frequent words, whose numbers are small: as many buckets in use as random ones fill."""
+    buckets, first = 1 << 17, np.repeat(np.arange(2, 302), 300)
+    found = np.asarray(fasttext.bigram(jnp.asarray(first), jnp.asarray(np.tile(np.arange(2, 302), 300)), buckets))
+    expected = buckets * (1 - np.exp(-len(first) / buckets))
+    assert len(np.unique(found)) == pytest.approx(expected, rel=0.01)
+    assert found.min() >= 0
+    assert found.max() < buckets
+
+
+def test_neither_padding_nor_company_nor_layout_change_a_logit():
+    params = of_seed(drawn())
+    together, order = logits(params, np.arange(8)), np.array([5, 3, -1, 7, 0, -1, 1, 2, 6, 4])
+    np.testing.assert_allclose(logits(params, order)[order >= 0], together[order[order >= 0]], atol=1e-6)
+    noise = dict(ARRAYS)
+    for side in ("premise", "hypothesis"):
+        real = np.arange(noise[side].shape[1]) < noise[f"{side}_length"][:, None]
+        noise[side] = np.pad(np.where(real, noise[side], 7), ((0, 0), (0, 3)), constant_values=9)
+    np.testing.assert_allclose(logits(params, np.arange(8), noise), together, atol=1e-6)
+    ((layout, index),) = Batches(
+        *(ARRAYS[f"{side}_length"][:8] for side in ("premise", "hypothesis")), batch_size=8, width=WIDTH
+    ).once()
+    assert len(layout.pairs) > 1  # a staircase
+    np.testing.assert_allclose(logits(params, index, layout=layout), together[index[:, 0]], atol=1e-6)
+
+
+def test_a_premise_is_read_with_each_of_its_hypotheses():
+    data = {name: array[:6].copy() for name, array in ARRAYS.items()}
+    data["premise"][:], data["premise_length"][:] = data["premise"][0], data["premise_length"][0]
+    params = of_seed(drawn())
+    found = logits(params, groups_of(data["premise"], 3), data)
+    np.testing.assert_allclose(found, logits(params, np.arange(6), data), atol=1e-6)
+
+
+# ---- steps ----
+
+
+def test_the_first_step_moves_the_linear_layer_alone():
+    """At 0 every class has 1/3: by the rate times the hidden vector times 2/3 for the label, -1/3 for the others."""
+    learner = drawn()
+    learner = learner.replace(params={**learner.params, "output": jnp.zeros((1, DIM, 3))})
+    after, sums = stepped(learner, column(4))
+    before, params, gold = of_seed(learner), of_seed(after), int(ARRAYS["label"][4])
+    hidden = before["embedding"]["rows"][features(4)].mean(axis=0)
+    np.testing.assert_allclose(params["output"][:, gold], RATE * hidden * 2 / 3, atol=1e-7)
+    np.testing.assert_allclose(params["output"][:, (gold + 1) % 3], -RATE * hidden / 3, atol=1e-7)
+    np.testing.assert_array_equal(params["embedding"]["rows"], before["embedding"]["rows"])
+    assert float(sums["loss"][0]) == pytest.approx(np.log(3), rel=1e-6)
+
+
+def test_a_step_is_sgd_worked_example_by_example():
+    learner = drawn()
+    after, sums = stepped(learner, column(3, -1, 9))
+    before, params = of_seed(learner), of_seed(after)
+    table_MD, output, loss = numpy_step(before, (3, 9), RATE)
+    np.testing.assert_allclose(params["embedding"]["rows"], table_MD, atol=1e-6)
+    np.testing.assert_allclose(params["output"], output, atol=1e-6)
+    assert float(sums["loss"][0] / sums["count"][0]) == pytest.approx(loss, rel=1e-5)
+    read = np.unique(features(3) + features(9))
+    moved = np.flatnonzero((params["embedding"]["rows"] != before["embedding"]["rows"]).any(axis=1))
+    assert set(moved) == set(read)
+    assert len(read) < len(features(3) + features(9))  # a row came twice at least
+
+
+def test_a_step_equals_dense_sgd():
+    learner, numbers = drawn(), np.array([0, 3, 5, 9, 11])
+    data = {name: jnp.asarray(array) for name, array in ARRAYS.items()}
+    batch = TASK.to_batch(data, jnp.asarray(numbers)[:, None], Layout.full(5, WIDTH))
+
+    def loss(params):
+        return TASK.loss(MODEL.apply({"params": params, "frozen": FROZEN}, batch, train=True), batch).mean()
+
+    params = jax.tree.map(lambda leaf: leaf[0], learner.params)
+    gradient = jax.jit(jax.grad(loss))(params)
+    assert gradient["embedding"]["rows"].shape == (WORDS + BUCKETS, DIM)
+    expected = jax.tree.map(lambda leaf, slope: leaf - RATE * slope, params, gradient)
+    after, _ = stepped(learner, column(*numbers))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), of_seed(after), expected)
+
+
+def some_steps(seeds, count=1, steps=6, shuffle=False, padding=0):
+    """Parameters after some steps over batches of 16 rows and the mean losses; at times with padding, in any order."""
+    how = sgd(schedule="linear")
+    learner, losses = drawn(seeds, optimizer=how), []
+    learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "line_steps", steps))
+    for step in range(steps):
+        order = [np.random.default_rng([seed, step]).permutation(22)[:14] for seed in seeds]
+        index = np.pad(np.stack(order), ((0, 0), (0, 2 + padding)), constant_values=-1)
+        if shuffle:
+            index = np.random.default_rng(step).permutation(index, axis=1)
+        learner, sums = stepped(learner, index[..., None].astype(np.int32), optimizer=how, count=count)
+        losses.append(np.asarray(sums["loss"] / sums["count"]))
+        devices_of(count).check_replicas(learner.params)
+    return jax.tree.map(np.asarray, learner.params), np.array(losses)
+
+
+@pytest.fixture(scope="module")
+def after_steps():
+    return some_steps((0, 5))
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_devices_agree(after_steps, count):
+    params, losses = some_steps((0, 5), count)
+    np.testing.assert_allclose(losses, after_steps[1], atol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), params, after_steps[0])
+    assert abs(losses[0] - losses[-1]).max() > 1e-2  # it learns
+
+
+def test_order_and_padding_of_a_batch_do_not_matter(after_steps):
+    params, _ = some_steps((0, 5), shuffle=True, padding=8)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), params, after_steps[0])
+
+
+def test_a_seed_repeats_itself_and_is_the_same_beside_another(after_steps):
+    again, losses = some_steps((0, 5))
+    np.testing.assert_array_equal(losses, after_steps[1])
+    jax.tree.map(np.testing.assert_array_equal, again, after_steps[0])
+    alone, _ = some_steps((5,))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a[0], b[1], atol=1e-6), alone, after_steps[0])
+    drawn_rows = drawn((0, 5)).params["embedding"]["rows"]
+    assert abs(drawn_rows[0] - drawn_rows[1]).max() > 0.1 / DIM
+    assert abs(drawn_rows).max() <= 1 / DIM
+
+
+def test_updates_of_equal_rows_are_summed_first_where_a_device_adds_in_no_order():
+    rng = np.random.default_rng(0)
+    start, index = rng.normal(size=(9, 4)).astype(np.float32), rng.integers(0, 9, 50)
+    index[index == 3] = 8
+    update, expected = rng.normal(size=(50, 4)).astype(np.float32), start.copy()
+    np.add.at(expected, index, update)
+    for how in (rows.add, rows.add_summed):
+        np.testing.assert_allclose(jax.jit(how)(start, index, update), expected, atol=1e-5)
+        pairs = (start, -start), (index, index[::-1]), (update, -update)
+        both = jax.jit(jax.vmap(how))(*map(np.stack, pairs))
+        np.testing.assert_allclose(both[0], expected, atol=1e-5)
+        mirrored = -start
+        np.add.at(mirrored, index[::-1], -update)
+        np.testing.assert_allclose(both[1], mirrored, atol=1e-5)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_step_needs_no_room_for_a_second_table(seeds):
+    """Compiled with its learner given away: beside it only the rows of the batch."""
+    model = table.build("fasttext", {"dim": 64, "buckets": 1 << 15})
+    learner = drawn(tuple(range(seeds)), model)
+    size = learner.params["embedding"]["rows"].nbytes
+    body = train_step(model, TASK, sgd(), Layout.full(4, WIDTH))
+    index, data = np.zeros((seeds, 4, 1), np.int32), {name: jnp.asarray(array) for name, array in ARRAYS.items()}
+    memory = jax.jit(body, donate_argnums=0).lower(learner, FROZEN, data, index).compile().memory_analysis()
+    assert memory.alias_size_in_bytes >= size
+    assert memory.temp_size_in_bytes < size / 8
+
+
+def test_frozen_rows_stay_and_the_rest_learns():
+    frozen_rows = optim.all_but(sgd(), transfer.pattern("embedding", "config.transfer.freeze"))
+    learner = drawn(optimizer=frozen_rows)
+    after, _ = stepped(learner, column(0, 1, 2), optimizer=frozen_rows)
+    np.testing.assert_array_equal(after.params["embedding"]["rows"], learner.params["embedding"]["rows"])
+    assert abs(after.params["output"] - learner.params["output"]).max() > 1e-4
+    expected, _ = stepped(drawn(), column(0, 1, 2))
+    np.testing.assert_allclose(after.params["output"], expected.params["output"], atol=1e-7)
+
+
+# ---- runs ----
+
+
+def program_of(data, rate=8 * 0.5):
+    devices = devices_of(1)
+    optimizer = optim.build_optimizer(learning_rate=rate, optimizer="sgd", schedule="linear")
+    data = {name: jnp.asarray(array) for name, array in data.items()}
+    return Program(model=MODEL, task=TASK, optimizer=optimizer, devices=devices, frozen=FROZEN, data=data)
+
+
+def trainer_of(program, data, train, epochs, checkpoint_epochs=1, **how):
+    """A trainer of the first so many rows; the rest are the dev split."""
+    splits, batches = {}, {}
+    for name, own in (("train", slice(0, train)), ("dev", slice(train, None))):
+        length = tuple(data[f"{side}_length"][own] for side in ("premise", "hypothesis"))
+        label = data["label"][own]
+        splits[name] = Rows(name, own.start, label, length, ("",) * len(label), ((),) * len(label))
+        batches[name] = Batches(*length, batch_size=8, width=widths(data), first=own.start)
+    settings = loop.Settings(
+        epochs=epochs,
+        patience=1,
+        select="last",
+        checkpoint_minutes=60.0,
+        schedule="linear",
+        checkpoint_epochs=checkpoint_epochs,
+    )
+    return loop.Trainer(program, settings, splits, batches, (0,), **how)
+
+
+def ordered_texts(count):
+    """Labels that only bigrams tell: the same words in three orders, among words that say nothing."""
+    rng, pairs = np.random.default_rng(0), []
+    label = np.arange(count) % 3
+    for kind in label:
+        signal = ([3, 4, 5], [4, 5, 3], [5, 4, 3])[kind]
+        noise = rng.integers(6, WORDS, 3).tolist()
+        pairs.append(([], [*noise[: kind % 2 + 1], *signal, *noise[kind % 2 + 1 :]]))
+    return {**texts(*pairs), "label": label.astype(np.int32)}
+
+
+def test_a_rule_of_bigrams_is_learned_and_only_by_bigrams():
+    data = ordered_texts(240)
+    trainer = trainer_of(program_of(data), data, 180, epochs=12)
+    variables = trainer.run().variables
+
+    def accuracy(variables):
+        return (trainer.predict("dev", variables)[0].argmax(axis=-1) == data["label"][180:]).mean()
+
+    assert accuracy(variables) > 0.95
+    table_SMD = variables["params"]["embedding"]["rows"]
+    words_alone = {**variables["params"], "embedding": {"rows": table_SMD.at[:, WORDS:].set(0)}}
+    assert accuracy({**variables, "params": words_alone}) < 0.6
+
+
+@pytest.fixture(scope="module")
+def small():
+    """(program, data) of 60 texts, 44 of them for training: 6 batches of 8 an epoch."""
+    data = ordered_texts(60)
+    return program_of(data), data
+
+
+def test_the_last_epoch_is_kept_and_the_rate_ends_with_the_run(small):
+    seen = []
+    trainer = trainer_of(*small, 44, epochs=4, on_epoch=seen.append)
+    best = trainer.run()
+    assert len(seen) == 4  # patience 1 stops nothing
+    assert np.asarray(best.epoch).tolist() == [4]
+    jax.tree.map(np.testing.assert_array_equal, best.params, trainer.learner.params)
+    for name in ("line_steps", "line_place"):
+        assert optax.tree.get(trainer.learner.opt_state, name).tolist() == [4 * 6]
+
+
+@pytest.mark.parametrize(("every", "saved"), [(1, [1, 2, 3, 4]), (3, [3, 4]), (9, [4])])
+def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_kept(small, every, saved):
+    epochs = []
+    keep = types.SimpleNamespace(save=lambda state, meta: epochs.append(meta["epoch"] - 1))
+    trainer_of(*small, 44, epochs=4, checkpoint_epochs=every, checkpoints=keep).run()
+    assert epochs == saved
+
+
+def test_an_interrupted_run_goes_on_at_its_rate(small, tmp_path):
+    whole, calls = trainer_of(*small, 44, epochs=3).run(), iter(range(100))
+    how = {"epochs": 3, "checkpoints": Checkpoints(tmp_path)}
+    with pytest.raises(loop.Interrupted):
+        trainer_of(*small, 44, **how, should_stop=lambda: next(calls) == 3).run()
+    resumed = trainer_of(*small, 44, **how)
+    assert resumed.resume()
+    jax.tree.map(np.testing.assert_array_equal, resumed.run().params, whole.params)
+
+
+# ---- from a config ----
+
+
+def test_the_protocol_is_the_library_s_whatever_the_corpus():
+    first = defaults.nli("fasttext", "demo")
+    for variant in ("demo", "demo_full", "mednli", "snli", "multinli/slate", "file"):
+        config = defaults.nli("fasttext", variant)
+        experiment.of(config)
+        assert config.train == first.train
+        assert config.model == first.model
+        assert (tuple(config.seeds), config.vectors.path) == ((0,), "")
+    train = first.train
+    assert (train.epochs, train.optimizer, train.schedule, train.select) == (5, "sgd", "linear", "last")
+    assert train.learning_rate == pytest.approx(0.1 * train.batch_size)
+    assert (first.model.dim, first.train.weight_decay, first.train.clip) == (100, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hypothesis_only"), [("hypothesis_only", True), ("premise_hypothesis_fasttext", False)]
+)
+def test_the_config_files_differ_by_the_premise(name, hypothesis_only):
+    config = runpy.run_path(str(ROOT / "configs" / f"{name}.py"))["get_config"]("mednli")
+    assert config.data.hypothesis_only is hypothesis_only
+    config.data.hypothesis_only = False
+    assert config == defaults.nli("fasttext", "mednli")
+
+
+BAD = {
+    "train.optimizer": ("adam", "E-CONF-005"),
+    "train.momentum": (0.9, "E-CONF-005"),
+    "train.weight_decay": (1e-6, "E-CONF-005"),
+    "train.clip": (1.0, "E-CONF-005"),
+    "vectors.path": ("glove.txt", "E-CONF-005"),
+    "vectors.retrofit": ("ontology", "E-CONF-005"),
+    "data.features": (True, "E-CONF-005"),
+    "model.train_vectors": (False, "E-CONF-005"),
+    "model.knowledge": ("replace", "E-CONF-005"),
+    "model.dim": (0, "E-CONF-003"),
+    "model.buckets": (0, "E-CONF-003"),
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+def test_what_plain_sgd_on_rows_cannot_do_is_refused(field):
+    value, code = BAD[field]
+    config = defaults.nli("fasttext")
+    section, _, name = field.partition(".")
+    config[section][name] = value
+    with pytest.raises(UserError, match=rf"^{code} config\.{field}.* Fix: "):
+        experiment.of(config)
+
+
+def test_layers_of_a_domain_s_own_are_refused():
+    config = defaults.nli("fasttext")
+    config.transfer.update(init_from="runs/other", private=True)
+    with pytest.raises(ConfigError, match=r"config\.transfer\.private"):
+        experiment.of(config)
+    config.transfer.private = False
+    experiment.of(config)
+
+
+# ---- the majority class ----
+
+
+def test_majority_is_the_share_of_the_most_frequent_training_label():
+    train = ["neutral", "entailment", "neutral", "contradiction", ""]
+    assert majority_label(train) == "neutral"
+    assert majority(train, ["neutral", "entailment", "neutral", "contradiction", ""]) == 0.5
+    assert majority(train, ["entailment", "contradiction"]) == 0.0
+    assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of equally frequent ones
+
+
+@pytest.mark.parametrize(
+    ("train", "labels", "code"), [([""], ["neutral"], "E-MAJ-001"), (["neutral"], [""], "E-MAJ-002")]
+)
+def test_majority_needs_labels(train, labels, code):
+    with pytest.raises(UserError, match=rf"^{code} .* Fix: "):
+        majority(train, labels)
+
+
+# ---- the doors ----
+
+
+def test_a_run_is_trained_evaluated_and_asked(tmp_path):
+    """The hypotheses alone tell the label; premises are left out, in training and when new pairs are scored."""
+    signs = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+    for split, size in (("train", 96), ("dev", 12), ("test", 12)):
+        lines = []
+        for i in range(size):
+            label = tuple(signs)[i % 3]
+            texts = {"sentence1": f"premise {i} .", "sentence2": f"patient {signs[label]} gout {i % 5} ."}
+            lines.append(json.dumps({"pairID": f"{split}-{i}", "gold_label": label, **texts}))
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+
+    command = [sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'hypothesis_only.py'}:file"]
+    command += ["--config.data.dir=.", "--workdir=run", "--config.model.buckets=256", "--config.train.epochs=30"]
+    environment = {**os.environ, "XLA_FLAGS": FAST}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200, env=environment)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["status"], result["model"], result["best_epoch"]) == ("complete", "fasttext", [30])
+    assert result["test"]["accuracy"]["mean"] == 1.0
+    run = load_run(tmp_path / "run")
+    found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
+    assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
+    assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)

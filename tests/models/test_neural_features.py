@@ -1,0 +1,82 @@
+"""The feature-based system's features beside the sentences, in the neural classifiers."""
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+from mednli_jax import defaults, experiment
+from mednli_jax.baselines import boosting
+from mednli_jax.corpora import batching
+from mednli_jax.errors import RunError
+from mednli_jax.tasks import nli
+
+MODELS = ("bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim")))
+
+
+def config_of(model, features=True):
+    config = defaults.nli(model)
+    config.data.update(limit=40, features=features)
+    config.vectors.dim = 8
+    config.model.update(hidden_size=4, dropout=0.0)
+    return config
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        own = experiment.of(config_of("bow"))
+        yield own.prepare()[0], boosting.load(own.corpus, plain())[0]
+
+
+def plain():
+    return experiment.of(config_of("bow", features=False)).prepare()[0]
+
+
+def test_features_are_standardised_by_the_training_rows(prepared):
+    corpus, table = prepared
+    rows = corpus.splits["train"]
+    own = slice(rows.first, rows.first + len(rows))
+    given = np.asarray(corpus.arrays["features"])
+    assert given.shape == (len(table), 35)
+    assert given.dtype == np.float32
+    varies = table[own].std(axis=0) > 0
+    assert 10 < varies.sum() < 35  # of 40 pairs not every feature says something
+    np.testing.assert_allclose(given[own][:, varies].mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(given[own][:, varies].std(axis=0), 1, atol=1e-5)
+    assert not given[:, ~varies].any()
+    wanted = (table[-1] - table[own].mean(axis=0))[varies] / table[own].std(axis=0)[varies]
+    np.testing.assert_allclose(given[-1][varies], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_without_the_setting_there_are_none(prepared):
+    assert "features" not in plain().arrays
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
+    corpus, _ = prepared
+    program, batches = experiment.of(config_of(model)).program(corpus, ["test"])
+    frozen = program.frozen
+    layout = batching.Layout.full(1, tuple(corpus.arrays[side].shape[1] for side in ("premise", "hypothesis")))
+    batch = program.task.to_batch(program.data, np.array([[0]]), layout)
+    seed = {"params": jax.random.key(0)}
+    _, drawn = program.model.apply({"frozen": frozen}, batch, train=False, rngs=seed, mutable=["params", "batch_stats"])
+    variables = jax.tree.map(lambda leaf: leaf[None], drawn)
+    before = program.logits(variables, batches["test"])
+    changed = np.array(corpus.arrays["features"])
+    first = corpus.splits["test"].first
+    changed[first + 3] += 1.0
+    program.data = {**program.data, "features": changed}
+    after = program.logits(variables, batches["test"])
+    differs = np.abs(after - before).max(axis=(0, 2)) > 1e-6
+    assert np.flatnonzero(differs).tolist() == [3]
+
+
+def test_features_of_new_pairs_are_refused():
+    own = experiment.of(config_of("bow"))
+    run = SimpleNamespace(experiment=own, task=own.task, manifest={"tokeniser": "blanks"})
+    with pytest.raises(RunError, match=r".*features"):
+        nli.NewPairs(run).predict([("a premise", "a hypothesis")])

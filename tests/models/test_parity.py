@@ -1,0 +1,335 @@
+"""The models, batch norm and Adam equal an independent PyTorch reference on shared weights, forward and backward.
+
+The golden files and the script that makes them stand in tests/golden; the suite itself needs no torch.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mednli_jax import defaults, experiment
+from mednli_jax.corpora.batching import Batches, Layout, staircase
+from mednli_jax.errors import UserError
+from mednli_jax.models import layers, table
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import optim
+from mednli_jax.training.state import Learner
+from mednli_jax.training.step import train_step
+
+HERE = Path(__file__).parents[1] / "golden"
+FACTS = json.loads((HERE / "golden.json").read_text())
+with np.load(HERE / "golden.npz", allow_pickle=False) as _file:
+    GOLDEN = {key: _file[key] for key in _file.files}
+CASES = FACTS["cases"]
+FIELDS = ("label", "premise", "hypothesis", "premise_length", "hypothesis_length")
+FIELDS += ("link_premise", "link_hypothesis", "link_distance")
+WIDTH = (7, 5)
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+
+
+@pytest.fixture(params=list(TOLERANCE))
+def dtype(request):
+    """Name of a precision, with x64 switched on for float64."""
+    with jax.enable_x64(request.param == "float64"):
+        yield request.param
+
+
+def assert_close(ours, golden, dtype, what=""):
+    ours = np.asarray(ours)
+    assert ours.dtype == dtype
+    assert ours.shape == golden.shape, what
+    np.testing.assert_allclose(ours, golden, rtol=0, atol=TOLERANCE[dtype], err_msg=what)
+
+
+def assert_trees_close(ours, golden, dtype):
+    assert jax.tree.structure(ours) == jax.tree.structure(golden)
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(golden), strict=True):
+        assert_close(a, b, dtype, jax.tree_util.keystr(path))
+
+
+# The reference's layout -> ours. `w` holds the reference's arrays by name: weights, or gradients of weights.
+
+
+def unflatten(flat, shapes):
+    flat = flat.astype(np.float64)  # two biases are added below; a sum rounded to float32 would not be the reference's
+    ends = np.cumsum([np.prod(shape, dtype=int) for _, shape in shapes])
+    parts = np.split(flat, ends[:-1])
+    assert ends[-1] == len(flat)
+    return {name: part.reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)}
+
+
+def linear(w, name):
+    return {"kernel": w[f"{name}.weight"].T, "bias": w[f"{name}.bias"]}
+
+
+def norm(w, name):
+    return {"scale": w[f"{name}.weight"], "bias": w[f"{name}.bias"]}
+
+
+def lstm(w, name, bias="both"):
+    """Gates i, f, g, o as in PyTorch; both directions side by side. PyTorch's two biases are only ever added.
+
+    bias "both": their sum (weights); "ih" or "hh": one alone (the gradient of either is the gradient of the sum).
+    """
+    biases = ("ih", "hh") if bias == "both" else (bias,)
+    ends = ("l0", "l0_reverse")
+    return {
+        "kernel": np.concatenate([w[f"{name}.rnn.weight_ih_{end}"].T for end in ends], axis=1),
+        "recurrent": np.stack([w[f"{name}.rnn.weight_hh_{end}"].T for end in ends]),
+        "bias": np.concatenate([sum(w[f"{name}.rnn.bias_{one}_{end}"] for one in biases) for end in ends]),
+    }
+
+
+def gru(w, name):
+    def gates(direction, what):
+        return [w[f"{name}.{direction}.{gate}_{what}"] for gate in ("reset", "update", "candidate")]
+
+    directions = ("onward", "backward")
+    return {
+        "kernel": np.concatenate([g.T for d in directions for g in gates(d, "input.weight")], axis=1),
+        "recurrent": np.stack([np.concatenate(gates(d, "state.weight")).T for d in directions]),
+        "bias": np.concatenate([g for d in directions for g in gates(d, "input.bias")]),
+    }
+
+
+def tree_of(w, bias="both"):
+    """The parameter tree of any of the models from the reference's arrays by name."""
+    tree = {}
+    for name in dict.fromkeys(key.split(".")[0] for key in w):
+        if name == "embedding":
+            tree[name] = {"vectors": w["embedding.weight"]}
+        elif name == "path_weight":
+            tree["knowledge"] = {"path_weight": w[name]}
+        elif f"{name}.rnn.weight_ih_l0" in w:
+            tree[name] = lstm(w, name, bias)
+        elif f"{name}.onward.reset_input.weight" in w:
+            tree[name] = gru(w, name)
+        else:
+            tree[name] = (norm if name.startswith("norm") else linear)(w, name)
+    return tree
+
+
+def statistics_of(case, flat):
+    """The batch_stats collection from running means and variances."""
+    tree = {}
+    for key, values in unflatten(flat, case["statistics"]).items():
+        name, which = key.split(".")
+        tree.setdefault(name, {})[{"running_mean": "mean", "running_var": "variance"}[which]] = values
+    return tree
+
+
+def fresh_statistics(case):
+    flat = [np.full(shape, float("var" in name)) for name, shape in case["statistics"]]
+    return statistics_of(case, np.concatenate(flat, axis=None)) if flat else {}
+
+
+def cast(tree, dtype):
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), tree)
+
+
+def build(case, **more):
+    fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"], **more}
+    return table.build(case["model"], fields, longest_path=FACTS["longest_path"])
+
+
+def adam():
+    return optim.build_optimizer(learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"])
+
+
+def rows_with_padding(rows):
+    """The rows of a pass with two padding rows among them, and where the real ones are."""
+    index = np.array([rows[0], -1, *rows[1:], -1], np.int32)
+    return index, np.flatnonzero(index >= 0)
+
+
+def inputs():
+    return {key: jnp.asarray(GOLDEN[f"input/{key}"]) for key in FIELDS}
+
+
+def layout_of(kind, *batches):
+    """A layout that holds each of some batches of as many rows, of which some are padding (-1).
+
+    "full": every sentence is computed to the end; "fitted": a staircase as training has it, and distinct words.
+    """
+    size = len(batches[0])
+    full = Layout.full(size, WIDTH)
+    if kind == "full":
+        return full
+    length, tokens = ([GOLDEN[f"input/{side}{what}"] for side in layers.SIDES] for what in ("_length", ""))
+    own = [
+        Batches(*(n[index] for n in length), batch_size=size, width=WIDTH, tokens=[t[index] for t in tokens])
+        for index in (batch[batch >= 0] for batch in batches)
+    ]
+    # Staircases of few rows are no higher than the profile: the fit of all is made of all their rows at once.
+    alive = np.max([room(batch.layouts[0].sentences) for batch in own], axis=0)
+    fitted = staircase(alive)
+    words = max(batch.layouts[0].words for batch in own)
+    assert len(fitted) > 1
+    assert sum(steps * rows for steps, rows in fitted) < sum(steps * rows for steps, rows in full.sentences)
+    return dataclasses.replace(full, sentences=fitted, pairs=fitted, words=words)
+
+
+def room(segments):
+    """[steps] sentences of a staircase at each step, zeros after its end."""
+    rows = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+    return np.pad(rows, (0, max(WIDTH) - len(rows)))
+
+
+# Every case runs in float32; in float64 one case of each kind, the rest with `-m slow` (compilation is all they cost).
+DOUBLED = ("bow", "infersent-replace-paper", "infersent-mean-bias", "infersent-gru", "bilstm")
+DOUBLED += ("esim-replace-masked", "esim-bias-paper")
+# Float32 computes every sentence to the end, float64 goes down a staircase.
+RUNS = [("float32", name, "full") for name in CASES]
+RUNS += [pytest.param("float64", n, "fitted", marks=() if n in DOUBLED else pytest.mark.slow) for n in CASES]
+RUNS += [pytest.param("float64", n, "full", marks=pytest.mark.slow) for n in CASES]
+
+
+@pytest.mark.parametrize(("dtype", "name", "layout"), RUNS, indirect=["dtype"])
+def test_model_equals_the_reference(name, dtype, layout):
+    """Logits, summed loss, its gradient by every weight and by the word vectors, and running statistics."""
+    case, task, vectors = CASES[name], NLITask(), frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
+    model, batch_stats = build(case, train_vectors=True), cast(fresh_statistics(case), dtype)
+    params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
+
+    def loss_of(params, index, batch_stats, train, layout):
+        batch = task.to_batch(inputs(), index, layout)
+        variables = {"params": params, "batch_stats": batch_stats, "frozen": vectors}
+        logits, changed = model.apply(variables, batch, train=train, mutable=["batch_stats"])
+        return jnp.sum(batch["mask"] * task.loss(logits, batch)), (logits, changed.get("batch_stats", {}))
+
+    backward = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnames=("train", "layout"))
+    for i, one in enumerate(case["passes"]):
+        index, real = rows_with_padding(one["rows"])
+        (loss, (logits, batch_stats)), gradient = backward(
+            params, index[:, None], batch_stats, train=one["train"], layout=layout_of(layout, index)
+        )
+        golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss")}
+        assert_close(logits[real], golden["logits"], dtype)
+        assert np.isfinite(logits).all()  # the padding rows too
+        assert_close(loss, golden["loss"], dtype)
+        for bias in ("ih", "hh") if one.get("gradient", True) else ():
+            expected = unflatten(GOLDEN[f"{name}/{dtype}/{i}/gradient"], case["weights"])
+            assert_trees_close(gradient, tree_of(expected, bias), dtype)
+        if batch_stats:
+            assert_trees_close(batch_stats, statistics_of(case, GOLDEN[f"{name}/{dtype}/{i}/statistics"]), dtype)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith("-paper") and "gru" not in name])
+def test_golden_files_tell_maskings_apart(name):
+    """The same weights, another masking: far more than a tolerance lies between them."""
+    masked = name.replace("-paper", "-masked")
+    np.testing.assert_array_equal(GOLDEN[f"{name}/weights"], GOLDEN[f"{masked}/weights"])
+    logits = [GOLDEN[f"{key}/float64/0/logits"] for key in (name, masked)]
+    assert abs(logits[0] - logits[1]).max() > 1e-3
+    # No pair fills both widths: padding is seen in every row.
+    assert (abs(logits[0] - logits[1]).max(axis=1) > 1e-5).all()
+
+
+@pytest.mark.parametrize("name", FACTS["trained"])
+def test_training_steps_equal_the_reference(name):
+    """Three steps of `training.step` with Adam and L2 over other rows each: losses, weights, running statistics.
+
+    On a staircase, and with every distinct word projected once.
+    In float64 alone: Adam divides by the gradient's size, and where that vanishes float32 noise is a whole step.
+    """
+    case, optimizer = CASES[name], adam()
+
+    def params_of(flat):
+        # PyTorch's second bias is held at 0 here: Adam moves the sum of two twice as fast as one.
+        tree = tree_of(unflatten(flat, case["weights"]), bias="ih")
+        return {key: value for key, value in tree.items() if key != "embedding"}
+
+    def one_seed(tree):
+        return jax.tree.map(lambda x: x[None], cast(tree, "float64"))
+
+    with jax.enable_x64(True):
+        params = one_seed(params_of(GOLDEN[f"{name}/weights"]))
+        learner = Learner(
+            seed=jnp.zeros(1, jnp.uint32),
+            step=jnp.zeros(1, jnp.int32),
+            params=params,
+            batch_stats=one_seed(fresh_statistics(case)),
+            opt_state=jax.vmap(optimizer.init)(params),
+        )
+        vectors, losses = frozen(jnp.asarray(GOLDEN["input/vectors"], "float64")), []
+        batches = [rows_with_padding(rows)[0] for rows in FACTS["training_rows"]]
+        batches = [np.pad(index, (0, 8 - len(index)), constant_values=-1) for index in batches]
+        layout = layout_of("fitted", *batches)
+        assert layout.words > 0
+        step = jax.jit(train_step(build(case), NLITask(), optimizer, layout))
+        for index in batches:
+            learner, sums = step(learner, vectors, inputs(), jnp.asarray(index)[None, :, None])
+            losses.append(sums["loss"][0] / sums["count"][0])
+        after = jax.tree.map(lambda x: x[0], learner.variables)
+    place = f"training/{name}"
+    assert_close(np.array(losses), GOLDEN[f"{place}/losses"], "float64")
+    assert_trees_close(after["params"], params_of(GOLDEN[f"{place}/after"]), "float64")
+    if case["statistics"]:
+        assert_trees_close(after["batch_stats"], statistics_of(case, GOLDEN[f"{place}/statistics"]), "float64")
+
+
+@pytest.mark.parametrize("shares", [1, 2])
+@pytest.mark.parametrize("kind", ["affine", "plain"])
+def test_masked_batch_norm_equals_batch_norm_over_real_rows(kind, shares, dtype):
+    """Output, gradients and running statistics over two batches, whole or in two unequal shares of a device axis."""
+    x, cotangent, mask = (jnp.asarray(GOLDEN[f"norm/{what}"], dtype) for what in ("x", "cotangent", "mask"))
+    params = {key: jnp.asarray(GOLDEN[f"norm/{key}"], dtype) for key in ("scale", "bias")} if kind == "affine" else {}
+    module = layers.MaskedBatchNorm(affine=kind == "affine", axis_name="batch")
+    stats = {"mean": jnp.zeros(4, dtype), "variance": jnp.ones(4, dtype)}
+
+    def spread(array):
+        return array.reshape(shares, -1, *array.shape[1:])
+
+    def apply(params, x, stats, mask, train=True):
+        def one(x, mask):
+            variables = {"params": params, "batch_stats": stats}
+            return module.apply(variables, x, mask, train=train, mutable=["batch_stats"])
+
+        y, changed = jax.vmap(one, axis_name="batch")(spread(x), spread(mask))
+        return y.reshape(x.shape), jax.tree.map(lambda leaf: leaf[0], changed["batch_stats"])
+
+    for i in range(2):
+        real = np.asarray(mask[i]) == 1
+
+        def loss(params, x, i=i, stats=stats):
+            y, changed = apply(params, x, stats, mask[i])
+            return (mask[i][:, None] * cotangent[i] * y).sum(), (y, changed)
+
+        gradients, (y, stats) = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(params, x[i])
+        place = f"norm/{kind}/{dtype}/{i}"
+        assert_close(y[real], GOLDEN[f"{place}/y"], dtype)
+        assert_close(gradients[1][real], GOLDEN[f"{place}/x_gradient"], dtype)
+        assert (np.asarray(gradients[1])[~real] == 0).all()
+        assert_close(jnp.stack([stats["mean"], stats["variance"]]), GOLDEN[f"{place}/statistics"], dtype)
+        if params:
+            both = jnp.stack([gradients[0]["scale"], gradients[0]["bias"]])
+            assert_close(both, GOLDEN[f"{place}/weight_gradient"], dtype)
+    assert_close(apply(params, x[0], stats, mask[0], train=False)[0], GOLDEN[f"norm/{kind}/{dtype}/eval"], dtype)
+
+
+def test_adam_with_l2_equals_the_reference(dtype):
+    """torch.optim.Adam(weight_decay): L2 enters the gradient, so that it alone moves a weight whose gradient is 0."""
+    optimizer = adam()
+    weight = start = jnp.asarray(GOLDEN["adam/start"], dtype)
+    state = optimizer.init(weight)
+    for gradient, golden in zip(GOLDEN["adam/gradients"], GOLDEN[f"adam/{dtype}/after"], strict=True):
+        updates, state = optimizer.update(jnp.asarray(gradient, dtype), state, weight)
+        weight = weight + updates
+        assert_close(weight, golden, dtype)
+    assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, less Adam's epsilon
+
+
+@pytest.mark.parametrize("knowledge", ["replace", "bias"])
+def test_last_states_take_no_attended_ones(knowledge):
+    """States appended along time have no last token: no reference exists, so the combination is refused by name."""
+    config = defaults.nli("infersent")
+    config.model.update(pooling="last", knowledge=knowledge)
+    with pytest.raises(UserError, match=r"config\.model\.pooling"):
+        experiment.of(config)
+    config.model.knowledge = "none"
+    experiment.of(config)

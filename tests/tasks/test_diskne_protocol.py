@@ -1,0 +1,401 @@
+"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, what is done stays done."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_benchmark_files import big
+
+from mednli_jax import cli, defaults, experiment, report, train
+from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.diskne import folds as diskne_folds
+from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
+from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.fitting import folds
+from mednli_jax.fitting.session import Session
+from mednli_jax.runs import RunDirectory
+from mednli_jax.tasks.diskne import DisKnETask, PartRows
+from mednli_jax.training import loop, state
+from mednli_jax.training.loop import Interrupted
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (0, 3)
+SMALL = {"model.hidden_size": 4, "vectors.dim": 6, "train.epochs": 2, "train.batch_size": 16, "seeds": SEEDS}
+# One of the two groups; all folds of a seed at once.
+MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A benchmark of seven diseases on disk."""
+    place = tmp_path_factory.mktemp("diskne") / "made"
+    return write_benchmark(big(), diskne_folds.folds(big()), place)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_program():
+    """All runs of this file share what is compiled, which is most of their time; it depends on shapes alone."""
+    made, make = [], experiment.Experiment.program
+
+    def program(own, prepared, names):
+        made[:] = made or [make(own, prepared, names)]
+        return made[0][0], dict(made[0][1])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment.Experiment, "program", program)
+        yield
+
+
+def config_of(folder, model="bow", **fields):
+    config = defaults.diskne(model, "file")
+    config.data.dir = str(folder)
+    for name, value in {**SMALL, **fields}.items():
+        section, _, field = name.rpartition(".")
+        (config[section] if section else config)[field] = value
+    return config
+
+
+def loaded(config):
+    return experiment.of(config).prepare()[0]
+
+
+@pytest.fixture(scope="module")
+def prepared(folder, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        return loaded(config_of(folder))
+
+
+class Words:
+    """Stands for a model where batches are made."""
+
+    shares_words = True
+
+
+# -- slots and their batches -------------------------------------------------------------------------------------------
+
+
+def test_a_slot_s_number_says_which_fold_and_seed_it_is():
+    slots = [(fold, seed) for fold in (0, 1, MOST_FOLDS - 1) for seed in (0, 1, 77, MOST_SEED)]
+    codes = [slot_code(*slot) for slot in slots]
+    assert len(set(codes)) == len(slots)
+    assert [of_code(np.uint32(code)) for code in codes] == slots
+    with pytest.raises(ValueError, match="no such slot"):
+        slot_code(MOST_FOLDS, 0)
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
+    """At the level of the rows that reach the device: through the task, for every slot, over epochs."""
+    own = experiment.of(config_of(folder, **{"train.group": together}))
+    benchmark, made = big(), folds_of(prepared)
+    assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
+    for group in dict.fromkeys(fold.group for fold in made):
+        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=Words())
+        codes = [slot_code(f, seed) for f, fold in enumerate(made) if fold.group == group for seed in SEEDS]
+        for epoch in (1, 2):
+            plan = batches.epoch(epoch, np.array(codes, np.uint32))
+            for place, code in enumerate(codes):
+                fold = made[of_code(code)[0]]
+                rows = np.concatenate([index[place].ravel() for _, index in plan])
+                rows = rows[rows >= 0].tolist()
+                assert sorted(rows) == fold.train.tolist()  # each once, and no other
+                assert not set(rows) & {*fold.test.tolist(), *fold.dev.tolist()}
+                names = {diskne_folds.phrase(name) for name in benchmark.synonyms[fold.disease]}
+                for row in rows:
+                    example = benchmark.examples[row]
+                    assert fold.disease not in (example.disease, example.target)
+                    for text in (example.pair.premise, example.pair.hypothesis):
+                        assert not any(name in diskne_folds.phrase(text) for name in names)
+
+
+def test_the_test_above_would_see_a_leak(prepared):
+    """Folds of a group train on what others of it are tested on."""
+    made = folds_of(prepared)
+    pairs = [(one, other) for one in made for other in made if one is not other and one.group == other.group]
+    assert any(set(one.train.tolist()) & set(other.test.tolist()) for one, other in pairs)
+    assert all(set(one.train.tolist()) != set(other.train.tolist()) for one, other in pairs)
+
+
+def random_folds(sizes, rows=90):
+    rng = np.random.default_rng(0)
+    member = np.zeros((len(sizes), rows), bool)
+    for own, size in zip(member, sizes, strict=True):
+        own[rng.permutation(rows)[:size]] = True
+    lengths = rng.integers(1, 13, rows), rng.integers(1, 5, rows)
+    return member, lengths
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("shares", [1, 2])
+def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shares):
+    """A batch without a row would be a step of the optimiser with nothing to learn from."""
+    sizes = (80, 33, 61)
+    member, lengths = random_folds(sizes)
+    how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": most}
+    batches = FoldBatches(*lengths, group=(0, 1, 2), shares=shares, **how)
+    codes = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
+    for epoch in (1, 2, 3):
+        plan = batches.epoch(epoch, codes)
+        for place, code in enumerate(codes):
+            rows = [index[place][index[place] >= 0] for _, index in plan]
+            assert min(map(len, rows)) > 0
+            assert sorted(np.concatenate(rows).tolist()) == np.flatnonzero(member[of_code(code)[0]]).tolist()
+        assert all(index.shape == (len(codes), layout.units * shares, 1) for layout, index in plan)
+    assert len({layout for layout, _ in plan}) <= 2 * most
+    other = batches.epoch(2, codes)
+    assert [index.tolist() for _, index in plan] != [index.tolist() for _, index in other]
+
+
+def test_a_slot_s_batches_are_the_same_in_any_company():
+    member, lengths = random_folds((80, 33, 61))
+    how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": 2}
+    batches = FoldBatches(*lengths, group=(0, 1, 2), **how)
+    together = batches.epoch(2, [slot_code(fold, 3) for fold in range(3)])
+    for fold in range(3):
+        alone = batches.epoch(2, [slot_code(fold, 3)])
+        for (_, all_SQG), (_, one_SQG) in zip(together, alone, strict=True):
+            np.testing.assert_array_equal(all_SQG[fold], one_SQG[0])
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_what_is_predicted_is_each_row_once(prepared, coarse):
+    rows = np.zeros(len(prepared.splits["train"]), bool)
+    rows[::3] = True
+    task = DisKnETask()
+    batches = task.prediction(prepared, rows, shares=1, model=Words(), coarse=coarse)
+    found = np.concatenate([index.ravel() for _, index in batches.once()])
+    assert sorted(found[found >= 0].tolist()) == np.flatnonzero(rows).tolist()
+
+
+def test_coarse_batches_of_other_rows_have_the_same_shape(prepared):
+    task, layouts = DisKnETask(), set()
+    for chosen in (slice(0, 70), slice(40, 48)):
+        rows = np.zeros(len(prepared.splits["train"]), bool)
+        rows[chosen] = True
+        batches = task.prediction(prepared, rows, shares=1, model=Words(), coarse=True)
+        layouts |= {layout for layout, _ in batches.once()}
+    assert len(layouts) == 1
+
+
+def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
+    """Slot 0 has rows 0 to 2: one positive found, one not, a false alarm. Slot 1 has rows 2 and 3: both right."""
+    label = np.array([0, 0, 1, 0])
+    member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
+    right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
+    logits = np.array([[right, wrong, right, wrong], [wrong, wrong, wrong, right]])
+    found = DisKnETask().slot_scores(PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)])
+    assert found["accuracy"]["per_seed"] == [pytest.approx(1 / 3), 1]
+    assert found["f1"]["per_seed"] == [pytest.approx(1 / 2), 1]
+    np.testing.assert_allclose(found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)])
+
+
+def test_what_is_prepared_has_the_benchmark_without_its_texts(prepared):
+    benchmark, again = big(), benchmark_of(prepared)
+    assert isinstance(prepared, Prepared)
+    assert [(e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples] == [
+        (e.uid, e.pair.label, e.disease, e.target, e.category) for e in again.examples
+    ]
+    assert not any(e.pair.premise or e.pair.hypothesis for e in again.examples)
+    for fold, other in zip(diskne_folds.folds(benchmark), folds_of(prepared), strict=True):
+        assert (fold.disease, fold.group, fold.categories) == (other.disease, other.group, other.categories)
+        for part in ("train", "dev", "test"):
+            np.testing.assert_array_equal(getattr(fold, part), getattr(other, part))
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+def as_float64(tree):
+    return jax.tree.map(lambda x: x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _float64():
+    """Adam makes much of a rounding error."""
+    draw = state.init_learner
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "init_learner", lambda *given: as_float64(draw(*given)))
+        yield
+
+
+def training_of(config, place, *, resume=False, should_stop=lambda: False):
+    own = experiment.of(config)
+    session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
+    session.should_stop = should_stop
+    return folds.FoldTraining(own, own.prepare()[0], session)
+
+
+def slots_of(training):
+    return {(slot["group"], slot["disease"], slot["seed"]): slot for slot in training.slots}
+
+
+def check_same(one, other):
+    assert one["test"].keys() == other["test"].keys()
+    assert one["best_epoch"] == other["best_epoch"]
+    np.testing.assert_allclose(list(one["test"].values()), list(other["test"].values()), atol=2e-6, rtol=0)
+    assert one["dev"]["loss"] == pytest.approx(other["dev"]["loss"], abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def unbroken(folder, prepared, tmp_path_factory):
+    training = training_of(config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run")
+    return training, training.run().facts
+
+
+def test_a_slot_among_others_ends_as_it_would_alone(unbroken, folder, tmp_path):
+    together = slots_of(unbroken[0])
+    disease = unbroken[0].folds[2].disease
+    one = config_of(folder, seeds=(3,), **MEDICAL, **{"diskne.diseases": (disease,)})
+    alone = training_of(one, tmp_path / "alone")
+    alone.run()
+    assert list(slots_of(alone)) == [("medical", disease, 3)]
+    for key, slot in slots_of(alone).items():
+        check_same(slot, together[key])
+    assert len(together) == 7 * len(SEEDS)
+    probabilities = [next(iter(slot["test"].values()))[0] for slot in together.values()]
+    assert len(set(probabilities)) > len(probabilities) // 2  # slots do differ
+
+
+def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder, tmp_path):
+    some = tuple(fold.disease for fold in unbroken[0].folds[1:3])
+    how = {**MEDICAL, "diskne.at_once": 1, "diskne.diseases": some}
+    one_by_one = training_of(config_of(folder, **how), tmp_path / "single")
+    assert len(one_by_one.chunks) == 2 * len(SEEDS)
+    before = len(unbroken[0].program.compiled)
+    one_by_one.run()
+    assert len(one_by_one.slots) == 2 * len(SEEDS)
+    for key, slot in slots_of(one_by_one).items():
+        check_same(slot, slots_of(unbroken[0])[key])
+    # At most training (fitted, and roomy where a batch did not fit), dev, test: not for each chunk.
+    assert len(one_by_one.program.compiled) - before <= 4
+
+
+def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp_path, monkeypatch):
+    """Stopped within an epoch, within an evaluation and between chunks; a chunk that is done is not trained again."""
+    monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
+    config, place, trained_chunks = config_of(folder, **MEDICAL), tmp_path / "pieces", []
+    of_chunk = folds.FoldTraining._train
+    monkeypatch.setattr(
+        folds.FoldTraining, "_train", lambda self, chunk: (trained_chunks.append(chunk.number), of_chunk(self, chunk))
+    )
+    for piece in range(60):
+        calls = iter(range(1, 1 << 20))
+        asked = 1 + 3 * (piece % 3)
+        training = training_of(
+            config, place, resume=piece > 0, should_stop=lambda calls=calls, asked=asked: next(calls) == asked
+        )
+        try:
+            result = training.run().facts
+            break
+        except Interrupted:
+            training.directory._lock.close()  # as the end of the process would
+    assert piece > 2
+    assert trained_chunks == sorted(trained_chunks)
+    assert set(trained_chunks) == {chunk.number for chunk in training.chunks}
+    again, whole = slots_of(training), slots_of(unbroken[0])
+    assert again.keys() == whole.keys()
+    for key, slot in again.items():
+        check_same(slot, whole[key])
+    assert result["categories"].keys() == unbroken[1]["categories"].keys()
+    assert not any((place / "checkpoints").iterdir())
+    lines = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
+    assert len({(line["chunk"], line["epoch"]) for line in lines}) == len(lines) == 2 * len(training.chunks)
+
+
+# -- the doors ---------------------------------------------------------------------------------------------------------
+
+
+def door(module, monkeypatch, *arguments, words=0):
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return cli.run(module.main, module.USAGE, module.define, words=words)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def test_train_and_report_from_one_end_to_the_other(folder, tmp_path, monkeypatch, capsys):
+    config = ROOT / "configs" / "diskne_esim.py"
+    flags = [f"--config={config}:file", f"--config.data.dir={folder}", "--config.model.name=bow"]
+    given = {**SMALL, "seeds": "0,3", **MEDICAL, "diskne.categories": "symptoms,tests"}
+    small = [f"--config.{name}={value}" for name, value in given.items()]
+    place = tmp_path / "runs" / "BOW"
+    assert door(train, monkeypatch, *flags, *small, f"--workdir={place}") == 0
+    out = capsys.readouterr()
+    assert str(place / "result.json") in out.out
+    assert "slots done: " in out.err
+    result = json.loads((place / "result.json").read_text())
+    assert (result["status"], result["task"], result["seeds"]) == ("complete", "diskne", list(SEEDS))
+    scored = result["categories"]["symptoms"]
+    assert len(scored["macro"]["per_seed"]) == len(SEEDS)
+    system = diskne_runs.finished(place)
+    assert diskne_runs.tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
+    assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
+    assert door(report, monkeypatch, "--table=diskne2", f"--runs={place.parent}") == 0
+    shown = capsys.readouterr().out
+    assert "Table 2" in shown
+    assert "macro average" in shown
+    assert door(report, monkeypatch, "--table=diskne9", f"--runs={place.parent}") == 2
+    assert "E-DIS-021" in capsys.readouterr().err
+    assert door(report, monkeypatch, place, words=9) == 0
+    with pytest.raises(RunError):
+        load_run(place)
+    (place / "private" / "folds.jsonl").write_text("{}\n")
+    assert door(report, monkeypatch, "--table=diskne2", f"--runs={place.parent}") == 2
+    assert "E-DIS-025" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("seeds", (MOST_SEED + 1,), "E-DIS-027"),
+        ("diskne.at_once", -1, "E-CONF-003"),
+        ("diskne.categories", ("moods",), "E-CONF-004"),
+        ("transfer.init_from", "runs/x", "E-DIS-028"),
+    ],
+)
+def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value, code):
+    with pytest.raises(UserError, match=code):
+        experiment.of(config_of(folder, **{field: value}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("data.limit", 5, "E-DIS-023"),
+        ("data.builder", "tfds", "E-DIS-023"),
+        ("diskne.wording", "full", "E-DIS-023"),
+        ("diskne.dev", 1.5, "E-CONF-003"),
+        ("data.dir", "/nowhere", "E-DIS-024"),
+        ("data.name", "snli", "E-CONF-004"),
+    ],
+)
+def test_what_is_no_corpus_of_folds_is_refused(folder, field, value, code):
+    with pytest.raises(UserError, match=code):
+        loaded(config_of(folder, **{field: value}))
+
+
+def test_a_disease_or_category_without_a_fold_is_refused(prepared):
+    with pytest.raises(UserError):
+        folds.chunks_of(folds.FoldChoice(diseases=("gout",)), SEEDS, prepared)
+    some = folds.chunks_of(folds.FoldChoice(categories=("symptoms",)), SEEDS, prepared)
+    assert {chunk.group for chunk in some} == {"medical"}
+
+
+def test_every_parent_makes_a_config_of_folds():
+    for model in ("bow", "infersent", "esim", "bert", "fasttext"):
+        for variant in defaults.DISKNE_VARIANTS:
+            experiment.of(defaults.diskne(model, variant))
+    with pytest.raises(ConfigError):
+        defaults.diskne("esim", "snli")

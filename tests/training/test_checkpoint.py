@@ -1,0 +1,304 @@
+"""A checkpoint comes back bit for bit or not at all: damage is noticed, and the one before it is used."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from mednli_jax.errors import RunError, UserError
+from mednli_jax.training import state
+from mednli_jax.training.checkpoint import Checkpoints, restore_into
+
+ROOT = Path(__file__).parents[2]
+SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
+
+
+def training(seeds=SEEDS, features=FEATURES, steps=2):
+    """A learner with two Adam steps behind it, and its best epoch: every array differs from its initial value."""
+    rng = np.random.default_rng(1)
+    optimizer = optax.chain(optax.add_decayed_weights(1e-6), optax.adam(1e-2))
+
+    def array(*shape):
+        return jnp.asarray(rng.normal(size=(len(seeds), *shape)), jnp.float32)
+
+    params = {"logits": {"kernel": array(features, CLASSES), "bias": array(CLASSES)}}
+    opt_state = jax.vmap(optimizer.init)(params)
+    for _ in range(steps):
+        gradients = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape), jnp.float32), params)
+        updates, opt_state = jax.vmap(optimizer.update)(gradients, opt_state, params)
+        params = optax.apply_updates(params, updates)
+    stats = {"norm": {"mean": array(features), "variance": array(features) ** 2}}
+    step = jnp.full(len(seeds), steps, jnp.int32)
+    learner = state.Learner(jnp.asarray(seeds, jnp.uint32), step, params, stats, opt_state)
+    value = jnp.asarray([0.5, np.inf, 0.25][: len(seeds)], jnp.float32)
+    best = state.update_best(state.init_best(learner), learner, np.arange(len(seeds)), value, 1)
+    return {"learner": learner, "best": best}
+
+
+META = {"epoch": 2, "done": 3, "sums": {"loss": [1.1000000000000001, 2.0]}, "train_seconds": 0.1}
+
+
+def same(a, b):
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for old, new in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert np.asarray(old).dtype == np.asarray(new).dtype
+        np.testing.assert_array_equal(old, new)
+    return True
+
+
+def epoch_of(checkpoints):
+    """Which of the saved checkpoints a new process loads."""
+    return Checkpoints(checkpoints.folder).load()[1]["epoch"]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Two checkpoints on disk, epochs 1 and 2."""
+    folder = tmp_path_factory.mktemp("original")
+    checkpoints = Checkpoints(folder / "checkpoints")
+    for epoch in (1, 2):
+        checkpoints.save(training(), {"epoch": epoch})
+    return folder / "checkpoints"
+
+
+@pytest.fixture
+def copied(original, tmp_path):
+    shutil.copytree(original, tmp_path / "checkpoints")
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def test_round_trip(tmp_path):
+    saved = training()
+    Checkpoints(tmp_path).save(saved, META)
+    tree, meta = Checkpoints(tmp_path).load()
+    assert meta == META
+    restored = restore_into(training(steps=0), tree)
+    assert same(restored, saved)
+    # The optimiser goes on as if it had never stopped.
+    assert int(optax.tree.get(restored["learner"].opt_state, "count")[0]) == 2
+    assert np.isinf(restored["best"].value[1])
+
+
+def test_a_model_without_batch_statistics(tmp_path):
+    saved = training()
+    saved = {name: part.replace(batch_stats={}) for name, part in saved.items()}
+    Checkpoints(tmp_path).save(saved, META)
+    assert same(restore_into(saved, Checkpoints(tmp_path).load()[0]), saved)
+
+
+def test_latest_two_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.load() is None
+    for epoch in range(1, 5):
+        checkpoints.save(training(), {"epoch": epoch})
+        assert epoch_of(checkpoints) == epoch
+    assert checkpoints.numbers() == [3, 4]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "3.manifest.json", "4", "4.manifest.json"]
+
+
+def files_of(checkpoints, number):
+    """The manifest and every file below the checkpoint's folder, hidden ones too."""
+    files = [path for path in (checkpoints.folder / str(number)).rglob("*") if path.is_file()]
+    return [checkpoints.folder / f"{number}.manifest.json", *sorted(files)]
+
+
+def flipped(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES = {"flipped": flipped, "cut": lambda data: data[: len(data) // 2], "empty": lambda data: b""}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage, capsys):
+    files = files_of(copied, 2)
+    assert len(files) > 4
+    told = 0
+    for path in files:
+        data = path.read_bytes()
+        if not data:
+            continue
+        path.write_bytes(DAMAGES[damage](data))
+        assert epoch_of(copied) == 1, path.name
+        error = capsys.readouterr().err
+        assert "E-RUN-008" in error
+        assert f"{copied.folder / '2'}: the checkpoint is damaged" in error
+        path.write_bytes(data)
+        told += 1
+    assert told > 4
+    assert epoch_of(copied) == 2  # undamaged again
+    assert capsys.readouterr().err == ""
+
+
+def test_a_missing_or_an_added_file_is_noticed(copied):
+    path = files_of(copied, 2)[-1]
+    data = path.read_bytes()
+    path.unlink()
+    assert epoch_of(copied) == 1
+    path.write_bytes(data)
+    assert epoch_of(copied) == 2
+    (path.parent / "more").write_bytes(b"x")
+    assert epoch_of(copied) == 1
+
+
+def test_what_the_manifest_says_of_the_place_in_the_run_is_guarded_too(copied):
+    """Valid JSON, every array intact, but another epoch."""
+    path = copied.folder / "2.manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["meta"]["epoch"] = 7
+    path.write_text(json.dumps(manifest))
+    assert epoch_of(copied) == 1
+
+
+def test_all_damaged_is_an_error_not_a_fresh_start(copied, capsys):
+    for number in (1, 2):
+        path = files_of(copied, number)[-1]
+        path.write_bytes(flipped(path.read_bytes()))
+    with pytest.raises(RunError, match=r".*every checkpoint is damaged.*--force"):
+        copied.load()
+    assert capsys.readouterr().err.count("E-RUN-008") == 2
+
+
+def test_a_checkpoint_without_manifest_does_not_count(copied):
+    """The save was killed before its last write."""
+    (copied.folder / "2.manifest.json").unlink()
+    assert copied.numbers() == [1]
+    assert epoch_of(copied) == 1
+    (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
+    copied.save(training(), {"epoch": 5})
+    assert epoch_of(copied) == 5
+    assert copied.numbers() == [1, 2]
+    assert not (copied.folder / "3.orbax-checkpoint-tmp").exists()
+
+
+def test_a_manifest_without_checkpoint_does_not_count(copied):
+    shutil.rmtree(copied.folder / "2")
+    assert epoch_of(copied) == 1
+
+
+def test_a_failed_save_leaves_the_previous_one(copied, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
+        with pytest.raises(RunError, match=r".*--resume goes on"):
+            copied.save(training(), {"epoch": 3})
+    assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("mednli_jax.files.os.replace", fail)
+        with pytest.raises(RunError):
+            copied.save(training(), {"epoch": 3})
+    assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
+
+
+SAVE_WITHOUT_ROOM = """
+import resource, sys
+import numpy as np
+from mednli_jax.errors import UserError
+from mednli_jax.training.checkpoint import Checkpoints
+
+def save(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    rng = np.random.default_rng(0)
+    Checkpoints(sys.argv[1]).save({f"a{i}": rng.normal(size=4000) for i in range(12)}, {"epoch": 3})
+
+try:
+    save(8192)
+except UserError as error:
+    print(error)
+save(resource.RLIM_INFINITY)
+1 / 0
+"""
+
+
+def test_a_save_the_system_refuses_is_told_once_and_leaves_nothing(copied):
+    """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
+    arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    told = f"{copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
+    assert done.stdout == f"{told}the previous checkpoint stands, --resume goes on from it.\n"
+    # A fault of ours is still told: the one traceback is its own.
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert copied.numbers() == [2, 3]
+    assert epoch_of(copied) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (ValueError('RESOURCE_EXHAUSTED: Error writing "a" [OS error 28: No space left on device]'), "No space left"),
+        (ValueError("something else"), "ValueError"),
+    ],
+)
+def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason):
+    def fail(*_, **__):
+        (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
+        raise error
+
+    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
+    with pytest.raises(RunError, match=rf".*\({reason}.*the previous checkpoint stands"):
+        copied.save(training(), {"epoch": 3})
+    assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
+
+
+def test_without_a_previous_checkpoint_none_is_promised(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
+    with pytest.raises(RunError, match=r".*Fix: free space; then --resume\.$"):
+        Checkpoints(tmp_path).save(training(), {"epoch": 1})
+
+
+# ---- into a model ----
+
+
+def test_seeds_may_have_finished_since(copied):
+    """The learner was cut down to one seed; Best still holds all."""
+    saved = training()
+    saved["learner"] = state.keep_seeds(saved["learner"], [1])
+    copied.save(saved, META)
+    restored = restore_into(training(steps=0), copied.load()[0])
+    assert np.asarray(restored["learner"].seed).tolist() == [SEEDS[1]]
+    assert same(restored, saved)
+
+
+def test_an_array_of_another_shape_is_named(copied):
+    tree, _ = copied.load()
+    with pytest.raises(RunError) as caught:
+        restore_into(training(features=FEATURES + 1), tree)
+    assert "best/batch_stats/norm/mean" in str(caught.value)
+    assert "[3, 3]" in str(caught.value)
+    assert "[3, 4]" in str(caught.value)
+
+
+def test_a_missing_and_an_unknown_array_are_named(copied):
+    tree, _ = copied.load()
+    bias = tree["learner"]["params"]["logits"].pop("bias")
+    with pytest.raises(RunError, match=r"the checkpoint has no array 'learner/params/logits/bias'"):
+        restore_into(training(), tree)
+    tree["learner"]["params"]["logits"] |= {"bias": bias, "gate": bias}
+    with pytest.raises(UserError, match=r"holds an unknown array 'learner/params/logits/gate'"):
+        restore_into(training(), tree)
+
+
+def test_the_next_save_replaces_a_damaged_checkpoint_and_not_the_good_one(copied):
+    newest = copied.folder / "2"
+    next(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size).write_bytes(b"damaged")
+    assert copied.load()[1]["epoch"] == 1
+    copied.save(training(), {"epoch": 3})
+    assert copied.numbers() == [1, 2]
+    assert epoch_of(copied) == 3
+    shutil.rmtree(newest)
+    assert epoch_of(copied) == 1

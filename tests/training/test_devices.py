@@ -1,0 +1,51 @@
+"""The process's memory: kept between steps, unless the user has settings of their own."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Page faults of twenty steps after ten that warm up. Their pieces of work space have 36 MB each: what is larger than
+# 32 MB, glibc left to itself always gives back.
+FAULTS = """
+import resource, jax, jax.numpy as jnp
+from mednli_jax.training import devices
+{call}
+step = jax.jit(lambda x: (jnp.tanh(x @ x.T) @ x).sum())
+x = jnp.ones((3072, 8), jnp.float32)
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for n in range(30):
+    if n == 10:
+        before = faults()
+    step(x).block_until_ready()
+print(faults() - before, devices.keep_memory())
+"""
+GLIBC = sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
+
+
+def run(call, **settings):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_", "XLA_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS.format(call=call)],
+        env={**kept, "PYTHONPATH": str(ROOT), **settings}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    faults, keeps = done.stdout.split()
+    return int(faults), keeps == "True"
+
+
+@pytest.mark.skipif(not GLIBC, reason="of glibc's allocator")
+def test_memory_is_kept_between_steps():
+    faults, keeps = run("devices.Devices()")
+    without, _ = run("pass")
+    assert keeps
+    assert without > 10_000  # each step's pages are cleared anew
+    assert faults < without / 10
+
+
+def test_settings_of_the_users_stand():
+    assert not run("devices.Devices()", MALLOC_ARENA_MAX="4")[1]

@@ -1,0 +1,445 @@
+"""Several processes train as one does, stop together, and none waits for one that has died."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import hosts_worker
+import jax
+import numpy as np
+import pytest
+from compiler import FAST
+from test_commands import SMALL, places, write_corpus
+
+from mednli_jax.errors import RunError
+from mednli_jax.training import hosts, watch
+from mednli_jax.training.checkpoint import packed, unpacked
+from mednli_jax.training.devices import Devices
+
+ROOT = Path(__file__).parents[2]
+LAUNCH = ROOT / "launch"
+DEVICES = 4  # of each process
+
+
+LONG_SECONDS = 1200  # longer than anything takes on a busy machine
+STARTED: list[subprocess.Popen] = []
+
+
+def slow(test):
+    return pytest.mark.slow(pytest.mark.timeout(3600)(test))
+
+
+@pytest.fixture(autouse=True)
+def _none_is_left():
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.wait()
+
+
+def start(command, **how):
+    STARTED.append(subprocess.Popen(command, **how))
+    return STARTED[-1]
+
+
+def environment(**more):
+    flags = f"{FAST} --xla_force_host_platform_device_count={DEVICES}"
+    path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
+    return {**os.environ, **more, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": path}
+
+
+def free_port():
+    with socket.socket() as open_one:
+        open_one.bind(("127.0.0.1", 0))
+        return open_one.getsockname()[1]
+
+
+# -- the same numbers -------------------------------------------------------------------------------------------------
+
+
+def assert_same_as_on_one_device(name, folder):
+    port, path = free_port(), folder / f"{name}.npz"
+    command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, name, f"127.0.0.1:{port}", "2")
+    workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
+    one = hosts_worker.results(name, Devices(jax.local_devices()[:1]))  # meanwhile
+    told = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], told
+    with np.load(path, allow_pickle=False) as many:
+        assert set(many.files) == set(one)
+        assert one["losses"].shape == (20, 2)
+        assert one["losses"].dtype == one["logits"].dtype == np.float64
+        assert (one["losses"][-1] < one["losses"][0]).all()
+        for key, value in one.items():
+            tolerance = 1e-5 if key.startswith("gradient") else 1e-8
+            np.testing.assert_allclose(many[key], value, rtol=0, atol=tolerance, err_msg=key)
+
+
+@pytest.mark.slow
+def test_two_processes_of_four_devices_train_as_one_device(tmp_path):
+    assert_same_as_on_one_device("bow", tmp_path)
+
+
+@slow
+def test_so_does_esim_with_knowledge(tmp_path):
+    assert_same_as_on_one_device("esim", tmp_path)
+
+
+def test_a_shared_checkpoint_is_the_one_saved():
+    tree = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": {"c": np.uint32([7, 2**32 - 1]), "d": np.float64(0.1)},
+    }
+    template = {"a": np.zeros((4, 3), np.float32), "b": {"c": np.zeros(4, np.uint32), "d": np.float64(0)}}
+    meta = {"epoch": 3, "sums": {"loss": [0.1, None]}}
+    found, told = unpacked(template, packed(tree, meta))
+    assert told == meta
+    jax.tree.map(np.testing.assert_array_equal, found, tree)
+    assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(tree)]
+
+
+# -- the watch, with a store in place of the network ------------------------------------------------------------------
+
+
+class Store:
+    """A key-value store as jax's client has one."""
+
+    def __init__(self):
+        self.values = {}
+
+    def key_value_set(self, key, value, allow_overwrite=False):
+        self.values[key] = value
+
+    def key_value_dir_get(self, folder):
+        return [(key, value) for key, value in list(self.values.items()) if key.startswith(folder)]
+
+
+@pytest.fixture
+def watched(monkeypatch, tmp_path):
+    """start(index) -> (Hosts of 3 processes, list of the exit codes that it took, its stderr); the others live on."""
+    monkeypatch.setattr(watch, "BEAT", 0.02)
+    monkeypatch.setattr(watch, "PATIENCE", 1.0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # of the exits below
+    codes, store, silent = [], Store(), set()
+
+    def leave(code):
+        codes.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(os, "_exit", leave)
+
+    def others(own):
+        for number in range(400):
+            for peer in {0, 1, 2} - silent - {own}:
+                store.key_value_set(f"{watch.ALIVE}{peer}", str(number))
+            time.sleep(0.02)
+
+    def start(index):
+        said = open(tmp_path / "stderr", "w+b", buffering=0)  # noqa: SIM115
+        threading.Thread(target=others, args=(index,), daemon=True).start()
+        here = hosts.Hosts(store, index, 3, stderr=said.fileno())
+        here.watch_closely()
+        return here, codes, tmp_path / "stderr", store, silent, said
+
+    return start
+
+
+def wait_for(condition, seconds=10.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_a_silent_process_ends_the_others_with_one_line(watched, own):
+    here, codes, stderr, _, silent, _open = watched(own)
+    lost = []
+    here.watch.on_loss = lambda: lost.append(True)
+    time.sleep(1.5)
+    assert codes == []  # all alive: nothing happens, however long
+    silent.add(2)
+    wait_for(lambda: codes)
+    assert codes == [3]
+    assert lost == [True]
+    (line,) = stderr.read_text().splitlines()
+    assert line.startswith("process 2 of 3 has gone")
+
+
+def test_a_process_that_fails_ends_the_others_with_its_code(watched):
+    _, codes, stderr, store, silent, _open = watched(0)
+    silent.add(1)
+    store.key_value_set(f"{watch.ALIVE}1", "left:2")
+    wait_for(lambda: codes)
+    assert codes == [2]
+    assert stderr.read_text().startswith("process 1 of 3 ended with exit code 2")
+
+
+def test_parted_companions_may_go_and_the_first_writes_on(watched):
+    here, codes, stderr, _, silent, _open = watched(0)
+    here.part()
+    silent.update({1, 2})
+    time.sleep(1.5)
+    assert codes == []
+    assert stderr.read_text() == ""
+
+
+def test_alone_nothing_is_exchanged():
+    here = hosts.Hosts()
+    here.meet()
+    here.check_same("corpus", {"a": 1})
+    assert here.leads
+    assert here.exchange("x") == ["x"]
+    assert here.agree(True, 0, -4) == [1.0, 0.0, -4.0]
+    assert here.run(lambda: 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((None, 2, 0), "--coordinator is missing"),
+        (("host:1", None, 0), "--processes is missing"),
+        (("host:1", 2, None), "--process is missing"),
+        (("host", 2, 0), "--coordinator has no port"),
+        (("host:1", 2, 2), "--process is 2 of 2"),
+    ],
+)
+def test_incomplete_flags_are_one_line(flags, message):
+    with pytest.raises(RunError, match=f"{message}"):
+        hosts.join(*flags)
+
+
+# -- the door ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("hosts")
+    write_corpus(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
+    return home
+
+
+def train(home, run, *flags, processes=2):
+    """Starts the door once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
+    coordinator, started = f"127.0.0.1:{free_port()}", []
+    for index in range(processes):
+        own = (f"--coordinator={coordinator}", f"--processes={processes}", f"--process={index}")
+        command = [
+            *(sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'bow.py'}:mednli"),
+            *("--config.vectors.path=", *SMALL, f"--workdir={run}", *flags, *(own if processes > 1 else ())),
+        ]
+        with open(home / f"{run}.{index}.out", "w") as out, open(home / f"{run}.{index}.err", "w") as err:
+            started.append(start(command, cwd=home, stdout=out, stderr=err, env=environment(**places(home))))
+    return started
+
+
+def codes(processes, seconds=LONG_SECONDS):
+    return [process.wait(timeout=seconds) for process in processes]
+
+
+def epochs(home, run):
+    path = home / run / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def result(home, run):
+    return json.loads((home / run / "result.json").read_text())
+
+
+def told(home, run, index):
+    return (home / f"{run}.{index}.err").read_text()
+
+
+@slow
+def test_a_run_of_two_processes_is_that_of_one(home):
+    assert codes(train(home, "one", processes=1)) == [0]
+    assert codes(train(home, "two")) == [0, 0], told(home, "two", 0) + told(home, "two", 1)
+    one, two = result(home, "one"), result(home, "two")
+    assert two["status"] == "complete"
+    assert two["test"]["accuracy"] == one["test"]["accuracy"]
+    for a, b in zip(epochs(home, "one"), epochs(home, "two"), strict=True):
+        np.testing.assert_allclose(a["train_loss"], b["train_loss"], atol=1e-5)
+        np.testing.assert_allclose(a["dev_loss"], b["dev_loss"], atol=1e-5)
+    rows = [(home / run / "private" / "predictions.test.jsonl").read_text().splitlines() for run in ("one", "two")]
+    for a, b in zip(*(map(json.loads, lines) for lines in rows), strict=True):
+        assert (a["uid"], a["predicted"]) == (b["uid"], b["predicted"])
+        np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
+    assert len(json.loads((home / "two" / "env.json").read_text())["devices"]) == 2 * DEVICES
+    assert told(home, "two", 1) == (home / "two.1.out").read_text() == ""  # a companion says nothing
+    assert (home / "two.0.out").read_text().splitlines()[-1] == "two/result.json"
+
+
+LONG = ("--config.train.epochs=40", "--config.train.patience=100")
+
+
+@slow
+def test_one_that_is_asked_to_stop_stops_all_and_the_run_goes_on_with_any_number(home):
+    assert codes(train(home, "whole", *LONG, processes=1)) == [0]
+    processes = train(home, "stopped", *LONG)
+    wait_for(lambda: len(epochs(home, "stopped")) >= 3, LONG_SECONDS)
+    processes[1].send_signal(signal.SIGTERM)
+    assert codes(processes) == [3, 3], told(home, "stopped", 0) + told(home, "stopped", 1)
+    assert result(home, "stopped")["status"] == "interrupted"
+    assert 3 <= len(epochs(home, "stopped")) < 8
+    shutil.copytree(home / "stopped", home / "again")
+    assert codes(train(home, "stopped", *LONG, "--resume", processes=1)) == [0]
+    assert codes(train(home, "again", *LONG, "--resume", processes=3)) == [0] * 3
+    for run in ("stopped", "again"):
+        found, wanted = epochs(home, run), epochs(home, "whole")
+        assert [row["epoch"] for row in found] == list(range(1, 41))
+        for name in ("train_loss", "dev_loss"):
+            # Batch norm over a few rows makes much of a rounding error: not all 40 epochs can be compared.
+            near = [np.array([row[name] for row in rows[:10]]) for rows in (found, wanted)]
+            np.testing.assert_allclose(*near, atol=1e-3, err_msg=run)
+
+
+@slow
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_that_dies_or_hangs_ends_the_other_in_seconds_and_the_run_goes_on(home, victim, how):
+    run = f"dead{victim}{how.name}"
+    processes = train(home, run, "--config.train.epochs=400", "--config.train.patience=500")
+    wait_for(lambda: len(epochs(home, run)) >= 3, LONG_SECONDS)
+    begun = time.monotonic()
+    processes[victim].send_signal(how)
+    assert codes([processes[1 - victim]]) == [3], told(home, run, 1 - victim)
+    assert time.monotonic() - begun < 15
+    processes[victim].kill()
+    processes[victim].wait()
+    lines = told(home, run, 1 - victim).splitlines()
+    assert sum(line.startswith(f"process {victim} of 2 has gone") for line in lines) == 1
+    assert "Traceback" not in "\n".join(lines)
+    if victim == 1:
+        assert result(home, run)["status"] == "interrupted"
+    done = len(epochs(home, run))
+    (process,) = train(home, run, "--config.train.epochs=400", "--config.train.patience=500", "--resume", processes=1)
+    wait_for(lambda: len(epochs(home, run)) > done, LONG_SECONDS)
+    process.send_signal(signal.SIGTERM)
+    assert codes([process]) == [3]
+    assert "resumed in epoch" in told(home, run, 0)
+    assert [row["epoch"] for row in epochs(home, run)] == list(range(1, len(epochs(home, run)) + 1))
+
+
+@slow
+def test_another_corpus_or_config_is_refused(home):
+    coordinator = f"127.0.0.1:{free_port()}"
+    started = []
+    for index in range(2):
+        command = [
+            *(sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'bow.py'}:mednli"),
+            *("--config.vectors.path=", *SMALL, "--workdir=other", f"--config.train.learning_rate=0.{index + 1}"),
+            *(f"--coordinator={coordinator}", "--processes=2", f"--process={index}"),
+        ]
+        started.append(start(command, cwd=home, stderr=subprocess.PIPE, text=True, env=environment(**places(home))))
+    said = [process.communicate(timeout=LONG_SECONDS)[1] for process in started]
+    assert [process.returncode for process in started] == [2, 2], said
+    assert "process 1 of 2 ended with exit code 2" in said[0]
+    assert said[1].startswith("process 1 has another config than process 0.")
+    assert not (home / "other").exists()
+
+
+# -- launch scripts ---------------------------------------------------------------------------------------------------
+
+
+def pod(*arguments, **settings):
+    command = ["bash", LAUNCH / "tpu_pod.sh", "--dry-run", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **settings})
+    return [shlex.split(line) for line in done.stdout.splitlines()]
+
+
+def test_tpu_pod_makes_trains_fetches_and_deletes():
+    flags = ("--config=configs/bow.py", "--config.seeds=0,1")
+    commands = pod("all", *flags, NAME="pod7", ZONE="here", DATA="/corpora")
+    assert [command[0] for command in commands if command[0] != "gcloud"] == ["git", "mkdir"]
+    cloud = [command[1:] for command in commands if command[0] == "gcloud"]
+    assert [command[3] for command in cloud] == ["create", "scp", "ssh", "scp", "ssh", "scp", "delete"]
+    assert all("--zone=here" in command and any("pod7" in word for word in command) for command in cloud)
+    (train,) = (word for word in cloud[4] if word.startswith("--command="))
+    assert "--worker=all" in cloud[4]
+    assert "python -m mednli_jax.train --distributed" in train
+    assert shlex.split(train)[-2:] == list(flags)
+    assert "--worker=0" in cloud[5]
+    assert [command[3] for command in (c[1:] for c in pod("create"))] == ["create"]
+
+
+def test_scripts_are_sound():
+    for name in ("tpu_pod.sh", "slurm.sbatch"):
+        subprocess.run(["bash", "-n", LAUNCH / name], check=True)
+        if shellcheck := shutil.which("shellcheck"):
+            subprocess.run([shellcheck, LAUNCH / name], check=True)
+
+
+@pytest.mark.parametrize(("code", "restarts", "queued"), [(0, 0, False), (2, 0, False), (3, 0, True), (3, 20, False)])
+def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, code, restarts, queued):
+    for name, body in (("srun", f'echo "$@" >>calls; exit {code}'), ("scontrol", 'echo "scontrol $@" >>calls')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "runs" / "slurm-5" / "checkpoints").mkdir(parents=True)
+    settings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": str(restarts)}
+    done = subprocess.run(
+        ["bash", LAUNCH / "slurm.sbatch", "--config=configs/bow.py"], cwd=tmp_path, env={**os.environ, **settings}
+    )
+    assert done.returncode == code
+    first, *rest = (tmp_path / "calls").read_text().splitlines()
+    assert first.endswith("--distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
+    assert rest == ["scontrol requeue 5"] * queued
+
+
+def test_the_job_set_is_one():
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((LAUNCH / "gke_jobset.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
+    (replicated,) = job["spec"]["replicatedJobs"]
+    work = replicated["template"]["spec"]
+    assert work["parallelism"] == work["completions"]
+    assert work["completionMode"] == "Indexed"
+    (container,) = work["template"]["spec"]["containers"]
+    assert "mednli_jax.train --distributed" in container["command"][2]
+    volumes = {volume["name"] for volume in work["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+# -- scaling ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scaling(monkeypatch):
+    monkeypatch.syspath_prepend(LAUNCH)
+    import scaling
+
+    return scaling
+
+
+def test_what_is_sent_is_read_from_the_compiled_program(scaling):
+    """A sum of [3, 5] and [7] in 32 bits and a gather of [4] from each of two: 88 and 32 bytes."""
+    devices = jax.local_devices()[:2]
+
+    def body(x, y, z):
+        return jax.lax.psum((x, y), "d"), jax.lax.all_gather(z, "d")
+
+    arguments = [np.ones((2, *shape), np.float32) for shape in ((3, 5), (7,), (4,))]
+    text = jax.pmap(body, axis_name="d", devices=devices).lower(*arguments).compile().as_text()
+    found = scaling.operands(text)
+    assert sum(size for name, size in found if name == "all-reduce") == 4 * (15 + 7)
+    assert sum(size for name, size in found if name == "all-gather") == 4 * 2 * 4
+
+
+def test_expected_times_by_hand(scaling):
+    """1 MB over 8 Gbit/s is 1 ms; on two devices a ring sends it once, on four one and a half times."""
+    assert scaling.communication(10**6, 0, 1, 8.0, 5.0) == 0
+    assert scaling.communication(10**6, 0, 2, 8.0, 5.0) == pytest.approx(1.0)
+    assert scaling.communication(10**6, 0, 4, 8.0, 5.0) == pytest.approx(1.5)
+    assert scaling.communication(0, 3, 4, 8.0, 5.0) == pytest.approx(3 * 2 * 2 * 0.005)
+    options = SimpleNamespace(link=8.0, latency=0.0, fixed=0.25)
+    same, split = scaling.efficiency(2.0, 10**6, 1, 2, options)
+    assert same == pytest.approx(2 / 3)
+    assert split == pytest.approx(2.0 / (2 * (2.0 * (0.25 + 0.75 / 2) + 1.0)))

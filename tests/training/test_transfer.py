@@ -1,0 +1,521 @@
+"""Transfer: what is merged, drawn anew or kept still; and sequential and direct transfer through the doors."""
+
+import contextlib
+import gc
+import io
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import made_up
+import numpy as np
+import pytest
+import test_mixing
+
+from mednli_jax import cli, evaluate, experiment, predict, report, train
+from mednli_jax.corpora.batching import Layout
+from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.fitting.session import Session
+from mednli_jax.models import table
+from mednli_jax.tasks import new_inputs
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import optim, state, transfer
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.step import train_step
+
+ROOT = Path(__file__).parents[2]
+LABELS = ("entailment", "neutral", "contradiction")
+SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+
+# ---- the merge ----
+
+
+def tree(seeds, *, bias=2, head=3, start=0.0):
+    """Weights of a small model: an encoder, a head and a norm's running mean; leaf [S, ...]."""
+    base = start + np.arange(seeds, dtype=np.float32)[:, None]
+    params = {
+        "encoder": {"kernel": base[:, None] * np.ones((4, 2), np.float32), "bias": base + np.zeros(bias, np.float32)},
+        "logits": {"kernel": base[:, None] + np.zeros((2, head), np.float32)},
+    }
+    return {"params": params, "batch_stats": {"norm": {"mean": base + np.zeros(2, np.float32)}}}
+
+
+def test_values_are_the_sources_of_the_row_asked_for():
+    merged, taken, kept = transfer.merge(tree(3), tree(2, start=10.0), rows=np.array([1, 0, 1]))
+    for name, leaf in transfer.flat(merged).items():
+        assert [np.unique(row).tolist() for row in leaf] == [[11.0], [10.0], [11.0]], name
+    assert kept == []
+    assert taken == ["batch_stats/norm/mean", "params/encoder/bias", "params/encoder/kernel", "params/logits/kernel"]
+    assert jax.tree.structure(merged) == jax.tree.structure(tree(3))
+
+
+def test_everything_that_does_not_fit_is_listed():
+    source = tree(1, bias=5)
+    del source["params"]["logits"], source["batch_stats"]
+    with pytest.raises(UserError) as caught:
+        transfer.merge(tree(1), source, rows=np.zeros(1, int))
+    text = str(caught.value)
+    assert text.startswith("3 of 4 weights do not fit the source run: ")
+    for told in (
+        "params/encoder/bias (5 in the source, 2 here)",
+        "params/logits/kernel (not in the source)",
+        "batch_stats/norm/mean (not in the source)",
+    ):
+        assert told in text
+    assert "params/encoder/kernel" not in text
+
+
+def test_of_many_that_do_not_fit_eight_are_named_and_the_rest_counted():
+    many = {"params": {f"w{n}": np.zeros((1, 2)) for n in range(11)}}
+    with pytest.raises(RunError, match=r"11 of 11 .*; and 3 more\. Fix: ") as caught:
+        transfer.merge(many, {"params": {}}, rows=np.zeros(1, int))
+    assert str(caught.value).count("not in the source") == 8
+
+
+def test_weights_that_only_the_source_has_are_no_fault():
+    source = tree(1, start=5.0)
+    source["params"]["old_head"] = {"kernel": np.ones((1, 7))}
+    merged, _, _ = transfer.merge(tree(1), source, rows=np.zeros(1, int))
+    assert "old_head" not in merged["params"]
+
+
+def test_what_is_skipped_stays_as_drawn_and_need_not_fit():
+    skip = transfer.drawn_anew("bow", skip="its/k|mean")
+    source = tree(1, head=9, start=5.0)
+    merged, taken, kept = transfer.merge(tree(2), source, rows=np.zeros(2, int), skip=skip)
+    assert kept == ["batch_stats/norm/mean", "params/logits/kernel"]
+    assert taken == ["params/encoder/bias", "params/encoder/kernel"]
+    for name, leaf in transfer.flat(merged).items():
+        expected = transfer.flat(tree(2))[name] if name in kept else np.full_like(leaf, 5.0)
+        np.testing.assert_array_equal(leaf, expected)
+
+
+@pytest.mark.parametrize(("skip", "told"), [("lgoits", "no weight"), (".", "every weight")])
+def test_a_pattern_that_finds_none_or_all_is_refused(skip, told):
+    with pytest.raises(ConfigError, match=rf"config\.transfer\.skip: the pattern finds {told}"):
+        transfer.merge(tree(1), tree(1), rows=np.zeros(1, int), skip=transfer.drawn_anew("bow", skip=skip))
+
+
+def test_seeds_go_by_number_and_a_single_one_serves_all():
+    assert transfer.seed_rows((4, 1, 7), (7, 4)).tolist() == [2, 0]
+    assert transfer.seed_rows((9,), (0, 1, 2)).tolist() == [0, 0, 0]
+    with pytest.raises(RunError, match=r"the source run has no seed 2, 5\. Fix: .*among 4, 1"):
+        transfer.seed_rows((4, 1), (2, 4, 5))
+
+
+# ---- the models ----
+
+OWN = {  # the layers of a domain: Romanov & Shivade's code shares the rest
+    "bow": ("layer_1", "norm_1", "layer_2", "norm_2", "logits"),
+    "infersent": ("layer_1", "logits"),
+    "esim": ("layer", "logits"),
+}
+SECOND = {  # of the second domain
+    "bow": ("layer_1_1", "norm_1_1", "layer_2_1", "norm_2_1", "logits_1"),
+    "infersent": ("layer_1_1", "logits_1"),
+    "esim": ("layer_1", "logits_1"),
+}
+
+
+def learner_of(name, seeds, optimizer=None, **fields):
+    """A small model and its learner."""
+    model = table.build(name, {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST)
+    batch = NLITask().to_batch(made_up.arrays(), jnp.zeros((2, 1), jnp.int32), Layout.full(2, (12, 8)))
+    optimizer = optimizer or optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-2)
+    return model, state.init_learner(model, optimizer, seeds, batch, frozen(made_up.vectors()))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("name", OWN)
+def test_private_layers_are_drawn_anew_and_no_others(name, heads):
+    _, source = learner_of(name, (3,), heads=heads, knowledge="bias")
+    _, fresh = learner_of(name, (8,), heads=heads, knowledge="bias")
+    marked = jax.tree.map(lambda leaf: np.asarray(leaf) + 100, source.variables)
+    skip = transfer.drawn_anew(name, private=True)
+    learner, taken, kept = transfer.start(fresh, marked, rows=np.zeros(1, int), skip=skip)
+    layers = {weight.split("/")[1] for weight in kept}
+    assert layers == {*OWN[name], *(SECOND[name] if heads == 2 else ())}
+    assert layers.isdisjoint(weight.split("/")[1] for weight in taken)
+    drawn, shared = transfer.flat(fresh.variables), transfer.flat(marked)
+    for weight, leaf in transfer.flat(learner.variables).items():
+        np.testing.assert_array_equal(leaf, drawn[weight] if weight in kept else shared[weight])
+    np.testing.assert_array_equal(learner.seed, fresh.seed)
+    assert jax.tree.structure(learner) == jax.tree.structure(fresh)
+
+
+def test_frozen_weights_stay_to_the_bit_and_the_others_move():
+    pattern = transfer.pattern("projection|layer_0/bias|norm_2/scale", "config.transfer.freeze")
+    optimizer = optim.all_but(optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-2, clip=1.0), pattern)
+    model, before = learner_of("bow", (0, 5), optimizer)
+    body = jax.jit(train_step(model, NLITask(), optimizer, Layout.full(8, (12, 8))))
+    data, after = {k: jnp.asarray(v) for k, v in made_up.arrays().items()}, before
+    for step in range(3):
+        index = np.stack([np.random.default_rng([seed, step]).permutation(22)[:8] for seed in (0, 5)])
+        after, _ = body(after, frozen(made_up.vectors()), data, index.astype(np.int32)[..., None])
+    old, new = transfer.flat({"params": before.params}), transfer.flat({"params": after.params})
+    still = {name for name in old if (np.asarray(old[name]) == np.asarray(new[name])).all()}
+    assert still == {f"params/{name}" for name in (
+        "projection/kernel", "projection/bias", "layer_0/bias", "norm_2/scale",
+    )}  # fmt: skip
+    assert np.asarray(after.step).tolist() == [3, 3]
+    assert (np.asarray(before.batch_stats["norm_0"]["mean"]) != np.asarray(after.batch_stats["norm_0"]["mean"])).any()
+
+
+@pytest.mark.parametrize(("text", "told"), [("nothing", "no weight"), ("kernel|bias|scale", "every weight")])
+def test_a_freeze_that_finds_none_or_all_is_refused(text, told):
+    optimizer = optim.all_but(optim.build_optimizer(learning_rate=1e-2), re.compile(text))
+    with pytest.raises(ConfigError, match=rf"config\.transfer\.freeze: the pattern finds {told}"):
+        learner_of("bow", (0,), optimizer)
+
+
+# ---- the doors ----
+
+
+def sentences(split, number, conditions):
+    label, condition = LABELS[number % 3], conditions[number % len(conditions)]
+    return label, f"{condition} in {split} {number // 3} .", f"patient {SIGNS[label]} {condition}"
+
+
+def write_corpus(folder, conditions, sizes):
+    """One's own files, train.jsonl and the others; the verb decides the label. Returns the words used."""
+    folder.mkdir(parents=True)
+    words = set()
+    for split, size in sizes.items():
+        rows = [sentences(split, number, conditions) for number in range(size)]
+        words |= {word for row in rows for text in row[1:] for word in text.split()}
+        lines = [json.dumps(dict(zip(("label", "premise", "hypothesis"), row, strict=True))) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return words
+
+
+SIZES = {"train": 36, "dev": 12, "test": 9}
+HERE, THERE = ("asthma", "gout", "stroke"), ("sepsis", "asthma", "anemia", "croup")
+
+
+class Home:
+    """Two corpora of one's own, here/ and there/, vectors of all their words in v.txt, and a run on here/, source/."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        words = write_corpus(folder / "here", HERE, SIZES) | write_corpus(folder / "there", THERE, SIZES)
+        rng = np.random.default_rng(0)
+        for name in ("v.txt", "w.txt"):
+            rows = [f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}" for word in sorted(words)]
+            (folder / name).write_text("\n".join(rows) + "\n")
+
+    def call(self, door, *flags):
+        """(exit code, stdout, stderr) of a door, here in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before, mask = (sys.argv, sys.stdin), os.umask(0o077)
+        sys.argv, sys.stdin = [door.__name__, *flags], io.TextIOWrapper(io.BytesIO(b"gout\tgout\n"))
+        try:
+            with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = cli.run(door.main, door.USAGE, door.define, words=sys.maxsize)
+        finally:
+            sys.argv, sys.stdin = before
+            os.umask(mask)
+            for number, handler in handlers.items():  # train's own hold its run, and with it the run's lock
+                signal.signal(number, handler)
+        return code, out.getvalue(), err.getvalue()
+
+    def train(self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent", seeds="0,1"):
+        config = (f"--config={ROOT / 'configs' / model}.py:file", f"--config.data.dir={corpus}")
+        small = ("hidden_size=4", "dropout=0.0")
+        steps = ("batch_size=12", "epochs=1", "max_buckets=1")
+        return self.call(
+            train, *config, f"--config.vectors.path={vectors}", "--config.vectors.dim=6", f"--config.seeds={seeds}",
+            *(f"--config.model.{field}" for field in small), *(f"--config.train.{field}" for field in steps),
+            f"--workdir={workdir}", *flags,
+        )  # fmt: skip
+
+    def json(self, *parts):
+        return json.loads(self.folder.joinpath(*parts).read_text())
+
+    def run(self, name):
+        return load_run(self.folder / name)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transfer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
+        for module in (experiment, new_inputs):
+            patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
+        home = Home(folder)
+        code, _, said = home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")
+        assert code == 0, said
+        yield home
+
+
+@pytest.fixture(autouse=True)
+def _cache(home, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home.folder / "cache"))
+
+
+INIT = "--config.transfer.init_from=source"
+STILL = ("--config.train.learning_rate=0", "--config.train.weight_decay=0")
+
+
+def test_untrained_transfer_to_the_same_corpus_has_the_sources_scores(home):
+    code, _, said = home.train("same", INIT, *STILL)
+    assert code == 0, said
+    source, result = home.json("source", "result.json"), home.json("same", "result.json")
+    for split in ("dev", "test"):
+        assert result[split]["accuracy"] == source[split]["accuracy"]
+        assert result[split]["confusion"] == source[split]["confusion"]
+        assert result[split]["loss"]["per_seed"] == pytest.approx(source[split]["loss"]["per_seed"], rel=1e-6)
+    own, other = (transfer.flat(home.run(name).variables) for name in ("source", "same"))
+    for name, leaf in own.items():
+        np.testing.assert_array_equal(other[name], leaf)
+    assert result["transfer"] == {
+        "source": "source",
+        "corpus": "file",
+        "seeds": [0, 1],
+        "best_epoch": source["best_epoch"],
+        "weights_taken": len(own),
+        "weights_drawn": [],
+    }
+    assert f"{len(own)} weights from source" in said
+
+
+def test_without_transfer_the_scores_are_others(home):
+    """Else the test above would hold whatever is merged."""
+    code, _, said = home.train("alone", *STILL)
+    assert code == 0, said
+    own, other = (home.json(name, "result.json")["dev"]["loss"]["per_seed"] for name in ("source", "alone"))
+    assert np.abs(np.subtract(own, other)).min() > 1e-3
+    assert "transfer" not in home.json("alone", "result.json")
+
+
+def test_private_transfer_leaves_the_domains_own_layers_as_drawn(home):
+    code, _, said = home.train("private", INIT, "--config.transfer.private=True", *STILL, corpus="there")
+    assert code == 0, said
+    names = [f"params/{layer}/{part}" for layer in ("layer_1", "logits") for part in ("bias", "kernel")]
+    assert home.json("private", "result.json")["transfer"]["weights_drawn"] == names
+    source, made, drawn = (transfer.flat(home.run(name).variables) for name in ("source", "private", "alone"))
+    for name, leaf in made.items():
+        np.testing.assert_array_equal(leaf, (drawn if name in names else source)[name])
+        assert (source[name] != drawn[name]).any()
+
+
+@pytest.mark.slow
+def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
+    flags = (INIT, "--config.train.epochs=2", "--config.transfer.freeze=encoder", "--config.train.schedule=plateau")
+    code, _, said = home.train("whole", *flags, corpus="there")
+    assert code == 0, said
+    write_epoch = Session.write_epoch
+
+    def stop(self, *given):
+        write_epoch(self, *given)
+        self.signals = 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "write_epoch", stop)
+        assert home.train("halves", *flags, corpus="there")[0] == cli.INTERRUPTED
+    gc.collect()  # the lock goes with the first half
+    code, _, said = home.train("halves", *flags, "--resume", corpus="there")
+    assert code == 0, said
+    assert "resumed in epoch 2" in said
+    for split in ("dev", "test"):
+        name = Path("private", f"predictions.{split}.jsonl")
+        assert (home.folder / "halves" / name).read_bytes() == (home.folder / "whole" / name).read_bytes()
+    source, whole, halves = (transfer.flat(home.run(name).variables) for name in ("source", "whole", "halves"))
+    for name, leaf in whole.items():
+        np.testing.assert_array_equal(halves[name], leaf)
+        assert (leaf == source[name]).all() == name.startswith("params/encoder/"), name  # frozen, and nothing else
+    assert home.json("whole", "result.json")["transfer"] == home.json("halves", "result.json")["transfer"]
+
+
+def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
+    """One's own files and SNLI's, which is looked for in the data folder; dev and test stay the target's."""
+    snli = home.folder / "data" / "snli"
+    snli.mkdir(parents=True)
+    for split, size in {"train": 90, "dev": 3, "test": 3}.items():
+        lines = "".join(json.dumps(row) + "\n" for row in test_mixing.rows("snli", split, size))
+        (snli / f"snli_1.0_{split}.jsonl").write_text(lines)
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
+    flags = ("--config.data.mix=snli", "--config.model.heads=2", INIT)
+    code, _, said = home.train("both", *flags, "--config.transfer.private=True")
+    assert code == 0, said
+    result = home.json("both", "result.json")
+    layers = ("layer_1", "layer_1_1", "logits", "logits_1")
+    assert result["transfer"]["weights_drawn"] == [f"params/{x}/{part}" for x in layers for part in ("bias", "kernel")]
+    assert result["corpus"] == "file+snli"
+    assert (result["dev"]["examples"], result["test"]["examples"]) == (SIZES["dev"], SIZES["test"])
+    assert "slices" not in result["dev"]
+    assert home.json("both", "data.json")["splits"]["train"]["rows"] == 2 * SIZES["train"]
+    code, out, said = home.call(evaluate, "--run=both", "--split=train", "--json")
+    assert code == 0, said
+    assert json.loads(out)["slices"]["domain:1"]["examples"] == SIZES["train"]
+    code, _, said = home.train("no-start", *flags)  # the second head has nothing to start from
+    assert code == 2
+    assert "params/logits_1/kernel (not in the source)" in said.splitlines()[-1]
+
+
+def elsewhere(*flags):
+    return ("--run=source", f"--config={ROOT / 'configs' / 'infersent.py'}:file", "--config.data.dir=there", *flags)
+
+
+def test_direct_transfer_scores_as_prediction_does(home):
+    """Of the pairs whose words the run has seen; the others' words have their vectors here, and not in prediction."""
+    code, out, said = home.call(evaluate, *elsewhere("--split=test", "--json"))
+    assert code == 0, said
+    scores = json.loads(out)
+    assert (scores["trained_on"], scores["examples"]) == ("file", SIZES["test"])
+    run = home.run("source")
+    config = run.config.copy_and_resolve_references()
+    config.data.dir = str(home.folder / "there")
+    config.vectors.path = run.config.vectors.path = str(home.folder / "v.txt")
+    there = run.on(config.data)
+    _, logits = there.scores("test")
+    p_NC = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    pairs = [sentences("test", number, THERE) for number in range(SIZES["test"])]
+    accuracy = (logits.argmax(axis=-1) == [LABELS.index(label) for label, *_ in pairs]).mean(axis=1)
+    assert scores["accuracy"]["per_seed"] == pytest.approx(accuracy.tolist())
+    seen = [number for number, (_, premise, _) in enumerate(pairs) if premise.startswith("asthma")]
+    assert 0 < len(seen) < len(pairs)
+    for number, (_, premise, hypothesis) in enumerate(pairs):
+        (row,) = run.predict([(premise, hypothesis)])
+        same = np.allclose([row[label] for label in LABELS], p_NC.mean(axis=0)[number], atol=2e-6)
+        assert same == (number in seen)
+        assert (run.unknown_words["hypothesis"] == 0) == (number in seen)
+    assert there.prepared.manifest["unknown_tokens"] == {"premise": 0, "hypothesis": 0}
+
+
+@pytest.mark.parametrize("split", ["test", "dev"])
+def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
+    """The other files of the corpus are not asked for; its arrays are kept apart from those of the whole corpus."""
+    alone = home.folder / f"alone-{split}"
+    alone.mkdir()
+    (alone / f"{split}.jsonl").write_bytes((home.folder / "there" / f"{split}.jsonl").read_bytes())
+
+    def scored(asked, *flags):
+        return home.call(evaluate, *elsewhere(f"--split={asked}", f"--config.data.dir={alone.name}", "--json", *flags))
+
+    code, out, said = scored(split, f"--workdir=of-{split}")
+    assert code == 0, said
+    _, whole, _ = home.call(evaluate, *elsewhere(f"--split={split}", "--json"))
+    assert json.loads(out)["examples"] == SIZES[split]
+    for name in ("accuracy", "confusion"):
+        assert json.loads(out)[name] == json.loads(whole)[name]
+    result = home.json(f"of-{split}", "result.json")
+    assert [bool(result[name]) for name in ("dev", "test")] == [split == "dev", split == "test"]
+    other = {"test": "dev", "dev": "train"}[split]
+    code, out, said = scored(other)  # the asked split itself is missing
+    assert (code, out) == (2, "")
+    assert f"{other}.jsonl" in said
+    for file in ("train", "dev", "test"):  # the folder is whole now, and no array of before passes for it
+        (alone / f"{file}.jsonl").write_bytes((home.folder / "there" / f"{file}.jsonl").read_bytes())
+    code, _, said = scored(split, f"--workdir=of-whole-{split}")
+    assert code == 0, said
+    assert home.json(f"of-whole-{split}", "result.json")["prepared"] != result["prepared"]
+    assert set(home.json(f"of-whole-{split}", "data.json")["splits"]) == {"train", "dev", "test"}
+
+
+def test_the_asked_split_of_a_corpus_without_it_is_refused_as_ever(home):
+    part = home.folder / "without-test"
+    part.mkdir()
+    for split in ("train", "dev"):
+        (part / f"{split}.jsonl").write_bytes((home.folder / "there" / f"{split}.jsonl").read_bytes())
+    code, _, said = home.call(evaluate, *elsewhere("--split=test", "--config.data.dir=without-test"))
+    assert (code, said.splitlines()[-1]) == (
+        2, "--split=test: the corpus has no such split. Fix: give one of train, dev.",
+    )  # fmt: skip
+
+
+def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
+    """Its row is a mean of the corpus's vectors, and the weights know the row of the source's."""
+    write_corpus(home.folder / "odd", (*THERE, "blorf"), SIZES)
+    run = home.run("source")
+    data = run.config.copy_and_resolve_references().data
+    data.dir, run.config.vectors.path = str(home.folder / "odd"), str(home.folder / "v.txt")
+    there = run.on(data)
+    assert there.prepared.manifest["unknown_tokens"]["hypothesis"] > 0
+    np.testing.assert_array_equal(there.prepared.vectors[1], run.vectors[1])
+    assert (there.prepared.vectors[2:] != run.vectors[1]).any(axis=1).all()
+
+
+def test_a_direct_run_is_complete_and_report_reads_it(home):
+    code, out, said = home.call(evaluate, *elsewhere("--workdir=direct"))
+    assert code == 0, said
+    assert out.startswith("infersent on file, test: 9 pairs, seeds 0, 1")
+    result, source = home.json("direct", "result.json"), home.json("source", "result.json")
+    assert result["status"] == "complete"
+    assert result["transfer"] == {"source": "source", "corpus": "file", "mode": "direct"}
+    assert (result["seeds"], result["best_epoch"]) == (source["seeds"], source["best_epoch"])
+    assert (result["dev"]["examples"], result["test"]["examples"]) == (SIZES["dev"], SIZES["test"])
+    assert home.json("direct", "config.json")["data"]["dir"] == "there"
+    code, _, said = home.call(report, "direct")
+    assert code == 0, said
+    assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert home.train("there-alone", corpus="there")[0] == 0
+    code, out, said = home.call(report, "there-alone", "direct", "--compare", "--json")
+    assert code == 0, said
+    (compared,) = json.loads(out)["comparisons"]
+    assert "direct" in json.dumps(compared)
+
+
+def test_a_direct_run_keeps_no_weights_and_says_so(home):
+    if not (home.folder / "direct").exists():
+        assert home.call(evaluate, *elsewhere("--workdir=direct"))[0] == 0
+    for door, flags in ((evaluate, ("--run=direct",)), (predict, ("--run=direct",))):
+        code, out, said = home.call(door, *flags)
+        assert (code, out, said.count("\n")) == (2, "", 1)
+        assert said.startswith("direct: a run of direct transfer keeps no weights")
+    code, _, said = home.train("none", "--config.transfer.init_from=direct")
+    assert (code, said.partition(" ")[0]) == (2, "E-RUN-020")
+
+
+REFUSED = {
+    "other vectors": ((INIT,), {"vectors": "w.txt"}, "source: has other word vectors than this config"),
+    "no vectors": ((INIT, "--config.vectors.seed=4"), {"vectors": ""}, "source: has other word vectors"),
+    "random vectors": (
+        ("--config.transfer.init_from=random",),
+        {"vectors": "", "corpus": "there"},
+        "random: has random word vectors",
+    ),
+    "other random vectors": (
+        ("--config.transfer.init_from=random", "--config.vectors.seed=4"),
+        {"vectors": ""},
+        "random: has other word vectors than this config",
+    ),
+    "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "the source run has no seed 4"),
+    "no such run": (("--config.transfer.init_from=sourc",), {}, "sourc: not a run directory"),
+    "heads without another corpus": (("--config.model.heads=2",), {}, "config.model.heads"),
+    "no heads": (("--config.model.heads=0",), {}, "config.model.heads is 0"),
+    "private without a source": (("--config.transfer.private=True",), {}, "config.transfer"),
+    "no pattern": (("--config.transfer.freeze=(",), {}, "config.transfer.freeze"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_source_that_does_not_fit_is_one_line_and_leaves_no_run(home, case):
+    flags, how, expected = REFUSED[case]
+    if "random" in case and not (home.folder / "random").exists():
+        assert home.train("random", "--config.vectors.path=")[0] == 0
+    code, out, said = home.train("refused", *flags, **how)
+    assert (code, out) == (2, "")
+    assert said.splitlines()[-1].startswith(expected)
+    assert " Fix: " in said
+    assert not (home.folder / "refused").exists()
+
+
+def test_another_model_does_not_fit(home):
+    code, _, said = home.train("esim", INIT, model="esim")
+    assert code == 2
+    assert said.splitlines()[-1].startswith("E-RUN-017 ")
+    assert "params/composition/kernel (not in the source)" in said
+    assert home.json("esim", "result.json")["status"] == "failed"
+
+
+def test_workdir_without_another_corpus_is_refused(home):
+    code, _, said = home.call(evaluate, "--run=source", "--workdir=copy")
+    assert (code, said.partition(" ")[0]) == (2, "E-USE-016")
