@@ -7,12 +7,11 @@ same kind stand around the same names, any name may be asked for in any split, a
 says nothing.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
-from mednli_jax.corpora.demo.words import Draw, conditions, sentence_case, table
+from mednli_jax.corpora.demo.words import Draw, sentence_case, table
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -44,31 +43,25 @@ def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
     linker = Linker(read_mesh()) if linker is None else linker
     if linker.ontology.name != "mesh":
         raise ValueError("the demo cloze corpus is made from the bundled MeSH alone")
-    terms, splits, asked = Terms(linker), {}, frozenset()
+    terms, splits, known = Terms(linker), {}, frozenset()
     for number, name in enumerate(SIZES):
-        splits[name] = _split(terms, name, SEED + number, asked)
-        if name == "train":
-            asked = frozenset(example.answers[0].text.lower() for example in splits[name].examples)
+        draw, examples = Draw(SEED + number), []
+        for report in range(SIZES[name]):
+            while not (queries := _report(terms, draw, f"demo-cloze-{name}-{report:04}", known)):
+                pass
+            examples += queries
+        known = known or frozenset(example.answers[0].text.lower() for example in examples)  # the answers of training
+        facts = {
+            "note": NOTE,
+            "seed": SEED + number,
+            "rows": len(examples),
+            "passages": SIZES[name],
+            "ontology_sha256": linker.ontology.sha256,
+            "semantic_types": dict(Counter(example.answers[0].semantic_type for example in examples)),
+            "tags": dict(Counter(tag for example in examples for tag in example.tags)),
+        }
+        splits[name] = Split(name, tuple(examples), facts)
     return splits
-
-
-def _split(terms: "Terms", name: str, seed: int, asked: frozenset[str]) -> Split:
-    """asked: the answers of training, once it is made."""
-    draw, examples = Draw(seed), []
-    for number in range(SIZES[name]):
-        while (report := _report(terms, draw, f"demo-cloze-{name}-{number:04}", asked)) is None:
-            pass
-        examples += report
-    facts = {
-        "note": NOTE,
-        "seed": seed,
-        "rows": len(examples),
-        "passages": SIZES[name],
-        "ontology_sha256": terms.ontology.sha256,
-        "semantic_types": dict(Counter(example.answers[0].semantic_type for example in examples)),
-        "tags": dict(Counter(tag for example in examples for tag in example.tags)),
-    }
-    return Split(name, tuple(examples), facts)
 
 
 # ---- Names and facts -----------------------------------------------------------------------------------------------
@@ -76,10 +69,9 @@ def _split(terms: "Terms", name: str, seed: int, asked: frozenset[str]) -> Split
 
 @dataclass(frozen=True)
 class Term:
-    """A concept as reports name it.
+    """A concept; kind: as in Answer.semantic_type; names: in lower case, that of the table of facts first.
 
-    kind: as in Answer.semantic_type. names: in lower case, the table's own first. sex: "man" or "woman" where nobody
-    else can have to do with it.
+    sex: "man" or "woman" where nobody else can have to do with it.
     """
 
     concept: str
@@ -100,53 +92,41 @@ class Name:
 class Fact:
     """One of the relations of cloze_words.json, its slots filled with names and circumstances."""
 
-    relation: str
+    relation: dict
     slots: dict[str, Name | str]
-
-    @property
-    def frames(self) -> dict:
-        return table("cloze_words")["relations"][self.relation]
 
     @property
     def names(self) -> list[Name]:
         return [value for value in self.slots.values() if isinstance(value, Name)]
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A row of clinical_facts.json, as far as MeSH knows its names."""
-
-    term: Term
-    specialty: str
-    symptoms: list[Term]
-    treatments: list[Term]
-
-
 class Terms:
     """Conditions, symptoms, treatments and tests whose names are those of MeSH concepts.
 
-    main: conditions with enough treatments to be what a report is about. complaints: all symptoms; common: those of at
-    least three conditions. diseases: the conditions, and others of which no more is known. tests: specialty -> its tests.
+    conditions: rows of clinical_facts.json with terms for texts. main: those with enough treatments to be what a report
+    is about. complaints: all symptoms; common: those of at least three conditions. diseases: the conditions, and others
+    of which no more is known. tests: specialty -> its tests.
     """
 
     def __init__(self, linker: Linker):
         self.linker, self.ontology, self.words = linker, linker.ontology, table("cloze_names")
         self._sex_of = {name: sex for sex, names in self.words["only_of"].items() for name in names}
-        self._of_concept: dict[str, list[str]] = {}
+        self._names_of = defaultdict(list)
         for name, index in self.ontology.names:
-            self._of_concept.setdefault(self.ontology.ids[index], []).append(name)
+            self._names_of[self.ontology.ids[index]].append(name)
         first = {row["first_condition"]: specialty for specialty, row in self.words["specialties"].items()}
         specialty, self.conditions = "", []
-        for row in conditions():
+        for row in table("clinical_facts")["conditions"]:
             specialty = first.get(row["name"], specialty)
-            term = self._term(row["name"], row["mesh"], "problem")
-            known = self._known(row["symptoms"], "problem"), self._known(row["treatments"], "treatment")
-            self.conditions.append(Condition(term, specialty, *known))
-        self.main = [one for one in self.conditions if len(one.treatments) > 1]
-        count = Counter(symptom for one in self.conditions for symptom in one.symptoms)
+            terms = {"term": self._term(row["name"], row["mesh"], "problem"), "specialty": specialty}
+            terms["symptoms"] = self._known(row["symptoms"], "problem")
+            terms["treatments"] = self._known(row["treatments"], "treatment")
+            self.conditions.append(terms)
+        self.main = [one for one in self.conditions if len(one["treatments"]) > 1]
+        count = Counter(symptom for one in self.conditions for symptom in one["symptoms"])
         self.complaints, self.common = list(count), [symptom for symptom, times in count.items() if times > 2]
         further = self._known(self.words["further_diseases"], "problem")
-        self.diseases = [*(one.term for one in self.conditions), *further]
+        self.diseases = [*(one["term"] for one in self.conditions), *further]
         self.tests = {
             specialty: self._known([*row["tests"], *self.words["general_tests"]], "test")
             for specialty, row in self.words["specialties"].items()
@@ -155,12 +135,10 @@ class Terms:
     def answers(self, name: str, term: Term) -> tuple[Answer, ...]:
         """The name as the dataset's answer, then the term's other names and those of MeSH, each once but for case."""
         texts = {name.lower(): name}
-        for text in (*term.names, *self._of_concept[term.concept]):
+        for text in (*term.names, *self._names_of[term.concept]):
             texts.setdefault(text.lower(), text)
         origins = ["dataset"] + ["UMLS"] * (len(texts) - 1)
-        return tuple(
-            Answer(text, term.concept, term.kind, *o) for text, *o in zip(texts.values(), origins, strict=True)
-        )
+        return tuple(map(lambda text, origin: Answer(text, term.concept, term.kind, origin), texts.values(), origins))
 
     def _known(self, names: Iterable[str], kind: str) -> list[Term]:
         """The terms of those names that are, as a whole, the name of a concept."""
@@ -169,8 +147,8 @@ class Terms:
     def _concept(self, name: str) -> str:
         tokens = name.split()
         mentions = self.linker.link(tokens)
-        whole = len(mentions) == 1 and (mentions[0].start, mentions[0].end) == (0, len(tokens))
-        return mentions[0].concept if whole else ""
+        is_whole = len(mentions) == 1 and (mentions[0].start, mentions[0].end) == (0, len(tokens))
+        return mentions[0].concept if is_whole else ""
 
     def _term(self, name: str, concept: str, kind: str) -> Term:
         others = (other for other in self.words["other_names"].get(name, ()) if self._concept(other) == concept)
@@ -184,9 +162,8 @@ class _Cast:
     """
 
     def __init__(self, draw: Draw, sex: str):
-        self.draw, self.sex, self.names = draw, sex, []
-        circumstances = table("cloze_words")["circumstances"]
-        self._circumstances = {slot: draw.shuffled(values) for slot, values in circumstances.items()}
+        self.draw, self.sex, self.names, self.words = draw, sex, [], table("cloze_words")
+        self._circumstances = {slot: draw.shuffled(values) for slot, values in self.words["circumstances"].items()}
 
     def add(self, terms: Iterable[Term], count: int) -> list[Name]:
         """Names for up to so many of the terms."""
@@ -204,7 +181,7 @@ class _Cast:
     def fact(self, relation: str, circumstance: str = "", **names: Name) -> Fact:
         """The fact, with a circumstance of that sort that the report has not stated yet."""
         new = {circumstance: self._circumstances[circumstance].pop()} if circumstance else {}
-        return Fact(relation, names | new)
+        return Fact(self.words["relations"][relation], names | new)
 
 
 def _clash(one: Name, other: Name) -> bool:
@@ -212,148 +189,98 @@ def _clash(one: Name, other: Name) -> bool:
     return one.term.concept == other.term.concept or words <= others or others <= words
 
 
-@dataclass(frozen=True)
-class Story:
-    """What one report tells: of whom, the main problems, and the facts of history, work-up and therapy.
-
-    sections: of each its groups of facts; those of a group are about the same name and are stated together.
-    """
-
-    sex: str
-    age: int
-    specialty: str
-    problems: list[Name]
-    sections: tuple[list[tuple[Fact, ...]], ...]
-
-
-def story(terms: Terms, draw: Draw) -> Story | None:
-    """What a report tells, or None where a draw left too few names.
+def _story(terms: Terms, draw: Draw):
+    """What a report tells, or None where a draw left too few names: (words, problems, sections).
 
     Two problems have each a test, which also rules out another problem; a treatment that failed and one that helped a
     symptom but had to be stopped; and relatives, travels and colleagues come with names of their own.
+
+    words: slot -> what it says of the patient. sections: the facts of history, work-up and therapy in groups; those of
+    a group are about the same name and are stated together.
     """
     main = draw.choice(terms.main), draw.choice(terms.main)
-    sexes = {one.term.sex for one in main} - {""}
+    sexes = {one["term"].sex for one in main} - {""}
     if len(sexes) > 1:
         return None
     sex = sexes.pop() if sexes else draw.choice(("man", "woman"))
-    age = 19 + draw.below(26 if any(one.specialty == OF_THE_YOUNG for one in main) else 70)
-    near = [one.term for one in terms.conditions if one.specialty == main[0].specialty]
+    specialties = [one["specialty"] for one in main]
+    age = 19 + draw.below(26 if OF_THE_YOUNG in specialties else 70)
+    near = [one["term"] for one in terms.conditions if one["specialty"] == specialties[0]]
     cast = _Cast(draw, sex)
-    problems = [name for one in main for name in cast.add([one.term], 1)]
-    tests = [cast.add(terms.tests[one.specialty], count) for one, count in zip(main, (2, 1), strict=True)]
+    problems = [name for one in main for name in cast.add([one["term"]], 1)]
+    tests = [cast.add(terms.tests[specialty], count) for specialty, count in zip(specialties, (2, 1), strict=True)]
     excluded = cast.add(near, 1) + cast.add(terms.diseases, 1)
     others = cast.add((term for term in terms.diseases if not term.sex), 5)  # relatives are of either sex
-    drugs = [cast.add(one.treatments, 3) for one in main]
-    signs = [cast.add(one.symptoms or terms.common, 2) for one in main]
+    drugs = [cast.add(one["treatments"], 3) for one in main]
+    signs = [cast.add(one["symptoms"] or terms.common, 2) for one in main]
     complaints = cast.add(terms.complaints, 2)
     pairs = (problems, excluded, complaints, tests[0], *drugs)
     if min(map(len, pairs)) < 2 or len(others) < 5 or not all((tests[1], *signs)):
         return None
     fact = cast.fact
-    history = [*((fact("relative", "kin", p=p),) for p in others[:-1]), (fact("travel", "place", p=others[-1]),)]
+    history = [*([fact("relative", "kin", p=p)] for p in others[:-1]), [fact("travel", "place", p=others[-1])]]
     work_up, therapy = [], []
     for p, x, complaint, test, sign, drug in zip(problems, excluded, complaints, tests, signs, drugs, strict=True):
-        history.append((fact("began", "act", s=sign[0]),))
-        work_up += [(fact("request", "who", e=e),) for e in test[1:]]
-        work_up.append((fact("shown", e=test[0], p=p), fact("excluded", e=test[0], p=x)))
-        work_up.append((fact("caused", p=p, s=sign[-1]),))
+        history.append([fact("began", "act", s=sign[0])])
+        work_up += [[fact("request", "who", e=e)] for e in test[1:]]
+        work_up.append([fact("shown", e=test[0], p=p), fact("excluded", e=test[0], p=x)])
+        work_up.append([fact("caused", p=p, s=sign[-1])])
         failed, given = drug[:2]
-        therapy.append((fact("failed", t=failed, p=p), fact("given", t=given, p=p)))
-        therapy.append((fact("stopped", t=given, s=complaint), fact("relieved", t=given, s=sign[0])))
-        therapy.append((fact("advice", "who", t=drug[-1]),))
-        therapy += [(fact("switched", t=failed, u=u),) for u in drug[2:]]
-    return Story(sex, age, main[0].specialty, problems, (history, work_up, therapy))
+        therapy.append([fact("failed", t=failed, p=p), fact("given", t=given, p=p)])
+        therapy.append([fact("stopped", t=given, s=complaint), fact("relieved", t=given, s=sign[0])])
+        therapy.append([fact("advice", "who", t=drug[-1])])
+        therapy += [[fact("switched", t=failed, u=u)] for u in drug[2:]]
+    words = cast.words["pronouns"][sex] | {"sex": sex, "specialty": specialties[0]}
+    words |= {"age": str(age), "a": "an" if age // 10 == 8 else "a"}
+    return words, problems, (history, work_up, therapy)
 
 
-def lists(draw: Draw, facts: Sequence[Fact]) -> list[tuple[str, dict[str, Name]]]:
+# ---- Reports and queries -------------------------------------------------------------------------------------------
+
+
+def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample]:
+    """The queries of one report, or [] where a draw broke a rule: draws are repeated as a whole."""
+    plan = _story(terms, draw)
+    if plan is None:
+        return []
+    words, problems, sections = plan
+    sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in sections]
+    stated = [fact for facts in sections for fact in facts]
+    names = {name for fact in stated for name in fact.names}
+    if len(names) < LEAST_CANDIDATES or not names.issuperset(problems):
+        return []
+    frames, text, title = table("cloze_words"), _Text(words), _Text(words)
+    listed = list(_lists(draw, stated))
+    text.add(draw.choice(frames["openings"]))
+    for frame, slots in _course(draw, sections, listed):
+        text.add(frame, slots)
+    text.add(draw.choice(frames["endings"]))
+    title.add(draw.choice(frames["titles"]), dict(zip("pq", problems, strict=True)))
+    body = tuple(text.tokens), tuple(text.entities), tuple(text.sentences)
+    passage = Passage(uid, tuple(title.tokens), *body, words["specialty"], tuple(title.entities))
+    asked = _asked(draw, stated, known)
+    if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
+        return []
+    return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]
+
+
+def _lists(draw: Draw, facts: list[Fact]) -> Iterator[tuple[str, dict[str, Name]]]:
     """Sentences that only list, as (frame, slots of three names): they bring every name to its due number of mentions.
 
     A few names, drawn without regard to what will be asked, are due more often than the others.
     """
     stated = Counter(name for fact in facts for name in fact.names)
     loud = set(draw.shuffled(stated)[:LOUD])
-    found = []
     for kind, frames in table("cloze_words")["lists"].items():
         names = [name for name in stated if name.term.kind == kind]
         left = +Counter({name: (LOUD_MENTIONS if name in loud else MENTIONS) - stated[name] for name in names})
         while left and len(names) > 2:
             chosen = sorted(draw.shuffled(names), key=lambda name: -left[name])[:3]
             left -= Counter(chosen)
-            found.append((draw.choice(frames), dict(zip(("one", "two", "three"), draw.shuffled(chosen), strict=True))))
-    return found
+            yield draw.choice(frames), dict(zip(("one", "two", "three"), draw.shuffled(chosen), strict=True))
 
 
-# ---- Reports and queries -------------------------------------------------------------------------------------------
-
-
-def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample] | None:
-    """The queries of one report, or None where a draw broke a rule: draws are repeated as a whole."""
-    plan = story(terms, draw)
-    if plan is None:
-        return None
-    sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in plan.sections]
-    stated = [fact for facts in sections for fact in facts]
-    names = {name for fact in stated for name in fact.names}
-    if len(names) < LEAST_CANDIDATES or not names.issuperset(plan.problems):
-        return None
-    passage = _passage(draw, uid, plan, sections, lists(draw, stated))
-    asked = _asked(draw, stated, known)
-    if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
-        return None
-    return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]
-
-
-class _Text:
-    """Tokens in the making, with their entities and the ends of their sentences.
-
-    words: slots that are no names (age, pronouns) and what they say.
-    """
-
-    def __init__(self, words: dict[str, str]):
-        self.words, self.tokens, self.entities, self.sentences = words, [], [], []
-
-    def add(self, frame: str, slots: dict[str, Name | str]) -> None:
-        """Append a frame. The slot BLANK, which holds the answer, leaves its article and a placeholder."""
-        slots = self.words | slots
-        for token in frame.split():
-            slot = token.strip("{}") if token[0] == "{" else ""
-            value = slots[slot] if slot else token
-            if not isinstance(value, Name):
-                self._add_words(value)
-                continue
-            self._add_words(article(value.text))
-            if slot == BLANK:
-                self.tokens.append(PLACEHOLDER)
-                continue
-            start = len(self.tokens)
-            self._add_words(with_capitals(value.text))
-            self.entities.append(Entity(start, len(self.tokens)))
-
-    def _add_words(self, text: str) -> None:
-        for word in text.split():
-            begins = len(self.tokens) == (self.sentences[-1] if self.sentences else 0)
-            self.tokens.append(sentence_case(word) if begins else word)
-            if word == ".":
-                self.sentences.append(len(self.tokens))
-
-
-def _passage(draw: Draw, uid: str, plan: Story, sections: Sequence[Sequence[Fact]], listed) -> Passage:
-    """The report; `listed` are the sentences that only list."""
-    frames = table("cloze_words")
-    words = frames["pronouns"][plan.sex] | {"sex": plan.sex, "specialty": plan.specialty}
-    words |= {"age": str(plan.age), "a": "an" if plan.age // 10 == 8 else "a"}
-    text, title = _Text(words), _Text(words)
-    text.add(draw.choice(frames["openings"]), {})
-    for frame, slots in _course(draw, sections, listed):
-        text.add(frame, slots)
-    text.add(draw.choice(frames["endings"]), {})
-    title.add(draw.choice(frames["titles"]), dict(zip("pq", plan.problems, strict=True)))
-    body = tuple(text.tokens), tuple(text.entities), tuple(text.sentences)
-    return Passage(uid, tuple(title.tokens), *body, plan.specialty, tuple(title.entities))
-
-
-def _course(draw: Draw, sections: Sequence[Sequence[Fact]], listed) -> Iterator[tuple[str, dict]]:
+def _course(draw: Draw, sections: list[list[Fact]], listed) -> Iterator[tuple[str, dict]]:
     """(frame, slots) of all sentences between the first and the last: section by section, each in any order."""
     frames, parts = table("cloze_words"), [[] for _ in sections]
     fillers = draw.shuffled(frames["fillers"])
@@ -362,20 +289,20 @@ def _course(draw: Draw, sections: Sequence[Sequence[Fact]], listed) -> Iterator[
     for part, facts in zip(parts, sections, strict=True):
         for fact in facts:
             lead = draw.choice(frames["leads"]) if draw.chance(LEAD) else ""
-            part.append((lead + draw.choice(fact.frames["passage"]), fact.slots))
+            part.append((lead + draw.choice(fact.relation["passage"]), fact.slots))
         part.append((fillers.pop(), {}))
         yield from draw.shuffled(part)
 
 
-def _asked(draw: Draw, facts: Sequence[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
+def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
     """(fact, slot of the answer) of a report's queries: every name is as likely as any other, none is asked twice.
 
     known: answers of training; some reports of dev and test ask for other names first.
     """
-    ways: dict[Name, list[tuple[Fact, str]]] = {}
+    ways = defaultdict(list)
     for fact in facts:
-        for slot in fact.frames["queries"]:
-            ways.setdefault(fact.slots[slot], []).append((fact, slot))
+        for slot in fact.relation["queries"]:
+            ways[fact.slots[slot]].append((fact, slot))
     asked, names = [], draw.shuffled(ways)
     if known and draw.chance(NEW_FIRST):
         names.sort(key=lambda name: name.text in known)
@@ -392,14 +319,43 @@ def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slo
     if len(name.term.names) > 1 and draw.chance(OTHER_ANSWER):
         name = Name(name.term, draw.choice([text for text in name.term.names if text != name.text]))
     text = _Text({})
-    text.add(draw.choice(fact.frames["queries"][slot]), {**fact.slots, BLANK: name})
+    text.add(draw.choice(fact.relation["queries"][slot]), {**fact.slots, BLANK: name})
     answers = terms.answers(with_capitals(name.text), name.term)
     tokens, entities = tuple(text.tokens), tuple(text.entities)
     tags = ("name" if entities else "circumstance",)
     return ClozeExample(uid, passage, tokens, entities, tokens.index(PLACEHOLDER), answers, tags)
 
 
-# ---- How names are written -----------------------------------------------------------------------------------------
+class _Text:
+    """Tokens in the making, with their entities and the ends of their sentences.
+
+    words: slots that are no names (age, pronouns) and what they say.
+    """
+
+    def __init__(self, words: dict[str, str]):
+        self.words, self.tokens, self.entities, self.sentences = words, [], [], []
+
+    def add(self, frame: str, slots: dict[str, Name | str] | None = None) -> None:
+        """Append a frame. The slot BLANK, which holds the answer, leaves its article and a placeholder."""
+        slots = self.words | (slots or {})
+        for token in frame.split():
+            slot = token.strip("{}") if token[0] == "{" else ""
+            value = slots[slot] if slot else token
+            if not isinstance(value, Name):
+                self._add(value)
+                continue
+            self._add(article(value.text))
+            start = len(self.tokens)
+            self._add(PLACEHOLDER if slot == BLANK else with_capitals(value.text))
+            if slot != BLANK:
+                self.entities.append(Entity(start, len(self.tokens)))
+
+    def _add(self, words: str) -> None:
+        for word in words.split():
+            begins = len(self.tokens) == (self.sentences[-1] if self.sentences else 0)
+            self.tokens.append(sentence_case(word) if begins else word)
+            if word == ".":
+                self.sentences.append(len(self.tokens))
 
 
 def article(name: str) -> str:
@@ -411,12 +367,6 @@ def article(name: str) -> str:
     return "an" if name.startswith("x-ray") or (name[0] in "aeiou" and not sounds_like_you) else "a"
 
 
-@cache
-def _capitals() -> dict[str, str]:
-    words = table("cloze_names")["capitals"]
-    return {form.lower(): form for word in words for form in (word, word.removesuffix("'s").removesuffix("'"))}
-
-
 def with_capitals(name: str) -> str:
     """A lower-case name with the capitals of proper names and abbreviations."""
-    return " ".join(_capitals().get(word, word) for word in name.split())
+    return " ".join(table("cloze_names")["capitals"].get(word, word) for word in name.split())

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from mednli_jax.corpora.demo.words import Draw, conditions, fill, sentence_case, share_word, table
+from mednli_jax.corpora.demo.words import Draw, fill, sentence_case, share_word, table
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled, premise_key
 from mednli_jax.corpora.diskne.builder import disease_names
 from mednli_jax.corpora.diskne.negatives import Kinship, shuffled, similar
@@ -68,7 +68,7 @@ def load_demo_diskne(
 
 def diseases() -> list[dict]:
     """The benchmark's rows of clinical_facts.json, with their facts by category and the number of their cluster."""
-    rows = {row["name"]: row for row in conditions()}
+    rows = {row["name"]: row for row in table("clinical_facts")["conditions"]}
     return [
         rows[name] | {"cluster": number, "terminological": rephrased}
         for number, cluster in enumerate(table("diskne_words")["clusters"].values())

@@ -1,10 +1,10 @@
 """The demo corpus: clinical inference pairs made from MeSH and a table of clinical facts, free of any patient record.
 
 It has MedNLI's shape (three hypotheses for a premise, one of each label; official file layout), so that every command
-runs without credentials. About half of the premises are relation groups. A premise of these makes several statements,
-and only an is-a path between two concepts says which of them a hypothesis is about. Training shows no pair of concepts
-that decides in dev or test. The other premises are fact groups. Words, numbers and facts that training shows decide
-them, and their hypotheses have the annotators' habits that give MedNLI's away (Herlihy and Rudinger 2021).
+runs without credentials. About half of the premises are relation groups. Such a premise makes several statements, and
+only an is-a path between two concepts says which of them a hypothesis is about. Training shows no pair of concepts that
+decides in dev or test. The other premises are fact groups. Words, numbers and facts that training shows decide them,
+and their hypotheses have the annotators' habits that give MedNLI's away (Herlihy and Rudinger 2021).
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-from mednli_jax.corpora.demo.words import Draw, conditions, fill, sentence_case, share_word, table
+from mednli_jax.corpora.demo.words import Draw, fill, sentence_case, share_word, table
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
@@ -33,16 +33,12 @@ FOURTH_STATEMENT, LONG_TAIL, MISSPELT, TAIL = 0.12, 0.035, 0.015, 0.05
 MAX_TOKENS, MAX_STATEMENT_WORDS = 200, 26
 # The tag of a relation group in dev and test, where the pair of concepts is new, and in training.
 UNSEEN, SEEN = "unseen_relation", "relation"
-
-# Relation groups.
 PLAIN_NAME = re.compile(r"[A-Za-z][a-z]{3,}(?: [A-Za-z][a-z]{2,}){0,2}")
 UNNATURAL = re.compile(r"neoplasm|viridae|aceae|derivative|compound|agent|iii| and |signs|[^aeiouy ]{6}")
-HELD_OUT = 0.25  # the share of all concept pairs that dev gets, and test; they get them before any sentence is made
-ONE_STEP = 0.66  # the share of relations at one is-a step, near what MeSH offers; the others are at two
+MAX_NAMES, MAX_TRIED = 3, 5  # of a concept
+HELD_OUT = 0.25  # share of all pairs of concepts that dev has, and test; they are allotted before any sentence is made
+ONE_STEP = 0.66  # share of the relations at one is-a step, near what MeSH offers; the others are at two
 CANDIDATES = 8
-MAX_NAMES, MAX_TRIED = 3, 5
-
-# Fact groups.
 HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
 NUMBERS_WEIGHT = 5  # against the weights of `fact_kinds` in nli_words.json
 EVERY = 3  # one condition in three is used: few enough for a small model to meet each of them many times
@@ -67,40 +63,31 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
     return {split: corpus.split(split, rows, size) for split, rows in SIZES[size].items()}
 
 
-@dataclass(frozen=True)
-class Group:
-    """The three examples of a premise, and the pairs of concepts (smaller id first) between premise and hypothesis.
-
-    pairs: label -> all pairs. intended: label -> the pair that decides; empty for a fact group.
-    """
-
-    examples: tuple[NLIExample, ...]
-    pairs: dict[str, set[tuple[str, str]]]
-    intended: dict[str, tuple[str, str]]
-
-
 class _Corpus:
-    """Makes the splits in order: dev and test must know which concept pairs training has shown."""
+    """Makes the splits in order: dev and test must know which pairs of concepts training has shown.
+
+    A pair of concepts is one of the premise and one of the hypothesis, the smaller id first.
+    """
 
     def __init__(self, linker: Linker):
         self.linker = linker
         self.relations = Relations(linker, SEED)
         self.facts = Facts(self.relations)
         self.premises: set[str] = set()
-        self.shown: set[tuple[str, str]] = set()  # concept pairs of the splits made so far
+        self.shown: set[tuple[str, str]] = set()  # pairs of the splits made so far
+        self.new: set[tuple[str, str]] = set()  # pairs of the split in the making
+        self.decisive: set[tuple[str, str]] = set()  # those of them that decide a relation group
 
     def split(self, name: str, rows: int, size: str) -> Split:
-        draw, groups = Draw(SEED + 1 + list(SIZES[size]).index(name)), []
+        draw, examples = Draw(SEED + 1 + list(SIZES[size]).index(name)), []
         count = rows // len(LABELS)
         of_relations = round(RELATION_SHARE * count)
-        for is_relation in draw.shuffled([True] * of_relations + [False] * (count - of_relations)):
-            make, uid = self._relation_group if is_relation else self._fact_group, f"demo-{name}-{len(groups):06d}"
-            while (group := make(draw, name, uid)) is None:
+        self.shown, self.new, self.decisive = self.shown | self.new, set(), set()
+        for number, is_relation in enumerate(draw.shuffled([True] * of_relations + [False] * (count - of_relations))):
+            make = self._relation_group if is_relation else self._fact_group
+            while not (group := make(draw, name, f"demo-{name}-{number:06d}")):
                 pass
-            self.premises.add(group.examples[0].premise.lower())
-            groups.append(group)
-        self.shown.update(*(pairs for group in groups for pairs in group.pairs.values()))
-        examples = tuple(example for group in groups for example in group.examples)
+            examples += group
         facts = {
             "note": NOTE,
             "size": size,
@@ -109,54 +96,53 @@ class _Corpus:
             "ontology_sha256": self.linker.ontology.sha256,
             "labels": dict(Counter(example.label for example in examples)),
             "groups": {"relation": of_relations, "fact": count - of_relations},
-            "relation_pairs": len({pair for group in groups for pair in group.intended.values()}),
+            "relation_pairs": len(self.decisive),
         }
-        return Split(name, examples, facts)
+        return Split(name, tuple(examples), facts)
 
-    def _fact_group(self, draw: Draw, split: str, uid: str) -> Group | None:
+    def _fact_group(self, draw: Draw, split: str, uid: str) -> list[NLIExample]:
         statement, hypotheses = self.facts.group(draw)
         return self._group(draw, uid, [statement], hypotheses)
 
-    def _relation_group(self, draw: Draw, split: str, uid: str) -> Group | None:
-        """A group, or None where a draw broke a rule: draws are repeated as a whole, so that no label is favoured."""
-        plan = statement_plan(draw)
-        relations = [self.relations.draw(draw, split, side) for _, _, side in plan]
-        asked = {label: relation for (label, *_), relation in zip(plan, relations, strict=True) if label}
-        intended = {label: _pair(relation.stated, relation.middle) for label, relation in asked.items()}
-        new = split == "train" or self.shown.isdisjoint(intended.values())
-        if not new or any(self.relations.collide(*two) for two in combinations(relations, 2)):
-            return None
-        statements, hypotheses = relation_texts(draw, plan, relations)
-        if len(" ".join(statements).split()) > MAX_STATEMENT_WORDS:
-            return None
-        group = self._group(draw, uid, statements, hypotheses, intended, (SEEN if split == "train" else UNSEEN,))
-        if group is None:
-            return None
-        for label, pairs in group.pairs.items():
-            if {pair for pair in pairs if self.relations.related(*pair)} != {intended[label]}:
-                return None
-        for relation in asked.values():
-            self.relations.use(relation)
-        return group
+    def _relation_group(self, draw: Draw, split: str, uid: str) -> list[NLIExample]:
+        """A group, or [] where a draw broke a rule: draws are repeated as a whole, so that no label is favoured."""
+        statements = [self.relations.draw(draw, split, *which) for which in statement_plan(draw)]
+        asked = [statement for statement in statements if statement.label]
+        decisive = {statement.label: _pair(statement.concept, statement.middle) for statement in asked}
+        is_new = split == "train" or self.shown.isdisjoint(decisive.values())
+        if not is_new or any(self.relations.collide(*two) for two in combinations(statements, 2)):
+            return []
+        texts, hypotheses = relation_texts(draw, statements)
+        if len(" ".join(texts).split()) > MAX_STATEMENT_WORDS:
+            return []
+        examples = self._group(draw, uid, texts, hypotheses, decisive, (SEEN if split == "train" else UNSEEN,))
+        if examples:
+            self.relations.use(split, asked)
+        return examples
 
-    def _group(self, draw, uid, statements, hypotheses, intended=None, tags=()) -> Group | None:
-        """The group of these texts, or None where a text has been used or is too long."""
+    def _group(self, draw, uid, statements, hypotheses, decisive=None, tags=()) -> list[NLIExample]:
+        """The examples of these texts, or [] where a text has been used or is too long.
+
+        decisive: label -> the only pair of a relation group that may be joined by a path.
+        """
         premise = _premise(draw, statements)
         hypotheses = {label: _hypothesis_style(draw, hypotheses[label]) for label in LABELS}
         tokens = treebank_tokens(premise)
         distinct = {text.lower().rstrip(".") for text in hypotheses.values()}
         if len(distinct) < len(LABELS) or premise.lower() in self.premises or len(tokens) > MAX_TOKENS:
-            return None
-        examples = tuple(
-            NLIExample(f"{uid}{label[0]}", premise, text, label, tokens, treebank_tokens(text), uid, tags)
-            for label, text in hypotheses.items()
-        )
-        stated = self._concepts(tokens)
-        pairs = {
-            example.label: {_pair(one, other) for one in stated for other in self._concepts(example.hypothesis_tokens)}
-            for example in examples
-        }
-        return Group(examples, pairs, intended or {})
+            return []
+        stated, examples, new = self._concepts(tokens), [], set()
+        for label, text in hypotheses.items():
+            words = treebank_tokens(text)
+            pairs = {_pair(one, other) for one in stated for other in self._concepts(words)}
+            if decisive and {pair for pair in pairs if self.relations.related(*pair)} != {decisive[label]}:
+                return []
+            examples.append(NLIExample(f"{uid}{label[0]}", premise, text, label, tokens, words, uid, tags))
+            new |= pairs
+        self.premises.add(premise.lower())
+        self.new |= new
+        self.decisive |= set((decisive or {}).values())
+        return examples
 
     def _concepts(self, tokens: tuple[str, ...]) -> set[str]:
         return {mention.concept for mention in self.linker.link(tokens)}
@@ -184,17 +170,19 @@ def statement_plan(draw: Draw) -> list[tuple[str, str, str]]:
     return draw.shuffled(plan)
 
 
-def relation_texts(draw: Draw, plan, relations: list["Relation"]) -> tuple[list[str], dict[str, str]]:
-    """The statements in the order of the plan, and the hypothesis of each label."""
-    statements, hypotheses = [], {}
-    for (label, status, _), relation in zip(plan, relations, strict=True):
-        frames = table("nli_words")["statements"][relation.kind][status]
-        statements.append(fill(draw, draw.choice(frames), x=relation.stated_name))
-        positive = draw.chance(0.5) if label == "neutral" else (label == "entailment") == (status == "affirmed")
-        frames = table("nli_words")["relation_hypotheses"][relation.kind]["+" if positive else "-"]
-        if label:
-            hypotheses[label] = fill(draw, draw.choice(frames), m=relation.middle_name)
-    return statements, hypotheses
+def relation_texts(draw: Draw, statements: list["Statement"]) -> tuple[list[str], dict[str, str]]:
+    """The texts of the statements, and the hypothesis of each label."""
+    texts, hypotheses = [], {}
+    for one in statements:
+        frames = table("nli_words")["statements"][one.kind][one.status]
+        texts.append(fill(draw, draw.choice(frames), x=one.name))
+        is_positive = (
+            draw.chance(0.5) if one.label == "neutral" else (one.label == "entailment") == (one.status == "affirmed")
+        )
+        frames = table("nli_words")["relation_hypotheses"][one.kind]["+" if is_positive else "-"]
+        if one.label:
+            hypotheses[one.label] = fill(draw, draw.choice(frames), m=one.middle_name)
+    return texts, hypotheses
 
 
 def _premise(draw: Draw, statements: list[str]) -> str:
@@ -238,24 +226,26 @@ def _hypothesis_style(draw: Draw, text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """A middle concept M, of which a hypothesis speaks, and a concept that a premise states, `steps` is-a steps away.
+class Statement:
+    """A statement of a relation group: of a concept that lies `steps` is-a steps below or above a middle concept M.
 
-    kind: "disease" or "drug". side: where the stated concept lies, "below" or "above" M.
+    label: of the hypothesis, which speaks of M; "" for none. status: "affirmed", "denied" or "other". side: "below" or
+    "above". kind: "disease" or "drug".
     """
 
-    split: str
+    label: str
+    status: str
+    side: str
+    steps: int
     kind: str
     middle: str
     middle_name: str
-    stated: str
-    stated_name: str
-    side: str
-    steps: int
+    concept: str
+    name: str
 
 
 class Relations:
-    """The usable concepts and concept pairs of an ontology, divided among the splits.
+    """The usable concepts of an ontology, and their pairs, which are divided among the splits.
 
     A premise affirms a concept below M, or denies one above M. Whatever a model could use in place of the path is held
     equal: M and the number of steps are drawn from one pool, before the label and independently of it.
@@ -276,17 +266,17 @@ class Relations:
         """Whether one of the two is the other or above it."""
         return one == other or one in self.above(other) or other in self.above(one)
 
-    def collide(self, one: Relation, other: Relation) -> bool:
-        """Whether two relations of a premise touch: by a path or a word between any statement and the other's M."""
-        pairs = ((one.stated, other.stated), (one.stated, other.middle), (one.middle, other.stated))
-        names = ((one.stated_name, other.middle_name), (one.middle_name, other.stated_name))
+    def collide(self, one: Statement, other: Statement) -> bool:
+        """Whether two statements of a premise touch: by a path or a word between either of them and the other's M."""
+        pairs = ((one.concept, other.concept), (one.concept, other.middle), (one.middle, other.concept))
+        names = ((one.name, other.middle_name), (one.middle_name, other.name))
         return any(share_word(*two) for two in names) or any(self.related(*two) for two in pairs)
 
-    def draw(self, draw: Draw, split: str, side: str) -> Relation:
-        """A relation whose stated concept lies `side` ("below", "above") of M; M and steps do not depend on `side`.
+    def draw(self, draw: Draw, split: str, label: str, status: str, side: str) -> Statement:
+        """A statement whose concept lies on that side of M; M and steps do not depend on it.
 
-        Rarely used concepts are preferred, so that a corpus shows many pairs; and in dev and test those that training
-        showed in other pairs, so that what is new is the relation. `use` says that a relation was used.
+        Rarely used concepts are preferred, so that a corpus shows many pairs. In dev and test, so are those that
+        training showed in other pairs: what is new is the relation.
         """
 
         def is_strange(concept: str) -> bool:
@@ -294,20 +284,18 @@ class Relations:
 
         steps = 1 if draw.chance(ONE_STEP) else 2
         units = [draw.choice(self.pools[split, steps]) for _ in range(CANDIDATES)]
-        middle, middle_name, sides = min(
-            units, key=lambda unit: (is_strange(unit[0]), self._used[split, steps, side, unit[0]])
-        )
+        middle, middle_name, sides = min(units, key=lambda x: (is_strange(x[0]), self._used[split, steps, side, x[0]]))
         others = [draw.choice(sides[side]) for _ in range(CANDIDATES)]
-        stated, names = min(others, key=lambda other: (is_strange(other[0]), self._used[middle, other[0]]))
-        return Relation(split, self.kinds[middle], middle, middle_name, stated, draw.choice(names), side, steps)
+        concept, names = min(others, key=lambda x: (is_strange(x[0]), self._used[middle, x[0]]))
+        found = self.kinds[middle], middle, middle_name, concept, draw.choice(names)
+        return Statement(label, status, side, steps, *found)
 
-    def use(self, relation: Relation) -> None:
-        """Count a relation that went into the corpus."""
-        self._used[relation.split, relation.steps, relation.side, relation.middle] += 1
-        self._used[relation.middle, relation.stated] += 1
-        self._used[relation.stated, relation.middle] += 1
-        if relation.split == "train":
-            self._known |= {relation.middle, relation.stated}
+    def use(self, split: str, statements: list[Statement]) -> None:
+        """Count statements that went into the corpus."""
+        for one in statements:
+            pair = one.middle, one.concept
+            self._used.update([(split, one.steps, one.side, one.middle), pair, pair[::-1]])
+            self._known.update(pair if split == "train" else ())
 
     def _kinds(self) -> dict[str, str]:
         words = table("nli_words")
@@ -381,7 +369,7 @@ class Facts:
     """
 
     def __init__(self, relations: Relations):
-        chosen = conditions()[::EVERY]
+        chosen = table("clinical_facts")["conditions"][::EVERY]
         count = Counter(treatment for condition in chosen for treatment in set(condition["treatments"]))
         self.conditions = [
             condition | {"own": [treatment for treatment in condition["treatments"] if count[treatment] == 1]}

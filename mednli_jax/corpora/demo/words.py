@@ -1,26 +1,20 @@
-"""What the demo corpora share: their tables of words and facts (the data files beside this module), draws and frames."""
+"""What the demo corpora share: tables of words and facts (the JSON files beside this module), draws, filled frames."""
 
 import json
 import random
 import re
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from mednli_jax.knowledge.load import ontology_files
 
 FOLDER = Path(__file__).parent
-SLOT = re.compile(r"{(\w+)}")
 
 
 @cache
 def table(name: str) -> dict:
     """The content of a data file, read once. Callers must not change it."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def conditions() -> list[dict]:
-    """The rows of clinical_facts.json."""
-    return table("clinical_facts")["conditions"]
 
 
 def demo_files() -> list[Path]:
@@ -64,10 +58,10 @@ def fill(draw: Draw, frame: str, **texts: str) -> str:
             return draw.choice(drawn)
         return str(drawn["from"] + draw.below(drawn["to"] - drawn["from"] + 1))
 
-    return SLOT.sub(value, frame)
+    return re.sub(r"{(\w+)}", value, frame)
 
 
-@lru_cache(maxsize=1 << 16)
+@cache
 def _stems(name: str) -> frozenset[str]:
     return frozenset(word[:4] for word in name.lower().split())
 
