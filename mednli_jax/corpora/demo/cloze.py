@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mednli_jax.corpora.demo.words import Draw, sentence_case, table
+from mednli_jax.corpora.demo.words import Draw, concept_named, table
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -88,16 +88,7 @@ class Name:
     text: str
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One of the relations of cloze_words.json, its slots filled with names and circumstances."""
-
-    relation: dict
-    slots: dict[str, Name | str]
-
-    @property
-    def names(self) -> list[Name]:
-        return [value for value in self.slots.values() if isinstance(value, Name)]
+Fact = tuple[dict, dict[str, Name | str]]  # a relation of cloze_words.json, and names and circumstances in its slots
 
 
 class Terms:
@@ -142,17 +133,10 @@ class Terms:
 
     def _known(self, names: Iterable[str], kind: str) -> list[Term]:
         """The terms of those names that are, as a whole, the name of a concept."""
-        return [self._term(name, concept, kind) for name in names if (concept := self._concept(name))]
-
-    def _concept(self, name: str) -> str:
-        tokens = name.split()
-        mentions = self.linker.link(tokens)
-        is_whole = len(mentions) == 1 and (mentions[0].start, mentions[0].end) == (0, len(tokens))
-        return mentions[0].concept if is_whole else ""
+        return [self._term(name, concept, kind) for name in names if (concept := concept_named(self.linker, name))]
 
     def _term(self, name: str, concept: str, kind: str) -> Term:
-        others = (other for other in self.words["other_names"].get(name, ()) if self._concept(other) == concept)
-        return Term(concept, kind, (name, *others), self._sex_of.get(name, ""))
+        return Term(concept, kind, (name, *self.words["other_names"].get(name, ())), self._sex_of.get(name, ""))
 
 
 class _Cast:
@@ -181,7 +165,7 @@ class _Cast:
     def fact(self, relation: str, circumstance: str = "", **names: Name) -> Fact:
         """The fact, with a circumstance of that sort that the report has not stated yet."""
         new = {circumstance: self._circumstances[circumstance].pop()} if circumstance else {}
-        return Fact(self.words["relations"][relation], names | new)
+        return self.words["relations"][relation], names | new
 
 
 def _clash(one: Name, other: Name) -> bool:
@@ -245,9 +229,9 @@ def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[C
         return []
     words, problems, sections = plan
     sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in sections]
-    stated = [fact for facts in sections for fact in facts]
-    names = {name for fact in stated for name in fact.names}
-    if len(names) < LEAST_CANDIDATES or not names.issuperset(problems):
+    facts = [fact for section in sections for fact in section]
+    stated = Counter(name for _, slots in facts for name in slots.values() if isinstance(name, Name))
+    if len(stated) < LEAST_CANDIDATES or not stated.keys() >= set(problems):
         return []
     frames, text, title = table("cloze_words"), _Text(words), _Text(words)
     listed = list(_lists(draw, stated))
@@ -258,18 +242,17 @@ def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[C
     title.add(draw.choice(frames["titles"]), dict(zip("pq", problems, strict=True)))
     body = tuple(text.tokens), tuple(text.entities), tuple(text.sentences)
     passage = Passage(uid, tuple(title.tokens), *body, words["specialty"], tuple(title.entities))
-    asked = _asked(draw, stated, known)
+    asked = _asked(draw, facts, known)
     if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
         return []
     return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]
 
 
-def _lists(draw: Draw, facts: list[Fact]) -> Iterator[tuple[str, dict[str, Name]]]:
+def _lists(draw: Draw, stated: Counter) -> Iterator[tuple[str, dict[str, Name]]]:
     """Sentences that only list, as (frame, slots of three names): they bring every name to its due number of mentions.
 
     A few names, drawn without regard to what will be asked, are due more often than the others.
     """
-    stated = Counter(name for fact in facts for name in fact.names)
     loud = set(draw.shuffled(stated)[:LOUD])
     for kind, frames in table("cloze_words")["lists"].items():
         names = [name for name in stated if name.term.kind == kind]
@@ -287,9 +270,9 @@ def _course(draw: Draw, sections: list[list[Fact]], listed) -> Iterator[tuple[st
     for sentence in listed:
         draw.choice(parts).append(sentence)
     for part, facts in zip(parts, sections, strict=True):
-        for fact in facts:
+        for relation, slots in facts:
             lead = draw.choice(frames["leads"]) if draw.chance(LEAD) else ""
-            part.append((lead + draw.choice(fact.relation["passage"]), fact.slots))
+            part.append((lead + draw.choice(relation["passage"]), slots))
         part.append((fillers.pop(), {}))
         yield from draw.shuffled(part)
 
@@ -301,8 +284,9 @@ def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[F
     """
     ways = defaultdict(list)
     for fact in facts:
-        for slot in fact.relation["queries"]:
-            ways[fact.slots[slot]].append((fact, slot))
+        relation, slots = fact
+        for slot in relation["queries"]:
+            ways[slots[slot]].append((fact, slot))
     asked, names = [], draw.shuffled(ways)
     if known and draw.chance(NEW_FIRST):
         names.sort(key=lambda name: name.text in known)
@@ -315,11 +299,12 @@ def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[F
 
 def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slot: str) -> ClozeExample:
     """What asks for the name in that slot of the fact."""
-    name = fact.slots[slot]
+    relation, slots = fact
+    name = slots[slot]
     if len(name.term.names) > 1 and draw.chance(OTHER_ANSWER):
         name = Name(name.term, draw.choice([text for text in name.term.names if text != name.text]))
     text = _Text({})
-    text.add(draw.choice(fact.relation["queries"][slot]), {**fact.slots, BLANK: name})
+    text.add(draw.choice(relation["queries"][slot]), slots | {BLANK: name})
     answers = terms.answers(with_capitals(name.text), name.term)
     tokens, entities = tuple(text.tokens), tuple(text.entities)
     tags = ("name" if entities else "circumstance",)
@@ -353,7 +338,7 @@ class _Text:
     def _add(self, words: str) -> None:
         for word in words.split():
             begins = len(self.tokens) == (self.sentences[-1] if self.sentences else 0)
-            self.tokens.append(sentence_case(word) if begins else word)
+            self.tokens.append(word[0].upper() + word[1:] if begins else word)
             if word == ".":
                 self.sentences.append(len(self.tokens))
 

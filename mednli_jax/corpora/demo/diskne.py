@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from mednli_jax.corpora.demo.words import Draw, fill, sentence_case, share_word, table
+from mednli_jax.corpora.demo.words import Draw, fill, share_word, styled, table
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled, premise_key
 from mednli_jax.corpora.diskne.builder import disease_names
 from mednli_jax.corpora.diskne.negatives import Kinship, shuffled, similar
@@ -121,11 +121,8 @@ def _premise(draw: Draw, category: str, facts: tuple[str, ...]) -> str:
     words = table("nli_words")
     stated = draw.choice((" and ", ", ")).join(draw.shuffled(facts))
     openers = [opener for opener in words["openers"] if opener != "pmh"]  # symptoms do not stand under this heading
-    parts = [
-        fill(draw, draw.choice(openers)),
-        fill(draw, draw.choice(table("diskne_words")["frames"][category]), facts=stated),
-    ]
+    frames = table("diskne_words")["frames"][category]
+    parts = [fill(draw, draw.choice(openers)), fill(draw, draw.choice(frames), facts=stated)]
     if draw.chance(0.4):
         parts.append(fill(draw, draw.choice(words["fillers"])))
-    text = ", ".join(filter(None, parts))
-    return (sentence_case(text) if draw.chance(0.6) else text) + ("." if draw.chance(0.7) else "")
+    return styled(draw, ", ".join(filter(None, parts)), 0.6, 0.7)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-from mednli_jax.corpora.demo.words import Draw, fill, sentence_case, share_word, table
+from mednli_jax.corpora.demo.words import Draw, concept_named, fill, share_word, styled, table
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
@@ -131,10 +131,10 @@ class _Corpus:
         distinct = {text.lower().rstrip(".") for text in hypotheses.values()}
         if len(distinct) < len(LABELS) or premise.lower() in self.premises or len(tokens) > MAX_TOKENS:
             return []
-        stated, examples, new = self._concepts(tokens), [], set()
+        stated, examples, new = self.linker.link(tokens), [], set()
         for label, text in hypotheses.items():
             words = treebank_tokens(text)
-            pairs = {_pair(one, other) for one in stated for other in self._concepts(words)}
+            pairs = {_pair(one.concept, other.concept) for one in stated for other in self.linker.link(words)}
             if decisive and {pair for pair in pairs if self.relations.related(*pair)} != {decisive[label]}:
                 return []
             examples.append(NLIExample(f"{uid}{label[0]}", premise, text, label, tokens, words, uid, tags))
@@ -143,9 +143,6 @@ class _Corpus:
         self.new |= new
         self.decisive |= set((decisive or {}).values())
         return examples
-
-    def _concepts(self, tokens: tuple[str, ...]) -> set[str]:
-        return {mention.concept for mention in self.linker.link(tokens)}
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:
@@ -196,8 +193,7 @@ def _premise(draw: Draw, statements: list[str]) -> str:
     text, *parts = filter(None, [opener, *statements, *(fill(draw, _misspelt(draw, frame)) for frame in frames)])
     for part in parts:
         text += ("; " if draw.chance(0.2) else ", ") + part
-    text = sentence_case(text) if draw.chance(0.6) else text
-    return text + ("." if draw.chance(0.7) else "")
+    return styled(draw, text, 0.6, 0.7)
 
 
 def _misspelt(draw: Draw, text: str) -> str:
@@ -218,8 +214,7 @@ def _hypothesis_style(draw: Draw, text: str) -> str:
         text = subject + text.removeprefix("patient")
     if draw.chance(TAIL):
         text += " " + draw.choice(table("nli_words")["tails"])
-    text = sentence_case(text) if draw.chance(0.5) else text
-    return text + ("." if draw.chance(0.25) else "")
+    return styled(draw, text, 0.5, 0.25)
 
 
 # ---- Relation groups -----------------------------------------------------------------------------------------------
@@ -310,28 +305,22 @@ class Relations:
                 kinds.setdefault(concept, "drug")
         return kinds
 
-    def _names(self) -> dict[str, tuple[str, ...]]:
-        surfaces = defaultdict(set)
-        for name, position in self.ontology.names:
-            concept = self.ontology.ids[position]
-            if concept in self.kinds and PLAIN_NAME.fullmatch(name) and not UNNATURAL.search(name.lower()):
-                surfaces[concept].add(name.lower())
-        return {concept: names for concept, found in surfaces.items() if (names := self._linked(concept, found))}
-
-    def _linked(self, concept: str, surfaces: set[str]) -> tuple[str, ...]:
-        """The best surfaces that the linker takes for the concept: near the preferred name, then the short ones.
+    def _names(self) -> dict[str, list[str]]:
+        """The best names that are linked to their concept: near the preferred one, then the short ones.
 
         A plural is used only where the ontology has no singular.
         """
-        label = {word.strip(",") for word in self.ontology.labels[self.ontology.index(concept)].lower().split()}
-        singular = {name for name in surfaces if not name.endswith("s") or name.endswith(("ss", "is", "us", "as"))}
-        order = sorted(singular or surfaces, key=lambda name: (-len(label & set(name.split())), len(name), name))
-        found = []
-        for name in order[:MAX_TRIED]:
-            tokens = name.split()
-            if self.linker.link(tokens) == [Mention(0, len(tokens), concept)]:
-                found.append(name)
-        return tuple(found[:MAX_NAMES])
+        plain, names = defaultdict(set), {}
+        for name, position in self.ontology.names:
+            if PLAIN_NAME.fullmatch(name) and not UNNATURAL.search(name.lower()):
+                plain[self.ontology.ids[position]].add(name.lower())
+        for concept in self.kinds:
+            label = {word.strip(",") for word in self.ontology.labels[self.ontology.index(concept)].lower().split()}
+            found = [name for name in plain[concept] if not re.search("s$", name) or re.search("(s|i|u|a)s$", name)]
+            order = sorted(found or plain[concept], key=lambda name: (-len(label & {*name.split()}), len(name), name))
+            if linked := [name for name in order[:MAX_TRIED] if concept_named(self.linker, name) == concept]:
+                names[concept] = linked[:MAX_NAMES]
+        return names
 
     def _pools(self, draw: Draw) -> dict[tuple[str, int], list[tuple]]:
         """(split, steps) -> [(M, name of M, {side: [(concept, its names), ...]}), ...], no side empty.

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import ontology_files
 
 FOLDER = Path(__file__).parent
@@ -71,6 +72,14 @@ def share_word(name: str, other: str) -> bool:
     return not _stems(name).isdisjoint(_stems(other))
 
 
-def sentence_case(text: str) -> str:
-    """The text with a capital letter in front."""
-    return text[0].upper() + text[1:]
+def styled(draw: Draw, text: str, capital: float, period: float) -> str:
+    """The text, so often with a capital letter in front, and so often with a final period."""
+    text = text[0].upper() + text[1:] if draw.chance(capital) else text
+    return text + ("." if draw.chance(period) else "")
+
+
+def concept_named(linker: Linker, name: str) -> str:
+    """The concept that the whole name links to, or ""."""
+    tokens = name.split()
+    mentions = linker.link(tokens)
+    return mentions[0].concept if mentions and mentions[0].end - mentions[0].start == len(tokens) else ""
