@@ -64,9 +64,6 @@ def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
     return splits
 
 
-# ---- Names and facts -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Term:
     """A concept; kind: as in Answer.semantic_type; names: in lower case, that of the table of facts first.
@@ -217,9 +214,6 @@ def _story(terms: Terms, draw: Draw):
     words = cast.words["pronouns"][sex] | {"sex": sex, "specialty": specialties[0]}
     words |= {"age": str(age), "a": "an" if age // 10 == 8 else "a"}
     return words, problems, (history, work_up, therapy)
-
-
-# ---- Reports and queries -------------------------------------------------------------------------------------------
 
 
 def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample]:

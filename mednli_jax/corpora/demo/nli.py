@@ -70,22 +70,19 @@ class _Corpus:
     """
 
     def __init__(self, linker: Linker):
-        self.linker = linker
-        self.relations = Relations(linker, SEED)
+        self.linker, self.relations = linker, Relations(linker, SEED)
         self.facts = Facts(self.relations)
         self.premises: set[str] = set()
-        self.shown: set[tuple[str, str]] = set()  # pairs of the splits made so far
-        self.new: set[tuple[str, str]] = set()  # pairs of the split in the making
-        self.decisive: set[tuple[str, str]] = set()  # those of them that decide a relation group
+        self.shown: set[tuple[str, str]] = set()  # all pairs so far
+        self.decisive: set[tuple[str, str]] = set()  # those of a split that decide a relation group
 
     def split(self, name: str, rows: int, size: str) -> Split:
-        draw, examples = Draw(SEED + 1 + list(SIZES[size]).index(name)), []
+        draw, examples, earlier = Draw(SEED + 1 + list(SIZES[size]).index(name)), [], frozenset(self.shown)
         count = rows // len(LABELS)
         of_relations = round(RELATION_SHARE * count)
-        self.shown, self.new, self.decisive = self.shown | self.new, set(), set()
+        self.decisive.clear()
         for number, is_relation in enumerate(draw.shuffled([True] * of_relations + [False] * (count - of_relations))):
-            make = self._relation_group if is_relation else self._fact_group
-            while not (group := make(draw, name, f"demo-{name}-{number:06d}")):
+            while not (group := self._group(draw, name, f"demo-{name}-{number:06d}", is_relation, earlier)):
                 pass
             examples += group
         facts = {
@@ -100,56 +97,48 @@ class _Corpus:
         }
         return Split(name, tuple(examples), facts)
 
-    def _fact_group(self, draw: Draw, split: str, uid: str) -> list[NLIExample]:
-        statement, hypotheses = self.facts.group(draw)
-        return self._group(draw, uid, [statement], hypotheses)
+    def _group(self, draw: Draw, split: str, uid: str, is_relation: bool, earlier: frozenset) -> list[NLIExample]:
+        """The examples of a premise, or [] where a draw broke a rule.
 
-    def _relation_group(self, draw: Draw, split: str, uid: str) -> list[NLIExample]:
-        """A group, or [] where a draw broke a rule: draws are repeated as a whole, so that no label is favoured."""
-        statements = [self.relations.draw(draw, split, *which) for which in statement_plan(draw)]
-        asked = [statement for statement in statements if statement.label]
-        decisive = {statement.label: _pair(statement.concept, statement.middle) for statement in asked}
-        is_new = split == "train" or self.shown.isdisjoint(decisive.values())
-        if not is_new or any(self.relations.collide(*two) for two in combinations(statements, 2)):
-            return []
-        texts, hypotheses = relation_texts(draw, statements)
-        if len(" ".join(texts).split()) > MAX_STATEMENT_WORDS:
-            return []
-        examples = self._group(draw, uid, texts, hypotheses, decisive, (SEEN if split == "train" else UNSEEN,))
-        if examples:
-            self.relations.use(split, asked)
-        return examples
-
-    def _group(self, draw, uid, statements, hypotheses, decisive=None, tags=()) -> list[NLIExample]:
-        """The examples of these texts, or [] where a text has been used or is too long.
-
-        decisive: label -> the only pair of a relation group that may be joined by a path.
+        Draws are repeated as a whole, so that no label is favoured. earlier: the pairs of the splits before this one.
         """
-        premise = _premise(draw, statements)
+        asked, decisive, tags = [], {}, ()
+        if is_relation:
+            statements = [self.relations.draw(draw, split, *which) for which in statement_plan(draw)]
+            asked, tags = [one for one in statements if one.label], (SEEN if split == "train" else UNSEEN,)
+            decisive = {one.label: _pair(one.concept, one.middle) for one in asked}
+            collide = any(self.relations.collide(*two) for two in combinations(statements, 2))
+            if collide or not earlier.isdisjoint(decisive.values()):
+                return []
+            texts, hypotheses = relation_texts(draw, statements)
+            if len(" ".join(texts).split()) > MAX_STATEMENT_WORDS:
+                return []
+        else:
+            text, hypotheses = self.facts.group(draw)
+            texts = [text]
+        premise = _premise(draw, texts)
         hypotheses = {label: _hypothesis_style(draw, hypotheses[label]) for label in LABELS}
         tokens = treebank_tokens(premise)
         distinct = {text.lower().rstrip(".") for text in hypotheses.values()}
         if len(distinct) < len(LABELS) or premise.lower() in self.premises or len(tokens) > MAX_TOKENS:
             return []
-        stated, examples, new = self.linker.link(tokens), [], set()
+        stated, examples, shown = self.linker.link(tokens), [], set()
         for label, text in hypotheses.items():
             words = treebank_tokens(text)
             pairs = {_pair(one.concept, other.concept) for one in stated for other in self.linker.link(words)}
-            if decisive and {pair for pair in pairs if self.relations.related(*pair)} != {decisive[label]}:
+            if is_relation and {pair for pair in pairs if self.relations.related(*pair)} != {decisive[label]}:
                 return []
             examples.append(NLIExample(f"{uid}{label[0]}", premise, text, label, tokens, words, uid, tags))
-            new |= pairs
+            shown |= pairs
         self.premises.add(premise.lower())
-        self.new |= new
-        self.decisive |= set((decisive or {}).values())
+        self.shown |= shown
+        self.decisive.update(decisive.values())
+        self.relations.use(split, asked)
         return examples
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
-
-
-# ---- Texts ---------------------------------------------------------------------------------------------------------
 
 
 def statement_plan(draw: Draw) -> list[tuple[str, str, str]]:
@@ -217,15 +206,11 @@ def _hypothesis_style(draw: Draw, text: str) -> str:
     return styled(draw, text, 0.5, 0.25)
 
 
-# ---- Relation groups -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Statement:
     """A statement of a relation group: of a concept that lies `steps` is-a steps below or above a middle concept M.
 
-    label: of the hypothesis, which speaks of M; "" for none. status: "affirmed", "denied" or "other". side: "below" or
-    "above". kind: "disease" or "drug".
+    label: of the hypothesis, which speaks of M; "" for none. status: "affirmed", "denied" or "other".
     """
 
     label: str
@@ -306,17 +291,14 @@ class Relations:
         return kinds
 
     def _names(self) -> dict[str, list[str]]:
-        """The best names that are linked to their concept: near the preferred one, then the short ones.
-
-        A plural is used only where the ontology has no singular.
-        """
+        """Names near the preferred one come first, then short ones; a plural counts where there is no singular."""
         plain, names = defaultdict(set), {}
         for name, position in self.ontology.names:
             if PLAIN_NAME.fullmatch(name) and not UNNATURAL.search(name.lower()):
                 plain[self.ontology.ids[position]].add(name.lower())
         for concept in self.kinds:
             label = {word.strip(",") for word in self.ontology.labels[self.ontology.index(concept)].lower().split()}
-            found = [name for name in plain[concept] if not re.search("s$", name) or re.search("(s|i|u|a)s$", name)]
+            found = [name for name in plain[concept] if re.search("[^s]$|[aisu]s$", name)]
             order = sorted(found or plain[concept], key=lambda name: (-len(label & {*name.split()}), len(name), name))
             if linked := [name for name in order[:MAX_TRIED] if concept_named(self.linker, name) == concept]:
                 names[concept] = linked[:MAX_NAMES]
@@ -344,9 +326,6 @@ class Relations:
             if found["below"] and found["above"]:
                 pools[split, steps].append((middle, name, found))
         return pools
-
-
-# ---- Fact groups ---------------------------------------------------------------------------------------------------
 
 
 class Facts:
@@ -386,16 +365,12 @@ class Facts:
         while True:
             first, second, third = found = [draw.choice(self.conditions) for _ in range(3)]
             symptoms = [symptom for symptom in second["symptoms"] if symptom not in first["symptoms"]]
-            if (
-                symptoms
-                and all(first[field] for field in needs)
-                and all(self._apart(*x) for x in combinations(found, 2))
-            ):
+            fits = symptoms and all(first[field] for field in needs)
+            if fits and all(self._apart(*two) for two in combinations(found, 2)):
                 break
         risk, risk2 = draw.shuffled(self.words["slots"]["risk"])[:2]
         slots = {"c": first["name"], "c2": second["name"], "c3": third["name"], "risk": risk, "risk2": risk2}
-        slots["s"] = draw.choice(first["symptoms"])
-        slots["s2"] = draw.choice(symptoms)
+        slots |= {"s": draw.choice(first["symptoms"]), "s2": draw.choice(symptoms)}
         fields = {"t": "treatments", "test": "tests", "p": "procedures", "short": "short", "own": "own"}
         slots |= {slot: draw.choice(first[field] or [""]) for slot, field in fields.items()}
         slots["recent"] = draw.choice(self.words["slots"]["recent"])
