@@ -352,6 +352,10 @@ def demo(folder):
     return load_demo("demo", linker=bundled_linker())
 
 
+def demo_full(folder):
+    return load_demo("demo_full", linker=bundled_linker())
+
+
 def demo_cloze(folder):
     return load_demo_cloze(linker=bundled_linker())
 
@@ -374,6 +378,7 @@ MADE_BY = {  # what makes the content -> the module of its FORMAT
     distances: "knowledge.paths",
     features: "baselines.features",
     demo: "corpora.demo.nli",
+    demo_full: "corpora.demo.nli",
     demo_cloze: "corpora.demo.cloze",
     demo_diskne: "corpora.demo.diskne",
 }

@@ -106,10 +106,9 @@ class Terms:
         specialty, self.conditions = "", []
         for row in table("clinical_facts")["conditions"]:
             specialty = first.get(row["name"], specialty)
-            terms = {"term": self._term(row["name"], row["mesh"], "problem"), "specialty": specialty}
-            terms["symptoms"] = self._known(row["symptoms"], "problem")
-            terms["treatments"] = self._known(row["treatments"], "treatment")
-            self.conditions.append(terms)
+            term, symptoms = self._term(row["name"], row["mesh"], "problem"), self._known(row["symptoms"], "problem")
+            known = {"symptoms": symptoms, "treatments": self._known(row["treatments"], "treatment")}
+            self.conditions.append({"term": term, "specialty": specialty, **known})
         self.main = [one for one in self.conditions if len(one["treatments"]) > 1]
         count = Counter(symptom for one in self.conditions for symptom in one["symptoms"])
         self.complaints, self.common = list(count), [symptom for symptom, times in count.items() if times > 2]
@@ -125,8 +124,8 @@ class Terms:
         texts = {name.lower(): name}
         for text in (*term.names, *self._names_of[term.concept]):
             texts.setdefault(text.lower(), text)
-        origins = ["dataset"] + ["UMLS"] * (len(texts) - 1)
-        return tuple(map(lambda text, origin: Answer(text, term.concept, term.kind, origin), texts.values(), origins))
+        origin = {name: "dataset"}
+        return tuple(Answer(text, term.concept, term.kind, origin.get(text, "UMLS")) for text in texts.values())
 
     def _known(self, names: Iterable[str], kind: str) -> list[Term]:
         """The terms of those names that are, as a whole, the name of a concept."""
@@ -316,14 +315,14 @@ class _Text:
 
     def add(self, frame: str, slots: dict[str, Name | str] | None = None) -> None:
         """Append a frame. The slot BLANK, which holds the answer, leaves its article and a placeholder."""
-        slots = self.words | (slots or {})
+        slots, articles = self.words | (slots or {}), table("cloze_names")["articles"]
         for token in frame.split():
             slot = token.strip("{}") if token[0] == "{" else ""
             value = slots[slot] if slot else token
             if not isinstance(value, Name):
                 self._add(value)
                 continue
-            self._add(article(value.text))
+            self._add(next((article for article, names in articles.items() if value.text in names), ""))
             start = len(self.tokens)
             self._add(PLACEHOLDER if slot == BLANK else with_capitals(value.text))
             if slot != BLANK:
@@ -335,15 +334,6 @@ class _Text:
             self.tokens.append(word[0].upper() + word[1:] if begins else word)
             if word == ".":
                 self.sentences.append(len(self.tokens))
-
-
-def article(name: str) -> str:
-    """ "a", "an" or "" before a name, by its last word and first letters."""
-    name, words = name.lower(), table("cloze_names")
-    if name in words["uncountable_names"] or name.split()[-1] not in words["countable_last_words"]:
-        return ""
-    sounds_like_you = name.startswith(("uri", "ure", "ute", "uni", "eu"))
-    return "an" if name.startswith("x-ray") or (name[0] in "aeiou" and not sounds_like_you) else "a"
 
 
 def with_capitals(name: str) -> str:
