@@ -307,7 +307,7 @@ def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slo
 class _Text:
     """Tokens in the making, with their entities and the ends of their sentences.
 
-    words: slots that are no names (age, pronouns) and what they say.
+    words: slot -> its text, for slots of the patient (age, pronouns).
     """
 
     def __init__(self, words: dict[str, str]):
@@ -319,7 +319,7 @@ class _Text:
         for token in frame.split():
             slot = token.strip("{}") if token[0] == "{" else ""
             value = slots[slot] if slot else token
-            if not isinstance(value, Name):
+            if isinstance(value, str):
                 self._add(value)
                 continue
             self._add(next((article for article, names in articles.items() if value.text in names), ""))
