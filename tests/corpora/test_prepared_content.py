@@ -37,7 +37,7 @@ from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.demo import diskne as demo_benchmark
-from mednli_jax.corpora.demo import nli_facts as demo_facts
+from mednli_jax.corpora.demo import words as demo_words
 from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.demo.nli import load_demo
@@ -352,6 +352,10 @@ def demo(folder):
     return load_demo("demo", linker=bundled_linker())
 
 
+def demo_full(folder):
+    return load_demo("demo_full", linker=bundled_linker())
+
+
 def demo_cloze(folder):
     return load_demo_cloze(linker=bundled_linker())
 
@@ -374,6 +378,7 @@ MADE_BY = {  # what makes the content -> the module of its FORMAT
     distances: "knowledge.paths",
     features: "baselines.features",
     demo: "corpora.demo.nli",
+    demo_full: "corpora.demo.nli",
     demo_cloze: "corpora.demo.cloze",
     demo_diskne: "corpora.demo.diskne",
 }
@@ -483,12 +488,14 @@ def test_a_changed_resource_changes_the_key_of_what_it_shapes(tmp_path, monkeypa
     assert {name for name in configs if again[name] != after[name]} == set(shaped) - {"abbreviations"}
 
 
-def test_changed_clinical_facts_change_the_keys_of_the_demos(tmp_path, monkeypatch):
+@pytest.mark.parametrize("file", sorted(path.name for path in demo_words.FOLDER.glob("*.json")))
+def test_changed_words_or_facts_change_the_keys_of_the_demos(file, tmp_path, monkeypatch):
     shaped, free = of_bundled(tmp_path)
     before = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
-    facts = tmp_path / demo_facts.FACTS.name
-    facts.write_bytes(demo_facts.FACTS.read_bytes() + b"\n")
-    monkeypatch.setattr(demo_facts, "FACTS", facts)
+    shutil.copytree(demo_words.FOLDER, tmp_path / "demo")
+    monkeypatch.setattr(demo_words, "FOLDER", tmp_path / "demo")
+    with open(tmp_path / "demo" / file, "a") as words:
+        words.write("\n")
     changed_ones = {name for name, config in (shaped | free).items() if key_of(config, monkeypatch) != before[name]}
     assert changed_ones == {"cloze", "diskne", "demo", "mixed"}
 

@@ -12,7 +12,7 @@ from mednli_jax.corpora.cloze import biomrc, clicr, encoding
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import tag_seen, with_titles
 from mednli_jax.corpora.demo import cloze as demo
-from mednli_jax.corpora.demo.nli_facts import demo_files
+from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files

@@ -7,16 +7,12 @@ same kind stand around the same names, any name may be asked for in any split, a
 says nothing.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from mednli_jax.corpora.demo import cloze_names as naming
-from mednli_jax.corpora.demo import cloze_templates as wording
-from mednli_jax.corpora.demo.cloze_facts import Fact, Name, Story, Terms, lists, names_of, story
-from mednli_jax.corpora.demo.cloze_templates import BLANK
-from mednli_jax.corpora.demo.nli_relations import Draw
-from mednli_jax.examples import PLACEHOLDER, ClozeExample, Entity, Passage, Split
+from mednli_jax.corpora.demo.words import Draw, concept_named, table
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
@@ -26,10 +22,14 @@ SIZES = {"train": 350, "dev": 75, "test": 75}  # reports
 QUERIES = 4  # of each report
 SEED = 20180601
 KEPT = 0.5  # of the groups of facts that a story has
+OTHER_NAME = 0.5  # how often a report uses another name than that of the table of facts, where there is one
 OTHER_ANSWER = 0.15  # how often the answer's own words are not those of the report
 NEW_FIRST = 0.08  # so many reports of dev and test ask for names that training does not ask for, where they can
 LEAD = 0.2  # how often a fact's sentence has an adverbial in front
+MENTIONS, LOUD_MENTIONS, LOUD = 2, 4, 2  # least mentions of a name; of the loud ones; how many of a report's are loud
 LEAST_CANDIDATES, LEAST_TOKENS, MOST_TOKENS = 12, 200, 600
+OF_THE_YOUNG = "obstetrics and gynaecology"  # the branch whose patients are below the age of 45
+BLANK = "blank"  # the slot of a query where the answer was
 
 
 def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
@@ -43,134 +43,243 @@ def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
     linker = Linker(read_mesh()) if linker is None else linker
     if linker.ontology.name != "mesh":
         raise ValueError("the demo cloze corpus is made from the bundled MeSH alone")
-    terms, splits, asked = Terms(linker), {}, frozenset()
+    terms, splits, known = Terms(linker), {}, frozenset()
     for number, name in enumerate(SIZES):
-        splits[name] = _split(terms, name, SEED + number, asked)
-        if name == "train":
-            asked = frozenset(example.answers[0].text.lower() for example in splits[name].examples)
+        draw, examples = Draw(SEED + number), []
+        for report in range(SIZES[name]):
+            while not (queries := _report(terms, draw, f"demo-cloze-{name}-{report:04}", known)):
+                pass
+            examples += queries
+        known = known or frozenset(example.answers[0].text.lower() for example in examples)  # the answers of training
+        facts = {
+            "note": NOTE,
+            "seed": SEED + number,
+            "rows": len(examples),
+            "passages": SIZES[name],
+            "ontology_sha256": linker.ontology.sha256,
+            "semantic_types": dict(Counter(example.answers[0].semantic_type for example in examples)),
+            "tags": dict(Counter(tag for example in examples for tag in example.tags)),
+        }
+        splits[name] = Split(name, tuple(examples), facts)
     return splits
 
 
-def _split(terms: Terms, name: str, seed: int, asked: frozenset[str]) -> Split:
-    """asked: the answers of training, once it is made."""
-    draw, examples = Draw(seed), []
-    for number in range(SIZES[name]):
-        while (report := _report(terms, draw, f"demo-cloze-{name}-{number:04}", asked)) is None:
-            pass
-        examples += report
-    facts = {
-        "note": NOTE,
-        "seed": seed,
-        "rows": len(examples),
-        "passages": SIZES[name],
-        "ontology_sha256": terms.ontology.sha256,
-        "semantic_types": dict(Counter(example.answers[0].semantic_type for example in examples)),
-        "tags": dict(Counter(tag for example in examples for tag in example.tags)),
-    }
-    return Split(name, tuple(examples), facts)
+@dataclass(frozen=True)
+class Term:
+    """A concept; kind: as in Answer.semantic_type; names: in lower case, that of the table of facts first.
+
+    sex: "man" or "woman" where nobody else can have to do with it.
+    """
+
+    concept: str
+    kind: str
+    names: tuple[str, ...]
+    sex: str
 
 
-def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample] | None:
-    """The queries of one report, or None where a draw broke a rule: draws are repeated as a whole."""
-    plan = story(terms, draw)
+@dataclass(frozen=True)
+class Name:
+    """What one report calls a term."""
+
+    term: Term
+    text: str
+
+
+Fact = tuple[dict, dict[str, Name | str]]  # a relation of cloze_words.json, and names and circumstances in its slots
+
+
+class Terms:
+    """Conditions, symptoms, treatments and tests whose names are those of MeSH concepts.
+
+    conditions: rows of clinical_facts.json with terms for texts. main: those with enough treatments to be what a report
+    is about. complaints: all symptoms; common: those of at least three conditions. diseases: the conditions, and others
+    of which no more is known. tests: specialty -> its tests.
+    """
+
+    def __init__(self, linker: Linker):
+        self.linker, self.ontology, self.words = linker, linker.ontology, table("cloze_names")
+        self._sex_of = {name: sex for sex, names in self.words["only_of"].items() for name in names}
+        self._names_of = defaultdict(list)
+        for name, index in self.ontology.names:
+            self._names_of[self.ontology.ids[index]].append(name)
+        first = {row["first_condition"]: specialty for specialty, row in self.words["specialties"].items()}
+        specialty, self.conditions = "", []
+        for row in table("clinical_facts")["conditions"]:
+            specialty = first.get(row["name"], specialty)
+            term, symptoms = self._term(row["name"], row["mesh"], "problem"), self._known(row["symptoms"], "problem")
+            known = {"symptoms": symptoms, "treatments": self._known(row["treatments"], "treatment")}
+            self.conditions.append({"term": term, "specialty": specialty, **known})
+        self.main = [one for one in self.conditions if len(one["treatments"]) > 1]
+        count = Counter(symptom for one in self.conditions for symptom in one["symptoms"])
+        self.complaints, self.common = list(count), [symptom for symptom, times in count.items() if times > 2]
+        further = self._known(self.words["further_diseases"], "problem")
+        self.diseases = [*(one["term"] for one in self.conditions), *further]
+        self.tests = {
+            specialty: self._known([*row["tests"], *self.words["general_tests"]], "test")
+            for specialty, row in self.words["specialties"].items()
+        }
+
+    def answers(self, name: str, term: Term) -> tuple[Answer, ...]:
+        """The name as the dataset's answer, then the term's other names and those of MeSH, each once but for case."""
+        texts = {name.lower(): name}
+        for text in (*term.names, *self._names_of[term.concept]):
+            texts.setdefault(text.lower(), text)
+        origin = {name: "dataset"}
+        return tuple(Answer(text, term.concept, term.kind, origin.get(text, "UMLS")) for text in texts.values())
+
+    def _known(self, names: Iterable[str], kind: str) -> list[Term]:
+        """The terms of those names that are, as a whole, the name of a concept."""
+        return [self._term(name, concept, kind) for name in names if (concept := concept_named(self.linker, name))]
+
+    def _term(self, name: str, concept: str, kind: str) -> Term:
+        return Term(concept, kind, (name, *self.words["other_names"].get(name, ())), self._sex_of.get(name, ""))
+
+
+class _Cast:
+    """The names of one report: no two of one concept, none whose words are among those of another.
+
+    sex: of the patient; names that are not for it are passed over.
+    """
+
+    def __init__(self, draw: Draw, sex: str):
+        self.draw, self.sex, self.names, self.words = draw, sex, [], table("cloze_words")
+        self._circumstances = {slot: draw.shuffled(values) for slot, values in self.words["circumstances"].items()}
+
+    def add(self, terms: Iterable[Term], count: int) -> list[Name]:
+        """Names for up to so many of the terms."""
+        found = []
+        for term in self.draw.shuffled(terms):
+            if len(found) == count:
+                break
+            other = len(term.names) > 1 and self.draw.chance(OTHER_NAME)
+            name = Name(term, self.draw.choice(term.names[1:]) if other else term.names[0])
+            if term.sex in ("", self.sex) and not any(_clash(name, taken) for taken in self.names):
+                self.names.append(name)
+                found.append(name)
+        return found
+
+    def fact(self, relation: str, circumstance: str = "", **names: Name) -> Fact:
+        """The fact, with a circumstance of that sort that the report has not stated yet."""
+        new = {circumstance: self._circumstances[circumstance].pop()} if circumstance else {}
+        return self.words["relations"][relation], names | new
+
+
+def _clash(one: Name, other: Name) -> bool:
+    words, others = set(one.text.split()), set(other.text.split())
+    return one.term.concept == other.term.concept or words <= others or others <= words
+
+
+def _story(terms: Terms, draw: Draw):
+    """What a report tells, or None where a draw left too few names: (words, problems, sections).
+
+    Two problems have each a test, which also rules out another problem; a treatment that failed and one that helped a
+    symptom but had to be stopped; and relatives, travels and colleagues come with names of their own.
+
+    words: slot -> what it says of the patient. sections: the facts of history, work-up and therapy in groups; those of
+    a group are about the same name and are stated together.
+    """
+    main = draw.choice(terms.main), draw.choice(terms.main)
+    sexes = {one["term"].sex for one in main} - {""}
+    if len(sexes) > 1:
+        return None
+    sex = sexes.pop() if sexes else draw.choice(("man", "woman"))
+    specialties = [one["specialty"] for one in main]
+    age = 19 + draw.below(26 if OF_THE_YOUNG in specialties else 70)
+    near = [one["term"] for one in terms.conditions if one["specialty"] == specialties[0]]
+    cast = _Cast(draw, sex)
+    problems = [name for one in main for name in cast.add([one["term"]], 1)]
+    tests = [cast.add(terms.tests[specialty], count) for specialty, count in zip(specialties, (2, 1), strict=True)]
+    excluded = cast.add(near, 1) + cast.add(terms.diseases, 1)
+    others = cast.add((term for term in terms.diseases if not term.sex), 5)  # relatives are of either sex
+    drugs = [cast.add(one["treatments"], 3) for one in main]
+    signs = [cast.add(one["symptoms"] or terms.common, 2) for one in main]
+    complaints = cast.add(terms.complaints, 2)
+    pairs = (problems, excluded, complaints, tests[0], *drugs)
+    if min(map(len, pairs)) < 2 or len(others) < 5 or not all((tests[1], *signs)):
+        return None
+    fact = cast.fact
+    history = [*([fact("relative", "kin", p=p)] for p in others[:-1]), [fact("travel", "place", p=others[-1])]]
+    work_up, therapy = [], []
+    for p, x, complaint, test, sign, drug in zip(problems, excluded, complaints, tests, signs, drugs, strict=True):
+        history.append([fact("began", "act", s=sign[0])])
+        work_up += [[fact("request", "who", e=e)] for e in test[1:]]
+        work_up.append([fact("shown", e=test[0], p=p), fact("excluded", e=test[0], p=x)])
+        work_up.append([fact("caused", p=p, s=sign[-1])])
+        failed, given = drug[:2]
+        therapy.append([fact("failed", t=failed, p=p), fact("given", t=given, p=p)])
+        therapy.append([fact("stopped", t=given, s=complaint), fact("relieved", t=given, s=sign[0])])
+        therapy.append([fact("advice", "who", t=drug[-1])])
+        therapy += [[fact("switched", t=failed, u=u)] for u in drug[2:]]
+    words = cast.words["pronouns"][sex] | {"sex": sex, "specialty": specialties[0]}
+    words |= {"age": str(age), "a": "an" if age // 10 == 8 else "a"}
+    return words, problems, (history, work_up, therapy)
+
+
+def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample]:
+    """The queries of one report, or [] where a draw broke a rule: draws are repeated as a whole."""
+    plan = _story(terms, draw)
     if plan is None:
-        return None
-    sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in plan.sections]
-    stated = [fact for facts in sections for fact in facts]
-    names = set(names_of(stated))
-    if len(names) < LEAST_CANDIDATES or not names.issuperset(plan.problems):
-        return None
-    passage = _passage(draw, uid, plan, sections, lists(draw, stated))
-    asked = _asked(draw, stated, known)
+        return []
+    words, problems, sections = plan
+    sections = [[fact for group in groups if draw.chance(KEPT) for fact in group] for groups in sections]
+    facts = [fact for section in sections for fact in section]
+    stated = Counter(name for _, slots in facts for name in slots.values() if isinstance(name, Name))
+    if len(stated) < LEAST_CANDIDATES or not stated.keys() >= set(problems):
+        return []
+    frames, text, title = table("cloze_words"), _Text(words), _Text(words)
+    listed = list(_lists(draw, stated))
+    text.add(draw.choice(frames["openings"]))
+    for frame, slots in _course(draw, sections, listed):
+        text.add(frame, slots)
+    text.add(draw.choice(frames["endings"]))
+    title.add(draw.choice(frames["titles"]), dict(zip("pq", problems, strict=True)))
+    body = tuple(text.tokens), tuple(text.entities), tuple(text.sentences)
+    passage = Passage(uid, tuple(title.tokens), *body, words["specialty"], tuple(title.entities))
+    asked = _asked(draw, facts, known)
     if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
-        return None
+        return []
     return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]
 
 
-@dataclass
-class _Text:
-    """Tokens in the making, with their entities and the ends of their sentences.
+def _lists(draw: Draw, stated: Counter) -> Iterator[tuple[str, dict[str, Name]]]:
+    """Sentences that only list, as (frame, slots of three names): they bring every name to its due number of mentions.
 
-    words: slots that are no names (age, pronouns) and what they say.
+    A few names, drawn without regard to what will be asked, are due more often than the others.
     """
-
-    words: dict[str, str]
-    tokens: list[str] = field(default_factory=list)
-    entities: list[Entity] = field(default_factory=list)
-    sentences: list[int] = field(default_factory=list)
-
-    def add(self, frame: str, slots: dict[str, Name | str]) -> None:
-        """Append a frame. The slot BLANK, which holds the answer, leaves its article and a placeholder."""
-        for token in frame.split():
-            slot = token.strip("{}") if token[0] == "{" else ""
-            value = slots[slot] if slot in slots else self.words[slot] if slot else token
-            if isinstance(value, Name):
-                self._add_name(value, blank=slot == BLANK)
-            else:
-                self._add_words(value)
-            if token == ".":
-                self.sentences.append(len(self.tokens))
-
-    def _add_name(self, name: Name, blank: bool) -> None:
-        self._add_words(naming.article(name.text))
-        if blank:
-            self.tokens.append(PLACEHOLDER)
-            return
-        start = len(self.tokens)
-        self._add_words(naming.with_capitals(name.text))
-        self.entities.append(Entity(start, len(self.tokens)))
-
-    def _add_words(self, text: str) -> None:
-        for word in text.split():
-            begins = len(self.tokens) == (self.sentences[-1] if self.sentences else 0)
-            self.tokens.append(word[0].upper() + word[1:] if begins else word)
+    loud = set(draw.shuffled(stated)[:LOUD])
+    for kind, frames in table("cloze_words")["lists"].items():
+        names = [name for name in stated if name.term.kind == kind]
+        left = +Counter({name: (LOUD_MENTIONS if name in loud else MENTIONS) - stated[name] for name in names})
+        while left and len(names) > 2:
+            chosen = sorted(draw.shuffled(names), key=lambda name: -left[name])[:3]
+            left -= Counter(chosen)
+            yield draw.choice(frames), dict(zip(("one", "two", "three"), draw.shuffled(chosen), strict=True))
 
 
-def _passage(draw: Draw, uid: str, plan: Story, sections: Sequence[Sequence[Fact]], listed) -> Passage:
-    """The report; `listed` are the sentences that only list."""
-    he, his, him = wording.SEXES[plan.sex]
-    words = {"sex": plan.sex, "he": he, "his": his, "him": him, "specialty": plan.specialty}
-    words |= {"age": str(plan.age), "a": "an" if plan.age // 10 == 8 else "a"}
-    text = _Text(words)
-    text.add(draw.choice(wording.OPENINGS), {})
-    for frame, slots in _course(draw, sections, listed):
-        text.add(frame, slots)
-    text.add(draw.choice(wording.ENDINGS), {})
-    title = _Text(words)
-    title.add(draw.choice(wording.TITLES), dict(zip("pq", plan.problems, strict=True)))
-    return Passage(
-        uid,
-        tuple(title.tokens),
-        tuple(text.tokens),
-        tuple(text.entities),
-        tuple(text.sentences),
-        plan.specialty,
-        tuple(title.entities),
-    )
-
-
-def _course(draw: Draw, sections: Sequence[Sequence[Fact]], listed) -> Iterator[tuple[str, dict]]:
+def _course(draw: Draw, sections: list[list[Fact]], listed) -> Iterator[tuple[str, dict]]:
     """(frame, slots) of all sentences between the first and the last: section by section, each in any order."""
-    fillers, parts = draw.shuffled(wording.FILLERS), [[] for _ in sections]
-    for frame, names in listed:
-        draw.choice(parts).append((frame, dict(zip(("one", "two", "three"), names, strict=True))))
+    frames, parts = table("cloze_words"), [[] for _ in sections]
+    fillers = draw.shuffled(frames["fillers"])
+    for sentence in listed:
+        draw.choice(parts).append(sentence)
     for part, facts in zip(parts, sections, strict=True):
-        for fact in facts:
-            lead = draw.choice(wording.LEADS) if draw.chance(LEAD) else ""
-            part.append((lead + draw.choice(fact.relation.passage), fact.slots))
+        for relation, slots in facts:
+            lead = draw.choice(frames["leads"]) if draw.chance(LEAD) else ""
+            part.append((lead + draw.choice(relation["passage"]), slots))
         part.append((fillers.pop(), {}))
         yield from draw.shuffled(part)
 
 
-def _asked(draw: Draw, facts: Sequence[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
+def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
     """(fact, slot of the answer) of a report's queries: every name is as likely as any other, none is asked twice.
 
     known: answers of training; some reports of dev and test ask for other names first.
     """
-    ways: dict[Name, list[tuple[Fact, str]]] = {}
+    ways = defaultdict(list)
     for fact in facts:
-        for slot in fact.relation.queries:
-            ways.setdefault(fact.slots[slot], []).append((fact, slot))
+        relation, slots = fact
+        for slot in relation["queries"]:
+            ways[slots[slot]].append((fact, slot))
     asked, names = [], draw.shuffled(ways)
     if known and draw.chance(NEW_FIRST):
         names.sort(key=lambda name: name.text in known)
@@ -183,17 +292,50 @@ def _asked(draw: Draw, facts: Sequence[Fact], known: frozenset[str]) -> list[tup
 
 def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slot: str) -> ClozeExample:
     """What asks for the name in that slot of the fact."""
-    name = fact.slots[slot]
+    relation, slots = fact
+    name = slots[slot]
     if len(name.term.names) > 1 and draw.chance(OTHER_ANSWER):
         name = Name(name.term, draw.choice([text for text in name.term.names if text != name.text]))
     text = _Text({})
-    text.add(draw.choice(fact.relation.queries[slot]), {**fact.slots, BLANK: name})
-    return ClozeExample(
-        uid,
-        passage,
-        tuple(text.tokens),
-        tuple(text.entities),
-        text.tokens.index(PLACEHOLDER),
-        terms.answers(naming.with_capitals(name.text), name.term),
-        ("name" if text.entities else "circumstance",),
-    )
+    text.add(draw.choice(relation["queries"][slot]), slots | {BLANK: name})
+    answers = terms.answers(with_capitals(name.text), name.term)
+    tokens, entities = tuple(text.tokens), tuple(text.entities)
+    tags = ("name" if entities else "circumstance",)
+    return ClozeExample(uid, passage, tokens, entities, tokens.index(PLACEHOLDER), answers, tags)
+
+
+class _Text:
+    """Tokens in the making, with their entities and the ends of their sentences.
+
+    words: slot -> its text, for slots of the patient (age, pronouns).
+    """
+
+    def __init__(self, words: dict[str, str]):
+        self.words, self.tokens, self.entities, self.sentences = words, [], [], []
+
+    def add(self, frame: str, slots: dict[str, Name | str] | None = None) -> None:
+        """Append a frame. The slot BLANK, which holds the answer, leaves its article and a placeholder."""
+        slots, articles = self.words | (slots or {}), table("cloze_names")["articles"]
+        for token in frame.split():
+            slot = token.strip("{}") if token[0] == "{" else ""
+            value = slots[slot] if slot else token
+            if isinstance(value, str):
+                self._add(value)
+                continue
+            self._add(next((article for article, names in articles.items() if value.text in names), ""))
+            start = len(self.tokens)
+            self._add(PLACEHOLDER if slot == BLANK else with_capitals(value.text))
+            if slot != BLANK:
+                self.entities.append(Entity(start, len(self.tokens)))
+
+    def _add(self, words: str) -> None:
+        for word in words.split():
+            begins = len(self.tokens) == (self.sentences[-1] if self.sentences else 0)
+            self.tokens.append(word[0].upper() + word[1:] if begins else word)
+            if word == ".":
+                self.sentences.append(len(self.tokens))
+
+
+def with_capitals(name: str) -> str:
+    """A lower-case name with the capitals of proper names and abbreviations."""
+    return " ".join(table("cloze_names")["capitals"].get(word, word) for word in name.split())

@@ -1,19 +1,19 @@
 """The demo corpus: clinical inference pairs made from MeSH and a table of clinical facts, free of any patient record.
 
-It has MedNLI's shape (three hypotheses a premise, one of each label; official file layout) so that every command runs
-without credentials, and a question of its own. About half of the premises are relation groups: which of several
-statements a hypothesis speaks of is decided only by an is-a path between two concepts, never met in training. The other
-half are fact groups, decided by words and by facts that training shows, with the annotators' habits that give
-MedNLI's hypotheses away (Herlihy and Rudinger 2021).
+It has MedNLI's shape (three hypotheses for a premise, one of each label; official file layout), so that every command
+runs without credentials. About half of the premises are relation groups. Such a premise makes several statements, and
+only an is-a path between two concepts says which of them a hypothesis is about. Training shows no pair of concepts that
+decides in dev or test. The other premises are fact groups. Words, numbers and facts that training shows decide them,
+and their hypotheses have the annotators' habits that give MedNLI's away (Herlihy and Rudinger 2021).
 """
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
-from mednli_jax.corpora.demo import nli_templates as wording
-from mednli_jax.corpora.demo.nli_facts import Facts, conditions
-from mednli_jax.corpora.demo.nli_relations import Draw, Relation, Relations, share_word
+from mednli_jax.corpora.demo.words import Draw, concept_named, fill, share_word, styled, table
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
@@ -33,6 +33,15 @@ FOURTH_STATEMENT, LONG_TAIL, MISSPELT, TAIL = 0.12, 0.035, 0.015, 0.05
 MAX_TOKENS, MAX_STATEMENT_WORDS = 200, 26
 # The tag of a relation group in dev and test, where the pair of concepts is new, and in training.
 UNSEEN, SEEN = "unseen_relation", "relation"
+PLAIN_NAME = re.compile(r"[A-Za-z][a-z]{3,}(?: [A-Za-z][a-z]{2,}){0,2}")
+UNNATURAL = re.compile(r"neoplasm|viridae|aceae|derivative|compound|agent|iii| and |signs|[^aeiouy ]{6}")
+MAX_NAMES, MAX_TRIED = 3, 5  # of a concept
+HELD_OUT = 0.25  # share of all pairs of concepts that dev has, and test; they are allotted before any sentence is made
+ONE_STEP = 0.66  # share of the relations at one is-a step, near what MeSH offers; the others are at two
+CANDIDATES = 8
+HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
+NUMBERS_WEIGHT = 5  # against the weights of `fact_kinds` in nli_words.json
+EVERY = 3  # one condition in three is used: few enough for a small model to meet each of them many times
 
 
 def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, Split]:
@@ -55,32 +64,27 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
 
 
 class _Corpus:
-    """Makes the splits in order: dev and test must know which concept pairs training has shown."""
+    """Makes the splits in order: dev and test must know which pairs of concepts training has shown.
+
+    A pair of concepts is one of the premise and one of the hypothesis, the smaller id first.
+    """
 
     def __init__(self, linker: Linker):
-        self.linker = linker
-        self.relations = Relations(linker, SEED)
-        self.facts = Facts(conditions(), self.relations)
+        self.linker, self.relations = linker, Relations(linker, SEED)
+        self.facts = Facts(self.relations)
         self.premises: set[str] = set()
-        self.shown: set[tuple[str, str]] = set()  # concept pairs of the splits made so far, smaller id first
+        self.shown: set[tuple[str, str]] = set()  # all pairs so far
+        self.decisive: set[tuple[str, str]] = set()  # those of a split that decide a relation group
 
     def split(self, name: str, rows: int, size: str) -> Split:
-        draw = Draw(SEED + 1 + list(SIZES[size]).index(name))
+        draw, examples, earlier = Draw(SEED + 1 + list(SIZES[size]).index(name)), [], frozenset(self.shown)
         count = rows // len(LABELS)
         of_relations = round(RELATION_SHARE * count)
-        groups = []
-        for is_relation in draw.shuffled([True] * of_relations + [False] * (count - of_relations)):
-            while (group := self._relation_group(name, draw) if is_relation else self._fact_group(draw)) is None:
+        self.decisive.clear()
+        for number, is_relation in enumerate(draw.shuffled([True] * of_relations + [False] * (count - of_relations))):
+            while not (group := self._group(draw, name, f"demo-{name}-{number:06d}", is_relation, earlier)):
                 pass
-            self.premises.add(group.premise.lower())
-            groups.append(group)
-        self.shown.update(*(pairs for group in groups for pairs in group.pairs.values()))
-        tag = SEEN if name == "train" else UNSEEN
-        examples = [
-            example
-            for number, group in enumerate(groups)
-            for example in _examples(f"demo-{name}-{number:06d}", group, tag)
-        ]
+            examples += group
         facts = {
             "note": NOTE,
             "size": size,
@@ -89,83 +93,55 @@ class _Corpus:
             "ontology_sha256": self.linker.ontology.sha256,
             "labels": dict(Counter(example.label for example in examples)),
             "groups": {"relation": of_relations, "fact": count - of_relations},
-            "relation_pairs": len({pair for group in groups for pair in group.intended.values()}),
+            "relation_pairs": len(self.decisive),
         }
         return Split(name, tuple(examples), facts)
 
-    def _finished(self, draw: Draw, premise: str, hypotheses: dict[str, str], intended: dict):
-        """The group with its tokens and concept pairs, or None where a text has been used or is too long."""
-        hypotheses = {label: _hypothesis_style(draw, text) for label, text in hypotheses.items()}
-        if len({text.lower().rstrip(".") for text in hypotheses.values()}) < len(LABELS):
-            return None
+    def _group(self, draw: Draw, split: str, uid: str, is_relation: bool, earlier: frozenset) -> list[NLIExample]:
+        """The examples of a premise, or [] where a draw broke a rule.
+
+        Draws are repeated as a whole, so that no label is favoured. earlier: the pairs of the splits before this one.
+        """
+        asked, decisive, tags = [], {}, ()
+        if is_relation:
+            statements = [self.relations.draw(draw, split, *which) for which in statement_plan(draw)]
+            asked, tags = [one for one in statements if one.label], (SEEN if split == "train" else UNSEEN,)
+            decisive = {one.label: _pair(one.concept, one.middle) for one in asked}
+            collide = any(self.relations.collide(*two) for two in combinations(statements, 2))
+            if collide or not earlier.isdisjoint(decisive.values()):
+                return []
+            texts, hypotheses = relation_texts(draw, statements)
+            if len(" ".join(texts).split()) > MAX_STATEMENT_WORDS:
+                return []
+        else:
+            text, hypotheses = self.facts.group(draw)
+            texts = [text]
+        premise = _premise(draw, texts)
+        hypotheses = {label: _hypothesis_style(draw, hypotheses[label]) for label in LABELS}
         tokens = treebank_tokens(premise)
-        if premise.lower() in self.premises or len(tokens) > MAX_TOKENS:
-            return None
-        of_label = {label: treebank_tokens(text) for label, text in hypotheses.items()}
-        stated = self._concepts(tokens)
-        pairs = {
-            label: {_pair(one, other) for one in stated for other in self._concepts(found)}
-            for label, found in of_label.items()
-        }
-        return _Group(premise, tokens, hypotheses, of_label, pairs, intended)
-
-    def _concepts(self, tokens: tuple[str, ...]) -> set[str]:
-        return {mention.concept for mention in self.linker.link(tokens)}
-
-    def _fact_group(self, draw: Draw):
-        statement, hypotheses = self.facts.group(draw)
-        return self._finished(draw, _premise(draw, [statement]), hypotheses, {})
-
-    def _relation_group(self, split: str, draw: Draw):
-        """A group, or None where a draw broke a rule: draws are repeated as a whole, so that no label is favoured."""
-        plan = _plan(draw)
-        relations = [self.relations.draw(draw, split, side) for _, _, side in plan]
-        intended = {
-            label: _pair(relation.stated, relation.middle)
-            for (label, *_), relation in zip(plan, relations, strict=True)
-            if label
-        }
-        new = split == "train" or self.shown.isdisjoint(intended.values())
-        if not new or any(self._collide(*two) for two in combinations(relations, 2)):
-            return None
-        statements, hypotheses = _relation_texts(draw, plan, relations)
-        if len(" ".join(statements).split()) > MAX_STATEMENT_WORDS:
-            return None
-        group = self._finished(draw, _premise(draw, statements), hypotheses, intended)
-        if group is None:
-            return None
-        for label, pairs in group.pairs.items():
-            if {pair for pair in pairs if self.relations.related(*pair)} != {intended[label]}:
-                return None
-        for (label, *_), relation in zip(plan, relations, strict=True):
-            if label:
-                self.relations.use(relation)
-        return group
-
-    def _collide(self, one: Relation, other: Relation) -> bool:
-        """Whether two relations of a premise touch: by a path or a word between any statement and the other's M."""
-        pairs = ((one.stated, other.stated), (one.stated, other.middle), (one.middle, other.stated))
-        names = ((one.stated_name, other.middle_name), (one.middle_name, other.stated_name))
-        return any(share_word(*two) for two in names) or any(self.relations.related(*two) for two in pairs)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """A premise and its three hypotheses; the concept pairs of each, and for relations the pair that decides it."""
-
-    premise: str
-    premise_tokens: tuple[str, ...]
-    hypotheses: dict[str, str]
-    hypothesis_tokens: dict[str, tuple[str, ...]]
-    pairs: dict[str, set[tuple[str, str]]]
-    intended: dict[str, tuple[str, str]]
+        distinct = {text.lower().rstrip(".") for text in hypotheses.values()}
+        if len(distinct) < len(LABELS) or premise.lower() in self.premises or len(tokens) > MAX_TOKENS:
+            return []
+        stated, examples, shown = self.linker.link(tokens), [], set()
+        for label, text in hypotheses.items():
+            words = treebank_tokens(text)
+            pairs = {_pair(one.concept, other.concept) for one in stated for other in self.linker.link(words)}
+            if is_relation and {pair for pair in pairs if self.relations.related(*pair)} != {decisive[label]}:
+                return []
+            examples.append(NLIExample(f"{uid}{label[0]}", premise, text, label, tokens, words, uid, tags))
+            shown |= pairs
+        self.premises.add(premise.lower())
+        self.shown |= shown
+        self.decisive.update(decisive.values())
+        self.relations.use(split, asked)
+        return examples
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
 
 
-def _plan(draw: Draw) -> list[tuple[str, str, str]]:
+def statement_plan(draw: Draw) -> list[tuple[str, str, str]]:
     """(label, status, side) of each statement in the order of the premise; label "" for a statement nobody asks about.
 
     Entailment and contradiction take the affirmed and the denied statement in either order, neutral the other one:
@@ -180,51 +156,33 @@ def _plan(draw: Draw) -> list[tuple[str, str, str]]:
     return draw.shuffled(plan)
 
 
-def _relation_texts(draw: Draw, plan, relations: list[Relation]) -> tuple[list[str], dict[str, str]]:
-    """The statements, and the hypothesis of each label in the order of LABELS."""
-    statements, hypotheses = [], {}
-    for (label, status, _), relation in zip(plan, relations, strict=True):
-        frames = wording.STATEMENTS[relation.kind][status]
-        statements.append(wording.fill(draw, draw.choice(frames), x=relation.stated_name))
-        positive = draw.chance(0.5) if label == "neutral" else (label == "entailment") == (status == "affirmed")
-        frames = wording.RELATION_HYPOTHESES[relation.kind]["+" if positive else "-"]
-        if label:
-            hypotheses[label] = wording.fill(draw, draw.choice(frames), m=relation.middle_name)
-    return statements, {label: hypotheses[label] for label in LABELS}
-
-
-def _examples(name: str, group: _Group, tag: str) -> list[NLIExample]:
-    tags = (tag,) if group.intended else ()
-    return [
-        NLIExample(
-            f"{name}{label[0]}",
-            group.premise,
-            text,
-            label,
-            group.premise_tokens,
-            group.hypothesis_tokens[label],
-            name,
-            tags,
+def relation_texts(draw: Draw, statements: list["Statement"]) -> tuple[list[str], dict[str, str]]:
+    """The texts of the statements, and the hypothesis of each label."""
+    texts, hypotheses = [], {}
+    for one in statements:
+        frames = table("nli_words")["statements"][one.kind][one.status]
+        texts.append(fill(draw, draw.choice(frames), x=one.name))
+        is_positive = (
+            draw.chance(0.5) if one.label == "neutral" else (one.label == "entailment") == (one.status == "affirmed")
         )
-        for label, text in group.hypotheses.items()
-    ]
+        frames = table("nli_words")["relation_hypotheses"][one.kind]["+" if is_positive else "-"]
+        if one.label:
+            hypotheses[one.label] = fill(draw, draw.choice(frames), m=one.middle_name)
+    return texts, hypotheses
 
 
 def _premise(draw: Draw, statements: list[str]) -> str:
     """The statements behind an opener and among fillers; a few premises go on for long, as hospital courses do."""
-    opener = wording.fill(draw, _misspelt(draw, draw.choice(wording.OPENERS)))
+    openers, fillers = table("nli_words")["openers"], table("nli_words")["fillers"]
+    opener = fill(draw, _misspelt(draw, draw.choice(openers)))
     count = int(draw.chance(0.15 if len(statements) > 1 else 0.4))
     if draw.chance(LONG_TAIL):
-        count = 5 + draw.below(draw.below(2 * len(wording.FILLERS)) + 1)
-    frames = [*draw.shuffled(wording.FILLERS), *draw.shuffled(wording.FILLERS)][:count]
-    fillers = [wording.fill(draw, _misspelt(draw, frame)) for frame in frames]
-    parts = [opener, *statements, *fillers] if opener else [*statements, *fillers]
-    text = parts[0]
-    for part in parts[1:]:
+        count = 5 + draw.below(draw.below(2 * len(fillers)) + 1)
+    frames = [*draw.shuffled(fillers), *draw.shuffled(fillers)][:count]
+    text, *parts = filter(None, [opener, *statements, *(fill(draw, _misspelt(draw, frame)) for frame in frames)])
+    for part in parts:
         text += ("; " if draw.chance(0.2) else ", ") + part
-    if draw.chance(0.6):
-        text = text[0].upper() + text[1:]
-    return text + ("." if draw.chance(0.7) else "")
+    return styled(draw, text, 0.6, 0.7)
 
 
 def _misspelt(draw: Draw, text: str) -> str:
@@ -240,11 +198,209 @@ def _misspelt(draw: Draw, text: str) -> str:
 
 def _hypothesis_style(draw: Draw, text: str) -> str:
     """What annotators vary whatever the label: whom they call the patient, capitals, a final period."""
-    subject = draw.choice(wording.SUBJECTS)
+    subject = draw.choice(table("nli_words")["subjects"])
     if text.startswith("patient "):
-        text = subject + text[len("patient") :]
+        text = subject + text.removeprefix("patient")
     if draw.chance(TAIL):
-        text += " " + draw.choice(wording.TAILS)
-    if draw.chance(0.5):
-        text = text[0].upper() + text[1:]
-    return text + ("." if draw.chance(0.25) else "")
+        text += " " + draw.choice(table("nli_words")["tails"])
+    return styled(draw, text, 0.5, 0.25)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a relation group: of a concept that lies `steps` is-a steps below or above a middle concept M.
+
+    label: of the hypothesis, which speaks of M; "" for none. status: "affirmed", "denied" or "other".
+    """
+
+    label: str
+    status: str
+    side: str
+    steps: int
+    kind: str
+    middle: str
+    middle_name: str
+    concept: str
+    name: str
+
+
+class Relations:
+    """The usable concepts of an ontology, and their pairs, which are divided among the splits.
+
+    A premise affirms a concept below M, or denies one above M. Whatever a model could use in place of the path is held
+    equal: M and the number of steps are drawn from one pool, before the label and independently of it.
+
+    kinds: concept -> "disease" or "drug". names: concept -> up to three plain names, each of which `linker` links to
+    exactly that concept.
+    """
+
+    def __init__(self, linker: Linker, seed: int):
+        self.ontology, self.linker = linker.ontology, linker
+        self.above = cache(self.ontology.ancestors)  # concept -> its ancestors and their distances
+        self.kinds = self._kinds()
+        self.names = self._names()
+        self.pools = self._pools(Draw(seed))
+        self._used, self._known = Counter(), set()
+
+    def related(self, one: str, other: str) -> bool:
+        """Whether one of the two is the other or above it."""
+        return one == other or one in self.above(other) or other in self.above(one)
+
+    def collide(self, one: Statement, other: Statement) -> bool:
+        """Whether two statements of a premise touch: by a path or a word between either of them and the other's M."""
+        pairs = ((one.concept, other.concept), (one.concept, other.middle), (one.middle, other.concept))
+        names = ((one.name, other.middle_name), (one.middle_name, other.name))
+        return any(share_word(*two) for two in names) or any(self.related(*two) for two in pairs)
+
+    def draw(self, draw: Draw, split: str, label: str, status: str, side: str) -> Statement:
+        """A statement whose concept lies on that side of M; M and steps do not depend on it.
+
+        Rarely used concepts are preferred, so that a corpus shows many pairs. In dev and test, so are those that
+        training showed in other pairs: what is new is the relation.
+        """
+
+        def is_strange(concept: str) -> bool:
+            return split != "train" and concept not in self._known
+
+        steps = 1 if draw.chance(ONE_STEP) else 2
+        units = [draw.choice(self.pools[split, steps]) for _ in range(CANDIDATES)]
+        middle, middle_name, sides = min(units, key=lambda x: (is_strange(x[0]), self._used[split, steps, side, x[0]]))
+        others = [draw.choice(sides[side]) for _ in range(CANDIDATES)]
+        concept, names = min(others, key=lambda x: (is_strange(x[0]), self._used[middle, x[0]]))
+        found = self.kinds[middle], middle, middle_name, concept, draw.choice(names)
+        return Statement(label, status, side, steps, *found)
+
+    def use(self, split: str, statements: list[Statement]) -> None:
+        """Count statements that went into the corpus."""
+        for one in statements:
+            pair = one.middle, one.concept
+            self._used.update([(split, one.steps, one.side, one.middle), pair, pair[::-1]])
+            self._known.update(pair if split == "train" else ())
+
+    def _kinds(self) -> dict[str, str]:
+        words = table("nli_words")
+        diseases, excluded = tuple(words["disease_trees"]), tuple(words["excluded_trees"])
+        kinds = {
+            concept: "disease"
+            for concept, types in zip(self.ontology.ids, self.ontology.types, strict=True)
+            if any(tree.startswith(diseases) and not tree.startswith(excluded) for tree in types.split("|"))
+        }
+        for family in words["drug_families"]:
+            for concept in (family, *self.ontology.descendants(family)):
+                kinds.setdefault(concept, "drug")
+        return kinds
+
+    def _names(self) -> dict[str, list[str]]:
+        """Names near the preferred one come first, then short ones; a plural counts where there is no singular."""
+        plain, names = defaultdict(set), {}
+        for name, position in self.ontology.names:
+            if PLAIN_NAME.fullmatch(name) and not UNNATURAL.search(name.lower()):
+                plain[self.ontology.ids[position]].add(name.lower())
+        for concept in self.kinds:
+            label = {word.strip(",") for word in self.ontology.labels[self.ontology.index(concept)].lower().split()}
+            found = [name for name in plain[concept] if re.search("[^s]$|[aisu]s$", name)]
+            order = sorted(found or plain[concept], key=lambda name: (-len(label & {*name.split()}), len(name), name))
+            if linked := [name for name in order[:MAX_TRIED] if concept_named(self.linker, name) == concept]:
+                names[concept] = linked[:MAX_NAMES]
+        return names
+
+    def _pools(self, draw: Draw) -> dict[tuple[str, int], list[tuple]]:
+        """(split, steps) -> [(M, name of M, {side: [(concept, its names), ...]}), ...], no side empty.
+
+        A pair of concepts goes to one split. M stands there once per name, with the names of other concepts that share
+        no word with it: were names chosen after the partner, a name would tell on which side the partner lies.
+        """
+        sides = defaultdict(lambda: {"below": [], "above": []})
+        for narrow in sorted(self.names):
+            for wide, steps in sorted(self.above(narrow).items()):
+                if steps > 2 or self.kinds[narrow] != self.kinds.get(wide) or wide not in self.names:
+                    continue
+                held_out = "dev" if draw.chance(HELD_OUT) else "test" if draw.chance(HELD_OUT / (1 - HELD_OUT)) else ""
+                for middle, stated, side in ((wide, narrow, "below"), (narrow, wide, "above")):
+                    for name in self.names[middle]:
+                        partners = [other for other in self.names[stated] if not share_word(name, other)]
+                        if partners:
+                            sides[held_out or "train", steps, middle, name][side].append((stated, partners))
+        pools = defaultdict(list)
+        for (split, steps, middle, name), found in sides.items():
+            if found["below"] and found["above"]:
+                pools[split, steps].append((middle, name, found))
+        return pools
+
+
+class Facts:
+    """Draws fact groups from the conditions of clinical_facts.json.
+
+    Nearly every premise also says something undecided about a second condition (a relative has it, it is to be ruled
+    out), and neutral hypotheses name that one: whether a hypothesis repeats a concept of its premise therefore does not
+    tell the label.
+    """
+
+    def __init__(self, relations: Relations):
+        chosen = table("clinical_facts")["conditions"][::EVERY]
+        count = Counter(treatment for condition in chosen for treatment in set(condition["treatments"]))
+        self.conditions = [
+            condition | {"own": [treatment for treatment in condition["treatments"] if count[treatment] == 1]}
+            for condition in chosen
+        ]
+        self.relations, self.words = relations, table("nli_words")
+        kinds = [kind for kind in self.words["fact_kinds"] for _ in range(kind["weight"])]
+        self.kinds = kinds + [None] * NUMBERS_WEIGHT
+
+    def group(self, draw: Draw) -> tuple[str, dict[str, str]]:
+        """The deciding part of a premise, and a hypothesis for each label."""
+        kind = draw.choice(self.kinds)
+        slots = self._slots(draw, kind["needs"] if kind else ())
+        if kind is None:
+            return self._numbers(draw, slots)
+        statement = fill(draw, draw.choice(kind["premise"]), **slots)
+        hypotheses = {}
+        for label in LABELS:
+            frames = self.words["habits"] if kind["habits"] and draw.chance(HABIT_RATE) else kind
+            hypotheses[label] = fill(draw, draw.choice(frames[label]), **slots)
+        return statement, hypotheses
+
+    def _slots(self, draw: Draw, needs) -> dict[str, str]:
+        """Texts of a condition (c, short, s, t, own, p, test), a second and a third one unlike it, and two causes."""
+        while True:
+            first, second, third = found = [draw.choice(self.conditions) for _ in range(3)]
+            symptoms = [symptom for symptom in second["symptoms"] if symptom not in first["symptoms"]]
+            fits = symptoms and all(first[field] for field in needs)
+            if fits and all(self._apart(*two) for two in combinations(found, 2)):
+                break
+        risk, risk2 = draw.shuffled(self.words["slots"]["risk"])[:2]
+        slots = {"c": first["name"], "c2": second["name"], "c3": third["name"], "risk": risk, "risk2": risk2}
+        slots |= {"s": draw.choice(first["symptoms"]), "s2": draw.choice(symptoms)}
+        fields = {"t": "treatments", "test": "tests", "p": "procedures", "short": "short", "own": "own"}
+        slots |= {slot: draw.choice(first[field] or [""]) for slot, field in fields.items()}
+        slots["recent"] = draw.choice(self.words["slots"]["recent"])
+        unsure = draw.choice(self.words["statements"]["disease"]["other"])
+        return slots | {"u": fill(draw, unsure, x=second["name"])}
+
+    def _apart(self, one: dict, other: dict) -> bool:
+        """Whether nothing said of one condition says something of the other."""
+        return not (
+            self.relations.related(one["mesh"], other["mesh"])
+            or share_word(one["name"], other["name"])
+            or set(one["treatments"]) & set(other["treatments"])
+        )
+
+    def _numbers(self, draw: Draw, slots: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """A measured value, high, low or normal, at times among normal ones; neutral speaks of a value not given."""
+        measure, absent, *others = draw.shuffled(self.words["measures"])
+        states = [*measure["says"]]
+        state = "normal" if draw.chance(0.25) else draw.choice(states)
+        given = [(measure, state)] + [(other, "normal") for other in others[: draw.below(3)]]
+        values = [one["frame"].format(v=draw.choice(one["values"][at])) for one, at in draw.shuffled(given)]
+        opposite = draw.choice([other for other in (*states, "normal") if other != state])
+        missing = draw.choice([*absent["values"]])
+        slots |= {"noun": measure["noun"], "group": measure["group"]}
+        hypotheses = {}
+        for label, (one, at) in zip(LABELS, ((measure, state), (absent, missing), (measure, opposite)), strict=True):
+            frames = [f"{one['noun']} is {at}", f"patient has {at} {one['noun']}"]
+            if at != "normal":
+                frames += [f"patient {one['says'][at]}"] * 2
+            if state != "normal" and draw.chance(HABIT_RATE):
+                frames = self.words["number_habits"][label]
+            hypotheses[label] = fill(draw, draw.choice(frames), **slots)
+        return ", ".join([*values, slots["u"]] if draw.chance(0.5) else values), hypotheses

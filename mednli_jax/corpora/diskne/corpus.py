@@ -16,7 +16,7 @@ import numpy as np
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.demo import diskne as demo
-from mednli_jax.corpora.demo.nli_facts import demo_files
+from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs

@@ -11,7 +11,7 @@ from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.demo import nli as demo
-from mednli_jax.corpora.demo.nli_facts import demo_files
+from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.nli import encoding as words
 from mednli_jax.corpora.nli import mixing, readers
 from mednli_jax.corpora.nli import pieces as word_pieces

@@ -1,14 +1,16 @@
-"""The demo corpus: the same everywhere, of MedNLI's shape, and decided by what it claims to be decided by."""
+"""The demo corpus: of MedNLI's shape, and decided by what it claims to be decided by.
 
-from collections import Counter
+test_prepared_content.py holds the rows to a hash.
+"""
+
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
 from mednli_jax.corpora.demo import nli as demo
-from mednli_jax.corpora.demo import nli_templates as wording
 from mednli_jax.corpora.demo.nli import load_demo
-from mednli_jax.corpora.demo.nli_relations import DRUG_FAMILIES, Draw, share_word
+from mednli_jax.corpora.demo.words import Draw, share_word, table
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.knowledge.distances import shortest_paths
@@ -16,8 +18,6 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import permuted
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.text import treebank_tokens
-
-# Changes with the wording, MeSH, its aliases and the clinical facts; never with the platform or the Python version.
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +63,6 @@ def relations(linker, splits):
     }
 
 
-def test_the_same_rows_every_time(linker, splits):
-    """Nothing is left over from the first time; test_prepared_content holds the rows to a hash."""
-    assert load_demo("demo", linker=linker) == splits
-
-
 def test_draws_come_from_the_portable_stream_and_are_uniform():
     draw = Draw(7)
     assert [draw.below(1000) for _ in range(4)] == [323, 150, 650, 72]  # int(1000 * Random(7).random())
@@ -76,37 +71,20 @@ def test_draws_come_from_the_portable_stream_and_are_uniform():
     assert min(counts.values()) > 400
 
 
-def test_three_labels_for_each_premise(splits):
+def test_a_premise_has_a_hypothesis_of_each_label_and_stands_nowhere_else(splits):
     assert {name: len(split) for name, split in splits.items()} == {"train": 3000, "dev": 600, "test": 600}
-    for name, split in splits.items():
-        assert "not comparable with MedNLI" in split.facts["note"]
-        groups = {}
-        for example in split.examples:
-            groups.setdefault(example.group, []).append(example)
-            assert example.uid == f"{example.group}{example.label[0]}"
-            assert example.uid.startswith(f"demo-{name}-")
-        for group in groups.values():
-            assert [example.label for example in group] == list(LABELS)
-            assert len({example.premise for example in group}) == 1
-            assert len({example.hypothesis.lower().rstrip(".") for example in group}) == 3
-
-
-def test_no_premise_or_uid_twice(splits):
-    examples = all_examples(splits)
-    assert len({example.uid for example in examples}) == len(examples) == 4200
-    premises = Counter(example.premise.lower() for example in examples)
-    assert set(premises.values()) == {3}
-
-
-def test_tokens_are_those_of_the_treebank(splits):
+    groups = defaultdict(list)
     for example in all_examples(splits):
+        groups[example.premise.lower()].append(example)
+        assert example.uid == f"{example.group}{example.label[0]}"
         assert example.premise_tokens == treebank_tokens(example.premise)
         assert example.hypothesis_tokens == treebank_tokens(example.hypothesis)
-
-
-def test_no_slot_is_left_open(splits):
-    for example in all_examples(splits):
         assert not {"{", "}"} & set(example.premise + example.hypothesis), example.uid
+    assert len({example.uid for example in all_examples(splits)}) == 4200
+    for group in groups.values():
+        assert [example.label for example in group] == list(LABELS)
+        assert len({(example.premise, example.group) for example in group}) == 1
+        assert len({example.hypothesis.lower().rstrip(".") for example in group}) == 3
 
 
 def test_shape_is_near_mednli(splits):
@@ -123,17 +101,6 @@ def test_shape_is_near_mednli(splits):
         expected = ("relation",) if name == "train" else ("unseen_relation",)
         assert set(tags) == {(), expected}
         assert 0.45 <= tags[expected] / len(split) <= 0.5
-
-
-def test_there_are_many_frames():
-    statements = [frame for table in wording.STATEMENTS.values() for frames in table.values() for frame in frames]
-    premises = statements + [frame for kind in wording.KINDS for frame in kind.premise]
-    tables = wording.RELATION_HYPOTHESES.values()
-    hypotheses = [frame for table in tables for frames in table.values() for frame in frames]
-    hypotheses += [frame for frames in wording.HABITS.values() for frame in frames]
-    hypotheses += [frame for kind in wording.KINDS for label in LABELS for frame in getattr(kind, label)]
-    assert len(set(premises)) >= 40
-    assert len(set(hypotheses)) >= 60
 
 
 def test_exactly_one_path_joins_a_relation_pair(relations):
@@ -165,13 +132,9 @@ def test_relations_of_dev_and_test_are_new(linker, splits, relations):
     assert sum(map(len, new.values())) >= 1500
     for name in new:
         assert len(new[name]) == splits[name].facts["relation_pairs"]
-
-
-def test_most_single_concepts_of_new_relations_are_known_from_training(relations):
-    known = set().union(*(concepts for _, ((concepts, _),) in relations["train"]))
+    known = set().union(*new["train"])  # what is new is the pair: most of its concepts are known from training
     for name in ("dev", "test"):
-        concepts = [concept for _, ((pair, _),) in relations[name] for concept in pair]
-        assert np.mean([concept in known for concept in concepts]) > 0.6
+        assert np.mean([concept in known for _, ((pair, _),) in relations[name] for concept in pair]) > 0.6
 
 
 def test_neither_distance_nor_polarity_nor_side_tells_the_label(linker, relations):
@@ -206,19 +169,19 @@ def test_a_relation_is_decided_by_status_and_polarity(linker):
     }
     seen = Counter()
     for _ in range(200):
-        plan = demo._plan(draw)
-        relations = [corpus.relations.draw(draw, "train", side) for _, _, side in plan]
-        statements, hypotheses = demo._relation_texts(draw, plan, relations)
-        for (label, _, _), relation, statement in zip(plan, relations, statements, strict=True):
-            if not label:
+        statements = [corpus.relations.draw(draw, "train", *which) for which in demo.statement_plan(draw)]
+        texts, hypotheses = demo.relation_texts(draw, statements)
+        for one, text in zip(statements, texts, strict=True):
+            if not one.label:
                 continue
-            status = frame_of(wording.STATEMENTS[relation.kind], statement, x=relation.stated_name)
-            polarity = frame_of(wording.RELATION_HYPOTHESES[relation.kind], hypotheses[label], m=relation.middle_name)
-            wrong += expected[status, polarity] != label
+            status = frame_of(table("nli_words")["statements"][one.kind], text, x=one.name)
+            frames = table("nli_words")["relation_hypotheses"][one.kind]
+            polarity = frame_of(frames, hypotheses[one.label], m=one.middle_name)
+            wrong += expected[status, polarity] != one.label
             seen[status, polarity] += 1
             above = corpus.relations.above
-            wrong += status == "affirmed" and relation.middle not in above(relation.stated)
-            wrong += status == "denied" and relation.stated not in above(relation.middle)
+            wrong += status == "affirmed" and one.middle not in above(one.concept)
+            wrong += status == "denied" and one.concept not in above(one.middle)
     assert wrong == 0
     assert set(seen) == set(expected)
 
@@ -239,12 +202,12 @@ def frame_of(table, text, **slots):
 
 
 def test_drug_families_are_those_named(linker):
-    ontology = linker.ontology
-    assert {concept: ontology.labels[ontology.index(concept)] for concept in DRUG_FAMILIES} == DRUG_FAMILIES
+    ontology, families = linker.ontology, table("nli_words")["drug_families"]
+    assert {concept: ontology.labels[ontology.index(concept)] for concept in families} == families
 
 
 def test_wrong_use_is_refused(linker):
-    with pytest.raises(UserError, match="demo_full"):
+    with pytest.raises(UserError):
         load_demo("huge")
-    with pytest.raises(ValueError, match="bundled MeSH"):
+    with pytest.raises(ValueError, match="MeSH"):
         load_demo(linker=Linker(permuted(linker.ontology, 1)))
