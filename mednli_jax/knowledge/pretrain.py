@@ -30,7 +30,8 @@ from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
 from mednli_jax.knowledge.vectors_text import text_header
 from mednli_jax.progress import say
-from mednli_jax.text import SPECIALS, binary_lines
+from mednli_jax.text import SPECIALS
+from mednli_jax.textfiles import byte_lines
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
 WORDS_AT_ONCE = 200_000  # of a file that is turned into text
@@ -188,7 +189,7 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
 
 def _text_rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
     """(word, numbers) of a text file that has been checked."""
-    for number, line in binary_lines(path):
+    for number, line in byte_lines(path):
         line = line.rstrip(b" ")
         if line and not (number == 1 and text_header(line)):
             word = line.rsplit(b" ", dim)[0]

@@ -5,7 +5,7 @@
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
 the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is reported by its path in
-the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
+the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message.
 Passages without a marked phrase are no fault: a line on stderr says how many there are.
 """
 
@@ -26,16 +26,14 @@ from mednli_jax.corpora.cloze.files import (
     Scanner,
     found_files,
     marked_text,
-    opened_bytes,
-    opened_text,
     parse_marked,
     split_files,
 )
-from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
 
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
@@ -257,7 +255,7 @@ class _Reader:
 def count_queries(path: Path) -> int:
     """Queries of a file in CliCR's format, counted without parsing it. Raises: DataError for a damaged file."""
     count, rest = 0, b""
-    with opened_bytes(path) as (stream, _):
+    with opened(path) as stream:
         while piece := stream.read(1 << 20):
             rest += piece
             # A quote inside a text is escaped, so that these bytes are a key; one cut in two is found with the rest.

@@ -14,8 +14,8 @@ import numpy as np
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix, shown_id
-from mednli_jax.knowledge.readers.lines import terminology_lines
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, empty_file, line_fault, text_lines
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
@@ -109,7 +109,7 @@ def _read_stanzas(path, digest) -> _File:
     """Raises every malformed line of the file together."""
     found, problems, kind, term = _File(), Problems(), "", None
     opened = {}  # id of the [Typedef] stanza that is open
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         text = line.strip()
         if not text or text.startswith("!"):
             continue
@@ -129,13 +129,13 @@ def _read_stanzas(path, digest) -> _File:
         elif match and not kind:
             _read_header(found, match[1], match[2])
         if problem:
-            fix = "fetch the file again, in OBO format (ROBOT converts OWL)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+            fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
+            problems.add(line_fault(path.name, number, problem, fix))
             if not found.terms and not found.header:
                 break  # something else than OBO: one line says it
     problems.raise_if_any()
     if not found.terms:
-        raise DataError("holds no [Term] stanza", file=path.name, fix="fetch the file again")
+        raise empty_file(path, "no [Term] stanza")
     return found
 
 
@@ -209,7 +209,7 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
 
     for term in terms:
         if not term.id:
-            fault("the stanza has no id", term, "fetch the file again")
+            fault("the stanza has no id", term, FRESH_COPY)
         elif term.id in seen:
             fault(f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
         seen.add(term.id)

@@ -4,13 +4,10 @@ A block keeps the bytes of some 100,000 rows and the places of their delimiters;
 numbers as arrays, and only the rows that are asked for become Python strings.
 """
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +16,8 @@ from scipy.sparse import csr_array
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.knowledge.ontology import cyclic_edges, relation_matrix
 from mednli_jax.knowledge.string_arrays import Relations
-from mednli_jax.progress import Bar, say
-from mednli_jax.text import unzipped
+from mednli_jax.progress import say
+from mednli_jax.textfiles import decoded, empty_file, opened, too_long
 
 BLOCK_BYTES = 1 << 24
 MAX_DIGITS = 18  # what an int64 holds, and the longest SNOMED CT identifier
@@ -58,8 +55,9 @@ class RowFile:
         any are reported.
         """
         content, line, rows = hashlib.sha256(), 1, 0
-        for data in _pieces(self, content):
-            self._check_text(data, line)
+        for data in _pieces(self.path, content):
+            if b"\0" in data or not data.isascii():
+                decoded(self.path.name, line, data)  # raises where the bytes are not text
             if line == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
                 if self.header:
@@ -69,20 +67,8 @@ class RowFile:
                 line, rows = line + len(block), rows + len(block)
                 yield block
         if not rows:
-            raise self.fault("holds no rows")
+            raise empty_file(self.path, "no rows")
         digest.update(content.digest())
-
-    def _check_text(self, data, line):
-        if not data.isascii():
-            try:
-                data.decode()
-            except UnicodeDecodeError as error:
-                line += data.count(b"\n", 0, error.start)
-                problem = "the line is not valid UTF-8"
-                raise self.fault(problem, line, fix="save the file as UTF-8") from None
-        if b"\0" in data:
-            line += data.count(b"\n", 0, data.index(b"\0"))
-            raise self.fault("the line holds a NUL byte", line)
 
     def _without_header(self, data):
         first, _, rest = data.partition(b"\n")
@@ -268,30 +254,18 @@ def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) ->
     return relation_matrix(child, parent, len(ids))
 
 
-def _pieces(table, digest):
+def _pieces(path, digest):
     """Whole lines of the file, BLOCK_BYTES at a time; a last line without its break gets one."""
     rest = b""
-    for chunk in chain(_chunks(table, digest), (None,)):
-        data = rest + (chunk if chunk is not None else b"\n" if rest else b"")
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
-        if len(rest) > BLOCK_BYTES:
-            raise table.fault(f"a line is longer than {BLOCK_BYTES} bytes")
-        if cut:
-            yield data[:cut]
-
-
-def _chunks(table, digest):
-    path = table.path
-    try:
-        size = path.stat().st_size
-        with open(path, "rb") as raw, Bar(f"reading {path.name}", size // 1_000_000 + 1, unit="MB") as bar:
-            stream = unzipped(raw) if path.suffix == ".gz" else raw
-            while chunk := stream.read(BLOCK_BYTES):
-                digest.update(chunk)
-                bar.advance(raw.tell() // 1_000_000 - bar.done)
-                yield chunk
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise table.fault("cannot be decompressed", fix="fetch it again") from error
-    except OSError as error:
-        raise table.fault(f"the file cannot be read ({error.strerror})", fix="check the path") from error
+    with opened(path) as stream:
+        while chunk := stream.read(BLOCK_BYTES):
+            digest.update(chunk)
+            data = rest + chunk
+            cut = data.rfind(b"\n") + 1
+            rest = data[cut:]
+            if len(rest) > BLOCK_BYTES:
+                raise too_long(path.name, None, BLOCK_BYTES)
+            if cut:
+                yield data[:cut]
+    if rest:
+        yield rest + b"\n"

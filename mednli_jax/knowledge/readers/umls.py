@@ -17,6 +17,7 @@ from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile, is_a_graph
 from mednli_jax.progress import say
+from mednli_jax.textfiles import either_name
 
 COLUMNS = {
     "MRCONSO.RRF": (
@@ -110,7 +111,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name; all that are missing are reported at once (DataError)."""
-    paths = {name: _either(folder / name) for name in COLUMNS}
+    paths = {name: either_name(folder / name) for name in COLUMNS}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
@@ -135,7 +136,7 @@ def _tables(folder):
 
 def _stated(folder):
     """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
-    path = _either(folder / "MRFILES.RRF")
+    path = either_name(folder / "MRFILES.RRF")
     columns, rows = {}, {}
     for block in RowFile(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
         ours = np.flatnonzero(block.is_any("FIL", [name.encode() for name in COLUMNS]))
@@ -143,11 +144,6 @@ def _stated(folder):
         columns |= {name: tuple(given.split(",")) for name, given in zip(files, block.texts("FMT", ours), strict=True)}
         rows |= dict(zip(files, block.numbers("RWS", ours).tolist(), strict=True))
     return columns, rows
-
-
-def _either(path):
-    candidates = (path, path.with_name(path.name + ".gz"))
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def _version(folder):

@@ -14,8 +14,8 @@ import numpy as np
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix
-from mednli_jax.knowledge.readers.lines import terminology_lines
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 
 PARTS = {"noun": "n", "verb": "v"}
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
@@ -49,7 +49,6 @@ LEXICOGRAPHER_FILES = (
 # Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the first edge no more.
 _KNOWN_LOOP = ("inhibit", "restrain")
 _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
-_FETCH = "fetch the file again"
 
 
 @dataclass
@@ -112,8 +111,7 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
     """The four files by name; reports all that are missing at once (DataError)."""
     found = {}
     for name in FILES:
-        candidates = (folder / name, folder / f"{name}.gz", folder / "dict" / name, folder / "dict" / f"{name}.gz")
-        found[name] = next((path for path in candidates if path.is_file()), None)
+        found[name] = either_name(folder / name) or either_name(folder / "dict" / name)
     missing = [name for name, path in found.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
@@ -124,7 +122,7 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
 
 def _read_data(path, letter, synsets, digest):
     problems, before, seen = Problems(), len(synsets.ids), set()
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
             if not synsets.version and (match := _VERSION.search(line)):
                 synsets.version = match[1]
@@ -133,11 +131,11 @@ def _read_data(path, letter, synsets, digest):
             concept, kind, words, pointers = _synset(line, letter)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         if concept in seen:
             problem = f"the synset {concept} is repeated"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         seen.add(concept)
         place = len(synsets.ids)
@@ -147,7 +145,7 @@ def _read_data(path, letter, synsets, digest):
         synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
     problems.raise_if_any()
     if len(synsets.ids) == before:
-        raise DataError("holds no synsets", file=path.name, fix=_FETCH)
+        raise empty_file(path, "no synsets")
 
 
 def _synset(line, letter):
@@ -190,7 +188,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
     lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
     """
     problems = Problems()
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):
             continue
         fields = line.split()
@@ -201,7 +199,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
                 raise ValueError
         except (ValueError, IndexError):
             problem = "the line is not an entry in the layout of wndb(5WN)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         lemma = fields[0].replace("_", " ")
         for sense, concept in enumerate(concepts, start=1):
@@ -209,8 +207,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
             spelled = [] if place is None else [word for word in synsets.words[place] if word.lower() == lemma]
             if not spelled:
                 problem = f"the entry names {concept}, " + ("which is not there" if place is None else "which lacks it")
-                fix = "take index and data files from one edition"
-                problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+                problems.add(line_fault(path.name, number, problem, "take index and data files from one edition"))
             senses[lemma, place] = sense
             names.update(dict.fromkeys((word, place) for word in spelled))
     problems.raise_if_any()
@@ -237,7 +234,7 @@ def _edges(synsets, index, options):
         to = index.get(target)
         if to is None:
             problem = f"a pointer '{symbol}' leads to {target}, which is not there"
-            problems.add(DataError(problem, file=file, line=line, fix="fetch the data files again"))
+            problems.add(DataError(problem, file=file, line=line, fix=FRESH_COPY))
         elif hypernym:
             is_a.append((place, to, line, file))
         else:
