@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
@@ -128,8 +129,10 @@ def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[
         return names
 
     content = hashlib.sha256()
-    lines = ((number, line.split("\t")) for number, line in text_lines(path, digest=content) if line)
-    yield from table_rows(path.name, lines, problems, columns)
+    lines = text_lines(path, digest=content)
+    lines = chain([next(lines, (1, ""))], lines)  # the first line is the header, also where it is empty
+    records = ((number, line.split("\t")) for number, line in lines if line or number == 1)
+    yield from table_rows(path.name, records, problems, columns)
     digest.update(content.digest())
 
 
