@@ -49,7 +49,7 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse")
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit, stray_marks: see read_clicr; the limit is that of train, dev and test are always whole.
-    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; UserError for the options.
+    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; ConfigError for the options.
     """
     paths = source_files(folder)
     return check_disjoint(
@@ -96,7 +96,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     stray_marks: "refuse" text with a BEG__ or __END that has no partner, or with a marked placeholder; or "ignore"
     such marks: they are removed and counted, and mark nothing.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
-    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or unknown marks.
+    Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or unknown marks.
     """
     check_wishes(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
@@ -119,7 +119,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
 
 
 def check_wishes(limit: int | None, stray_marks: str = "refuse") -> None:
-    """Raises UserError where the limit is under 1, or stray marks are neither refused nor ignored."""
+    """Raises ConfigError where the limit is under 1, or stray marks are neither refused nor ignored."""
     if limit is not None and limit <= 0:
         raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
     if stray_marks not in STRAY_MARKS:
@@ -268,7 +268,7 @@ def count_queries(path: Path) -> int:
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
 
-    The queries of a passage stand together, in the order of its first one. Raises: UserError where the disk refuses.
+    The queries of a passage stand together, in the order of its first one. Raises: RunError where the disk refuses.
     """
     articles = {}
     for example in examples:

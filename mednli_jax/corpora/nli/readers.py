@@ -30,7 +30,7 @@ def load_nli(
     limit: keep the first so many labelled pairs of train; dev and test are always whole.
     genre: MultiNLI only, train and dev of one genre; "" means all.
     needed: a split that is all that is needed: where it is there, the files of the others may be missing.
-    Raises: UserError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
+    Raises: ConfigError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
     check_wishes(name, limit, genre)
     corpus = CORPORA[name]
@@ -51,7 +51,7 @@ def load_nli(
 
 
 def check_wishes(name: str, limit: int | None, genre: str) -> None:
-    """Raises UserError where load_nli knows no such corpus or genre, or the limit is under 1."""
+    """Raises ConfigError where load_nli knows no such corpus or genre, or the limit is under 1."""
     if name not in CORPORA:
         known, near = ", ".join(CORPORA), _near(name, CORPORA)
         raise ConfigError(f"unknown corpus '{name}'.{near} Fix: give one of {known}.")
@@ -77,8 +77,8 @@ def read_nli_file(
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: stop after so many labelled pairs. genre: skip pairs of other genres.
     ground_truth: a CSV file of pairID and label, which then hold instead of the labels of `path`.
-    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or an ending
-    that names no format.
+    Raises: DataError, or DataErrors with the first 20 faults together, also for an ending that names no format;
+    ConfigError for a limit under 1.
     """
     _check_limit(limit)
     path = either_name(Path(path)) or Path(path)

@@ -5,7 +5,7 @@
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the same Splits as `nli.load_nli` and `clicr.load`. TFDS shuffles the records by hash
+`load_tfds` does this and gives the same Splits as `readers.load_nli` and `clicr.load`. TFDS shuffles the records by hash
 and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes belongs
 to `examples.LABELS`. A record of CliCR is an article with all its queries.
 """
@@ -241,7 +241,7 @@ BUILDERS = {builder.corpus: builder for builder in (Mednli, MediqaNli, Snli, Mul
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
 ) -> dict[str, Split]:
-    """The Splits of nli.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
+    """The Splits of readers.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
     TFDS builder.
 
     folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or
