@@ -96,7 +96,8 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     stray_marks: "refuse" text with a BEG__ or __END that has no partner, or with a marked placeholder; or "ignore"
     such marks: they are removed and counted, and mark nothing.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
-    Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or unknown marks.
+    Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
+    value of stray_marks.
     """
     check_wishes(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
