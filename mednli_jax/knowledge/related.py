@@ -27,7 +27,7 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
 
     Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
     neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
-    neighbours count, and a line on stderr tells how many lines repeat a word.
+    neighbours count, and a line on stderr says how many lines repeat a word.
 
     Raises: DataError, or DataErrors with the first 20 faults.
     """

@@ -60,7 +60,7 @@ class Head:
 
 
 def read_head(path) -> Head:
-    """The head of one file of vectors, without reading the rest. Raises: DataError, see the module."""
+    """The head of one file of vectors, without reading the rest. Raises: DataError."""
     path = vector_paths(path)[0]
     head = _head(path)
     if not 0 < head.dim < TOO_LARGE:

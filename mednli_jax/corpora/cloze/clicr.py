@@ -99,7 +99,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
     value of stray_marks.
     """
-    check_wishes(limit, stray_marks)
+    check_options(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
     reader = _Reader(path.name, stray_marks == "ignore")
     with opened_text(path) as stream:
@@ -119,7 +119,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
 
 
-def check_wishes(limit: int | None, stray_marks: str = "refuse") -> None:
+def check_options(limit: int | None, stray_marks: str = "refuse") -> None:
     """Raises ConfigError where the limit is under 1, or stray marks are neither refused nor ignored."""
     if limit is not None and limit <= 0:
         raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")

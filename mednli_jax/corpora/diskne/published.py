@@ -3,7 +3,7 @@
 The files hold no text: `pair_id,CUI,label,category,original_cui,start_index,end_index`, where the indices are the
 characters of the disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI
 and no indices. Files of terminological knowledge have no category. Errors name the line and never quote a sentence.
-A few unknown pairs are no error: a line on stderr tells how many.
+A few unknown pairs are no error: a line on stderr says how many.
 """
 
 import re

@@ -135,7 +135,7 @@ def is_past_medical_history(title: str) -> bool:
 class PastMedicalHistory:
     """Candidate premises: iterates over (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
-    Memory is that of one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
+    Memory holds one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
     a section), `sections` and `sentences`. Raises: as Notes.
     """
 

@@ -32,7 +32,7 @@ def load_nli(
     needed: a split that is all that is needed: where it is there, the files of the others may be missing.
     Raises: ConfigError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
-    check_wishes(name, limit, genre)
+    check_options(name, limit, genre)
     corpus = CORPORA[name]
     paths = find_files(name, corpus, Path(folder), needed)
     truth = ground_truth_path(corpus, paths)
@@ -50,7 +50,7 @@ def load_nli(
     )
 
 
-def check_wishes(name: str, limit: int | None, genre: str) -> None:
+def check_options(name: str, limit: int | None, genre: str) -> None:
     """Raises ConfigError where load_nli knows no such corpus or genre, or the limit is under 1."""
     if name not in CORPORA:
         known, near = ", ".join(CORPORA), _near(name, CORPORA)

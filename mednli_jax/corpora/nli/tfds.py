@@ -108,7 +108,7 @@ class _NLIBuilder(_CorpusBuilder, skip_registration=True):
 
     @classmethod
     def check(cls, limit, genre):
-        nli.check_wishes(cls.corpus, limit, genre)
+        nli.check_options(cls.corpus, limit, genre)
 
     @classmethod
     def files(cls, folder):
@@ -180,7 +180,7 @@ class Clicr(_CorpusBuilder, skip_registration=True):
 
     @staticmethod
     def check(limit, genre):
-        clicr.check_wishes(limit)
+        clicr.check_options(limit)
         if genre:
             raise ConfigError("config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix, shown_id
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix, shown_id
+from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.progress import say
 from mednli_jax.textfiles import FRESH_COPY, empty_file, line_fault, text_lines
 
@@ -94,7 +95,14 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         ids=tuple(term.id for term in terms),
         labels=tuple(term.name or term.id for term in terms),
         names=tuple(names),
-        parents=_acyclic(path, terms, is_a, options.cycles),
+        parents=is_a_graph(
+            *is_a.T[:2],
+            len(terms),
+            options.cycles,
+            place=lambda edge: (path.name, int(is_a[edge, 2])),
+            name=lambda concept: shown_id(terms[concept].id),
+            field="is_a",
+        ),
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
         abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
@@ -256,20 +264,6 @@ def _edges(path, terms, index, relations, take_all):
 def _space(concept_id: str) -> str:
     """What ids of one ontology begin with: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
-
-
-def _acyclic(path, terms, is_a, cycles):
-    child, parent, lines = is_a.T
-    inside = cyclic_edges(child, parent, len(terms))
-    if inside.any() and cycles == "refuse":
-        first = np.flatnonzero(inside)[0]
-        one, other = (shown_id(terms[ends[first]].id) for ends in (child, parent))
-        problem = f"{one} is-a {other} lies in a cycle of is-a edges"
-        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError(problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
-    if inside.any():
-        say(f"{path.name}: left out {int(inside.sum())} is-a edges that lie in cycles")
-    return relation_matrix(child[~inside], parent[~inside], len(terms))
 
 
 def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.knowledge.ontology import cyclic_edges, relation_matrix
+from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.knowledge.string_arrays import Relations
-from mednli_jax.progress import say
 from mednli_jax.textfiles import decoded, empty_file, opened, too_long
 
 BLOCK_BYTES = 1 << 24
@@ -214,6 +213,12 @@ class Edges:
         parts, self._parts = self._parts, []
         return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
 
+    def is_a_graph(self, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
+        """The is-a graph [C, C] bool of these edges from child to parent, see `terminologies.is_a_graph`."""
+        _, child, parent, lines = self.arrays
+        options = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
+        return is_a_graph(child, parent, len(ids), cycles, **options)
+
     def by_name(self, names: Sequence[str], size: int) -> Relations:
         """The relation of each kind that occurs among `size` concepts; `names` [K] belong to the kinds 0 to K - 1.
 
@@ -231,27 +236,6 @@ class Edges:
             keys = np.unique(np.concatenate(parts.pop(name)))
             edges[name] = np.stack([keys // size, keys % size]).astype(np.int32)
         return Relations(edges, size)
-
-
-def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
-    """The is-a graph [C, C] bool of edges from child to parent.
-
-    cycles: "refuse" raises DataError with the line of the first edge on a cycle; "drop" leaves such edges
-    out and says how many they were.
-    """
-    _, child, parent, lines = edges.arrays
-    on_cycle = cyclic_edges(child, parent, len(ids))
-    if on_cycle.any():
-        count = relation_matrix(child[on_cycle], parent[on_cycle], len(ids)).nnz
-        if cycles != "drop":
-            first = np.flatnonzero(on_cycle)[np.argmin(lines[on_cycle])]
-            more = f", as do {count - 1} more" if count > 1 else ""
-            problem = f"the is-a edge from {ids[child[first]]} to {ids[parent[first]]} lies on a cycle{more}"
-            fix = 'remove one edge of the cycle, or load with cycles="drop", which leaves out all edges on cycles'
-            raise table.fault(problem, int(lines[first]), fix=fix)
-        say(f"{table.path.name}: left out {count} is-a edges that lie on cycles")
-        child, parent = child[~on_cycle], parent[~on_cycle]
-    return relation_matrix(child, parent, len(ids))
 
 
 def _pieces(path, digest):

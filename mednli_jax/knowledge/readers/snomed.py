@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile
 from mednli_jax.progress import say
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
@@ -94,7 +94,7 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
         ids=ids,
         labels=labels,
         names=names,
-        parents=is_a_graph(is_a, ids, table, options.cycles),
+        parents=is_a.is_a_graph(ids, table, options.cycles),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,

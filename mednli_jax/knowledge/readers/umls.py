@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile
+from mednli_jax.knowledge.readers.terminologies import all_there
 from mednli_jax.progress import say
 from mednli_jax.textfiles import either_name
 
@@ -100,7 +100,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
         ids=names.ids,
         labels=names.labels,
         names=names.names,
-        parents=is_a_graph(is_a, names.ids, tables["MRREL.RRF"], options.cycles),
+        parents=is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options.cycles),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
@@ -111,13 +111,8 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name; all that are missing are reported at once (DataError)."""
-    paths = {name: either_name(folder / name) for name in COLUMNS}
-    missing = [name for name, path in paths.items() if path is None]
-    if missing:
-        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
-        fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
-        raise DataError(problem, file=missing[0], fix=fix)
-    return paths
+    fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
+    return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
 
 
 def _tables(folder):

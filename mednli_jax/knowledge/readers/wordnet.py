@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix
+from mednli_jax.knowledge.readers.terminologies import all_there, is_a_graph
 from mednli_jax.progress import say
 from mednli_jax.textfiles import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 
@@ -109,15 +110,9 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
     """The four files by name; reports all that are missing at once (DataError)."""
-    found = {}
-    for name in FILES:
-        found[name] = either_name(folder / name) or either_name(folder / "dict" / name)
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
-        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
-        fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
-        raise DataError(problem, file=missing[0], fix=f"{fix} into $MEDNLI_JAX_DATA/wordnet")
-    return found
+    fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
+    found = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES}
+    return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
 
 
 def _read_data(path, letter, synsets, digest):
@@ -242,7 +237,10 @@ def _edges(synsets, index, options):
     problems.raise_if_any()
     size = len(synsets.ids)
     matrices = {name: relation_matrix(*np.array(pairs, np.int32).T, size) for name, pairs in sorted(others.items())}
-    return _acyclic(synsets, _opened(synsets, is_a), options.cycles), matrices
+    is_a = _opened(synsets, is_a)
+    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
+    place = [(file, line) for *_, line, file in is_a].__getitem__
+    return is_a_graph(child, parent, size, options.cycles, place=place, name=synsets.ids.__getitem__), matrices
 
 
 def _opened(synsets, is_a):
@@ -257,16 +255,3 @@ def _opened(synsets, is_a):
         if ends != _KNOWN_LOOP or synsets.types[edge[0]][0] != "v":
             kept.append(edge)
     return kept
-
-
-def _acyclic(synsets, is_a, cycles):
-    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
-    inside = cyclic_edges(child, parent, len(synsets.ids))
-    if inside.any() and cycles == "refuse":
-        one, other, line, file = is_a[int(np.flatnonzero(inside)[0])]
-        problem = f"{synsets.ids[one]} is-a {synsets.ids[other]} lies in a cycle of hypernyms"
-        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError(problem, file=file, line=line, fix=fix)
-    if inside.any():
-        say(f"WordNet: left out {int(inside.sum())} hypernyms that lie in cycles")
-    return relation_matrix(child[~inside], parent[~inside], len(synsets.ids))
