@@ -60,11 +60,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
       path: another table, else the bundled one. Bundled aliases of descriptors it does not have are then left out.
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
 
-    Raises:
-      DataError or DataErrors: no such file, not gzip, header, number of fields,
-        empty id or name, repeated id, malformed tree number, tree number of two descriptors,
-        alias of an unknown descriptor, not UTF-8, NUL byte, no descriptors.
-      A cycle is reported with the name of the file.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()

@@ -69,8 +69,7 @@ def read_metamap(
     Returns:
       ({(uid, side): spans}, facts), as spans.Recognised takes them.
 
-    Raises:
-      DataError, or DataErrors with the first 20 faults.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing = Placing(path, examples, partial)

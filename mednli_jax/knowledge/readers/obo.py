@@ -71,10 +71,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     Args:
       path: .obo or .obo.gz.
 
-    Raises:
-      DataError or DataErrors: an is-a cycle, no such file, damaged gzip, a term without an id,
-        repeated id, not UTF-8, NUL byte, no terms, an id that is in no stanza, line too long,
-        a line that is not OBO.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())

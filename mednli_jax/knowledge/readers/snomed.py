@@ -75,11 +75,7 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
     With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
     relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` stay empty.
 
-    Raises:
-      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip,
-        header, number of columns, an empty term, a repeated concept, not UTF-8, NUL byte, no
-        rows, or none active, a concept that the concept file does not have, line too long, a malformed
-        field, a concept without any description, files of several editions.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     tables, version = _tables(Path(folder), options.languages)
     digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())

@@ -182,8 +182,7 @@ def read_spans(
     Returns:
       ({(uid, side): spans}, facts), as Recognised takes them.
 
-    Raises:
-      DataError, or DataErrors with the first 20 faults.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing, rows = Placing(path, examples, partial), 0

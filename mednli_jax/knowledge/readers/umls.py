@@ -82,11 +82,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
     Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
 
-    Raises:
-      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip, a
-        column is missing by MRFILES.RRF, number of columns, an empty name, not UTF-8, NUL byte, no
-        rows, or none that the filters let pass, a concept that MRCONSO.RRF does not have, line too long, a
-        malformed field, not as many rows as MRFILES.RRF states.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())

@@ -78,10 +78,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
 
-    Raises:
-      DataError or DataErrors: another cycle, a file is missing or cannot be read, damaged gzip,
-        a repeated synset, not UTF-8, NUL byte, no synsets, a pointer to or an index entry of a synset
-        that is not there, line too long, a line that is not of this layout.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     paths = wordnet_files(Path(folder))
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
