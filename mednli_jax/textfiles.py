@@ -226,15 +226,8 @@ def decoded(file: str, number: int, data: bytes) -> str:
     return text
 
 
-def text_lines(
-    path: Path, problems: Problems | None = None, *, digest=None, watched: bool = True
-) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
-
-    problems: takes the lines that are not text; without it the first of them is raised.
-    digest: of hashlib; takes every line with "\\n", the same for plain and gzipped files and for either line break.
-    Raises: DataError.
-    """
+def checked_lines(path: Path, *, digest=None, watched: bool = True) -> Iterator[tuple[int, str | DataError]]:
+    """As `text_lines`, with a DataError in the place of a line that is not text: for files read side by side."""
     path = Path(path)
     for number, line in byte_lines(path, watched=watched):
         try:
@@ -244,11 +237,26 @@ def text_lines(
                 digest.update(line + b"\n")
             text = decoded(path.name, number, line)
         except DataError as error:
-            if problems is None:
-                raise
-            problems.add(error)
+            text = error
+        yield number, text
+
+
+def text_lines(
+    path: Path, problems: Problems | None = None, *, digest=None, watched: bool = True
+) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
+
+    problems: takes the lines that are not text; without it the first of them is raised.
+    digest: of hashlib; takes every line with "\\n", the same for plain and gzipped files and for either line break.
+    Raises: DataError.
+    """
+    for number, line in checked_lines(path, digest=digest, watched=watched):
+        if isinstance(line, str):
+            yield number, line
+        elif problems is None:
+            raise line
         else:
-            yield number, text
+            problems.add(line)
 
 
 def json_lines(path: Path, problems: Problems, *, watched: bool = True) -> Iterator[tuple[int, dict]]:

@@ -13,6 +13,7 @@ from mednli_jax.examples import LABELS
 from mednli_jax.textfiles import (
     FRESH_COPY,
     character_fault,
+    checked_lines,
     csv_records,
     either_name,
     json_lines,
@@ -117,29 +118,20 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
     """
     paths = triple_paths(path)
     files = {field: file.name for field, file in paths.items()}
-    sides = [_side(file, problems, watched=field == "sentence1") for field, file in paths.items()]
-    for number, lines in enumerate(zip_longest(*sides, fillvalue=_ENDED), 1):
-        if _ENDED in lines:
-            if not problems.total:  # else the last lines of a file may be among the faults
-                problem = f"the file ends after line {number - 1}, another file of its split goes on"
-                fix = "give s1, s2 and labels as many lines each"
-                problems.add(line_fault([*files.values()][lines.index(_ENDED)], number, problem, fix))
+    sides = [checked_lines(file, watched=field == "sentence1") for field, file in paths.items()]
+    for number, items in enumerate(zip_longest(*sides), 1):
+        if None in items:
+            short = [*files.values()][items.index(None)]
+            problem = f"the file ends after line {number - 1}, another file of its split goes on"
+            problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
             return
-        if None not in lines and any(map(str.strip, lines)):
+        lines = [line for _, line in items]
+        faults = [line for line in lines if isinstance(line, DataError)]
+        for fault in faults:
+            problems.add(fault)
+        if not faults and any(map(str.strip, lines)):
             values = dict(zip(files, lines, strict=True))
             yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)
-
-
-_ENDED = object()
-
-
-def _side(path, problems, watched):
-    """The lines of a file, None for one that is at fault; faults at its end are left out."""
-    before = 0
-    for number, line in text_lines(path, problems, watched=watched):
-        yield from [None] * (number - before - 1)
-        yield line
-        before = number
 
 
 def triple_paths(path: Path) -> dict[str, Path]:
