@@ -15,7 +15,7 @@ from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.files import write_atomic
 from mednli_jax.metrics import mean_sd, wilson_interval
-from mednli_jax.textfiles import opened_text
+from mednli_jax.textfiles import opened
 
 METRICS = ("exact_match", "f1", "bleu2", "bleu4", "embedding")
 # Table 4, CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
@@ -152,12 +152,15 @@ def _object(path, text):
 
 
 def _text(path):
-    with opened_text(path) as stream:
-        text = stream.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
+    with opened(path) as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         problem = f"cannot be read (more than {MOST_BYTES >> 20} MB)"
         raise DataError(problem, file=path.name, fix="give the answers alone")
-    return text
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError("is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
