@@ -54,8 +54,8 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
 
 
 def wrong_width(file: str, line: int, found: int, due: int) -> DataError:
-    fix = "write as many columns as the header names; a cell with a separator or a quote in it needs quotes in CSV"
-    return line_fault(file, line, f"{found} columns, expected {due}", fix)
+    fix = "write a cell for each column; in CSV, quote a cell that holds a comma or a quote"
+    return line_fault(file, line, f"{found} cells, expected {due}", fix)
 
 
 def no_such_file(path: Path, fix: str = "check the path") -> DataError:
