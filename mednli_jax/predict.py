@@ -9,7 +9,7 @@ from absl import flags
 from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.progress import say
-from mednli_jax.text import MAX_LINE_BYTES
+from mednli_jax.textfiles import MAX_LINE_BYTES
 
 USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, with a finished run; means over its seeds.
 

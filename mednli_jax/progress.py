@@ -20,12 +20,13 @@ class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
     first: units that were done before, by another process: no part of the rate.
+    after: seconds before a bar is shown on a terminal.
     """
 
-    def __init__(self, title: str, total: int, *, unit: str = "examples", first: int = 0):
-        self.title, self.total, self.unit, self.first = title, total, unit, first
+    def __init__(self, title: str, total: int, *, unit: str = "examples", first: int = 0, after: float = 0.0):
+        self.title, self.total, self.unit, self.first, self.after = title, total, unit, first, after
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
-        self._bar = None
+        self._bar, self._shown = None, False
         if sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"),
@@ -40,17 +41,22 @@ class Bar:
             self._task = self._bar.add_task(title, total=total, completed=first, note="")
 
     def __enter__(self):
-        if self._bar:
-            self._bar.start()
+        self._show()
         return self
 
     def __exit__(self, *_):
-        if self._bar:
+        if self._shown:
             self._bar.stop()
+
+    def _show(self):
+        if self._bar and not self._shown and time.monotonic() - self.started >= self.after:
+            self._bar.start()
+            self._shown = True
 
     def advance(self, count: int, note: str = "") -> None:
         self.done = min(self.done + count, self.total)
         if self._bar:
+            self._show()
             self._bar.update(self._task, advance=count, note=note)
         elif time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()

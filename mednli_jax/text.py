@@ -1,11 +1,8 @@
-"""From text to token numbers: lines of a file, sentences and tokens of a text, and the vocabulary that numbers them."""
+"""From text to token numbers: sentences and tokens of a text, and the vocabulary that numbers them."""
 
-import gzip
-import io
 import json
 import re
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,84 +13,8 @@ from mednli_jax.files import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")
-MAX_LINE_BYTES = 1 << 20
-MAX_GROWTH = 256  # times its size that a gzipped file may unfold to: text grows tenfold, a bomb a thousandfold
-FREE_GROWTH = 1 << 20  # bytes that any gzipped file may unfold to
-_WATCH_LINES = 256
-_PIECE = 1 << 13  # bytes of a gzipped file that are read at a time
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
-
-
-class _Pieces:
-    """A file that gzip reads at most _PIECE bytes at a time, so that its position is not far ahead of what is unfolded.
-
-    gzip asks for 8 kB until Python 3.11 and for 128 kB from 3.12 on, less what it holds: the remainder is the same.
-    """
-
-    def __init__(self, raw):
-        self._raw = raw
-
-    def read(self, size):
-        return self._raw.read(size % _PIECE or min(size, _PIECE))
-
-
-class _Unfolded(io.RawIOBase):
-    """The content of a gzipped stream, as long as there is no more of it than text can be packed into so few bytes."""
-
-    def __init__(self, raw):
-        self._raw, self._file, self._size = raw, gzip.GzipFile(fileobj=_Pieces(raw)), 0
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        data = self._file.read1(len(buffer))
-        self._size += len(data)
-        if self._size > FREE_GROWTH and self._size > MAX_GROWTH * self._raw.tell():
-            raise gzip.BadGzipFile(f"it unfolds to more than {MAX_GROWTH} times its size")
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def unzipped(raw) -> io.BufferedReader:
-    """What a stream of gzipped bytes holds, as a stream read on in memory of its own size alone.
-
-    Reading raises gzip.BadGzipFile where it is damaged or unfolds without end (MAX_GROWTH), EOFError or zlib.error
-    where it is cut short or garbled.
-    """
-    return io.BufferedReader(_Unfolded(raw), 1 << 18)
-
-
-def binary_lines(path, max_bytes=MAX_LINE_BYTES, watch=None):
-    """Streams the lines of a plain or gzipped file (recognised by content) as bytes, in bounded memory.
-
-    watch: called now and then with the number of bytes of the file, compressed or not, that were read so far.
-    Yields: (line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.
-    Raises: gzip.BadGzipFile where a compressed file is truncated or damaged, or unfolds without end; other OSErrors as
-    they come.
-    """
-    with open(path, "rb") as raw:
-        magic = raw.read(2)
-        raw.seek(0)
-        zipped = magic == b"\x1f\x8b"
-        if not zipped and Path(path).suffix == ".gz":
-            raise gzip.BadGzipFile("not a gzip file")
-        stream = unzipped(raw) if zipped else raw
-        number = 0
-        try:
-            while line := stream.readline(max_bytes + 1):
-                number += 1
-                if watch and not number % _WATCH_LINES:
-                    watch(raw.tell())
-                if len(line) > max_bytes and not line.endswith(b"\n"):
-                    while line and not line.endswith(b"\n"):
-                        line = stream.readline(max_bytes)
-                    yield number, None
-                else:
-                    yield number, line.rstrip(b"\r\n")
-        except (EOFError, zlib.error) as error:
-            raise gzip.BadGzipFile(f"damaged after line {number}") from error
 
 
 def binary_parse_tokens(parse: str) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Tokens and vocabularies: the same text gives the same numbers, and no token is ever lost."""
 
-import gzip
 import json
 import random
 import time
@@ -8,7 +7,7 @@ import time
 import pytest
 
 from mednli_jax.errors import DataError
-from mednli_jax.text import PAD, UNK, Vocab, binary_lines, binary_parse_tokens, split_sentences, treebank_tokens
+from mednli_jax.text import PAD, UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
 
 
 def test_binary_parse_keeps_words_and_restores_brackets():
@@ -121,21 +120,3 @@ def test_broken_vocab_file_is_a_data_error(tmp_path, content):
 def test_missing_vocab_file_is_a_data_error(tmp_path):
     with pytest.raises(DataError, match=r"vocab\.json"):
         Vocab.load(tmp_path / "vocab.json")
-
-
-@pytest.mark.parametrize("zipped", [False, True])
-def test_binary_lines_bounds_memory_and_goes_on_after_a_long_line(tmp_path, zipped):
-    path = tmp_path / ("lines.gz" if zipped else "lines")
-    content = b"abcd\r\n" + b"x" * 50 + b"\n\nlast"
-    path.write_bytes(gzip.compress(content) if zipped else content)
-    assert list(binary_lines(path, max_bytes=6)) == [(1, b"abcd"), (2, None), (3, b""), (4, b"last")]
-
-
-def test_binary_lines_notices_a_truncated_gzip(tmp_path):
-    content = gzip.compress(b"\n".join(b"%d" % (number * 7919) for number in range(5000)))
-    (tmp_path / "half.gz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(gzip.BadGzipFile, match="damaged after line"):
-        list(binary_lines(tmp_path / "half.gz"))
-    (tmp_path / "plain.gz").write_bytes(b"text")
-    with pytest.raises(gzip.BadGzipFile, match="not a gzip file"):
-        list(binary_lines(tmp_path / "plain.gz"))

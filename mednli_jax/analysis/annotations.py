@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from mednli_jax.corpora.lines import no_such_file, text_lines
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.textfiles import text_lines
 
 
 def read_annotations(
@@ -16,12 +16,7 @@ def read_annotations(
     problem: of rows that are none. Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
-    if not path.is_file():
-        raise no_such_file(path)
-    for number, line in text_lines(path, watched=False):
-        if isinstance(line, DataError):
-            problems.add(line)
-            continue
+    for number, line in text_lines(path, problems):
         cells = [cell.strip() for cell in line.split("\t")]
         name = cells[-1].casefold()
         name = aliases.get(name, name)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax import metrics
-from mednli_jax.corpora.lines import text_lines
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.examples import LABELS
 from mednli_jax.runs import RunDirectory, read_json
+from mednli_jax.textfiles import text_lines
 
 RESULT_FIELDS = {"corpus": str, "model": str, "seeds": list}
 DAMAGED = "restore the file, or train again with --force"
@@ -94,16 +94,15 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
     problems, uids, gold, predicted, probabilities = Problems(), {}, [], [], []
-    for number, line in text_lines(path, watched=False):
-        row = line if isinstance(line, DataError) else _row(line, predicted[0] if predicted else None)
+    for number, line in text_lines(path, problems):
+        row = _row(line, predicted[0] if predicted else None)
         if isinstance(row, tuple) and row[0] not in uids:
             uids[row[0]] = number
             for values, value in zip((gold, predicted, probabilities), row[1:], strict=True):
                 values.append(value)
             continue
         problem = "the row is no prediction: uid, label, and of each seed predicted and probabilities, each uid once"
-        fault = DataError(problem, file=path.name, line=number, fix=DAMAGED)
-        problems.add(row if isinstance(row, DataError) else fault)
+        problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
     problems.raise_if_any()
     if not uids:
         raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)

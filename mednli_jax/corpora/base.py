@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from mednli_jax.corpora.arrays import Prepared
-from mednli_jax.corpora.lines import either_name
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
+from mednli_jax.textfiles import either_name
 
 
 class Corpus(Protocol):

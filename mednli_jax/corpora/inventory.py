@@ -3,7 +3,6 @@
 Nothing here fails for what it finds: a link to nothing, a folder without access and a damaged file are findings.
 """
 
-import gzip
 import os
 import shutil
 import stat
@@ -14,7 +13,6 @@ from pathlib import Path
 
 from mednli_jax.corpora.cloze import biomrc, clicr
 from mednli_jax.corpora.diskne.published import annotation_files
-from mednli_jax.corpora.lines import either_name
 from mednli_jax.corpora.nli.files import CORPORA, read_with, split_paths
 from mednli_jax.corpora.nli.formats import GroundTruth
 from mednli_jax.corpora.nli.weights import CONFIGS, WEIGHTS
@@ -23,7 +21,7 @@ from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.load import load_ontology, needed_files
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.progress import say
-from mednli_jax.text import binary_lines
+from mednli_jax.textfiles import byte_lines, either_name
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
 # Demner-Fushman 2019, task 1; Bowman et al. 2015; Williams et al. 2018).
@@ -161,8 +159,8 @@ def _broken_link(folder, name, *files):
 def count_lines(path: Path) -> int | None:
     """Non-empty lines of a plain or gzipped file; None where it is damaged."""
     try:
-        return sum(1 for _, line in binary_lines(path) if line is None or line.strip())
-    except (OSError, gzip.BadGzipFile):
+        return sum(1 for _, line in byte_lines(path, watched=False) if line is None or line.strip())
+    except DataError:
         return None
 
 

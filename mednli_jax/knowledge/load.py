@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -61,8 +61,9 @@ def load_ontology(
         used as long as the files' names, sizes and times of change, the options and FORMAT are the same.
 
     Raises:
-      UserError `spec` is none of these (the nearest is named), the files are not there,
-        reader says, and leave nothing in the cache.
+      ConfigError: `spec` is none of these (the nearest is named), or no files of it are there. RunError: the files
+        changed while they were read, or the cache cannot be written. DataError(s): as the reader. The cache then holds
+        nothing of it.
     """
     options = options or OntologyOptions()
     source = find_source(spec, data_dir)
@@ -77,7 +78,7 @@ def load_ontology(
         ontology = source.read(source.place, options)
         if _stamps(source) != stamps:
             fix = "wait until they are copied, then start again"
-            raise UserError(f"{source.place}: the files changed while they were read. Fix: {fix}.")
+            raise RunError(f"{source.place}: the files changed while they were read. Fix: {fix}.")
         return ontology
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
@@ -85,7 +86,7 @@ def load_ontology(
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
-    """The files that `load_ontology` would read, the bundled ones too. Raises: UserError as it does."""
+    """The files that `load_ontology` would read, the bundled ones too. Raises: ConfigError as it does."""
     source = find_source(spec, data_dir)
     if source is None:
         return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
@@ -95,7 +96,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there.
 
-    Raises: UserError and DataError, as `load_ontology` does.
+    Raises: ConfigError and DataError, as `load_ontology` does.
     """
     place, options = find_source(name, data_dir).place, options or OntologyOptions()
     if name == "snomed":
@@ -105,7 +106,7 @@ def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptio
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
-    """What `spec` names, None for the bundled table. Raises: UserError."""
+    """What `spec` names, None for the bundled table. Raises: ConfigError."""
     if spec == "mesh":
         return None  # the data folder is not looked at, so that a run means the same on every machine
     if spec in NAMES:
@@ -120,11 +121,11 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         if source:
             return source
         fix = f"give the path of {_PATHS}"
-        raise UserError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
+        raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise UserError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
+    raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
 
 
 def _read_table(path: Path, options: OntologyOptions) -> Ontology:
@@ -148,7 +149,7 @@ def _named(spec, data_dir):
         "wordnet": f"install the package wordnet-base, or put data.noun, data.verb, index.noun and index.verb there; "
         f"read are {' and '.join(map(str, places))}",
     }[spec]
-    raise UserError(f"config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
+    raise ConfigError(f"config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
@@ -168,7 +169,7 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
 
 
 def _either(path: Path) -> Iterator[Path]:
-    """The file and its gzipped twin, those that are there."""
+    """The file and the gzipped one of that name, those that are there."""
     return (candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file())
 
 

@@ -23,14 +23,15 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files import private_folder, put_in_place, sha256, write_json
 from mednli_jax.knowledge.vector_rows import EXACT, check_dim
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
 from mednli_jax.knowledge.vectors_text import text_header
 from mednli_jax.progress import say
-from mednli_jax.text import SPECIALS, binary_lines
+from mednli_jax.text import SPECIALS
+from mednli_jax.textfiles import byte_lines
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
 WORDS_AT_ONCE = 200_000  # of a file that is turned into text
@@ -57,15 +58,15 @@ class Settings:
     threads: int = 1
 
     def check(self) -> None:
-        """Raises UserError for a value that cannot be."""
+        """Raises UsageError for a value that cannot be."""
         for name, known in (("method", METHODS), ("architecture", ARCHITECTURES)):
             if (value := getattr(self, name)) not in known:
-                raise UserError(f"{name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
+                raise UsageError(f"{name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
         for name in ("dim", "epochs", "window", "min_count", "negatives", "buckets", "threads"):
             if (value := getattr(self, name)) < 1:
-                raise UserError(f"{name} is {value}. Fix: give at least 1.")
+                raise UsageError(f"{name} is {value}. Fix: give at least 1.")
         if not 0 < self.learning_rate < 10:
-            raise UserError(f"learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
+            raise UsageError(f"learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
 
 
 def pretrain(
@@ -83,12 +84,12 @@ def pretrain(
       `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
     Where `out` is there, made of the same corpus with the same settings, nothing is done; a file that was
     made otherwise is replaced, with a message.
-    Raises: UserError, also where `out` is a file that this function did not write; DataError; RunError.
+    Raises: UsageError, also where `out` is a file that this function did not write; DataError; RunError.
     """
     settings.check()
     library, out = library_version(), Path(out)
     if out.suffix not in (".bin", ".vec"):
-        raise UserError(f"out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
+        raise UsageError(f"out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
     start = None if initial is None else _initial(initial, settings)
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, key)):
@@ -96,7 +97,7 @@ def pretrain(
         return facts
     if out.exists():
         if not _facts_path(out).is_file():
-            raise UserError(f"{out}: is there already, and was not made here. Fix: give another name.")
+            raise UsageError(f"{out}: is there already, and was not made here. Fix: give another name.")
         say(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
@@ -145,10 +146,10 @@ def _finished(out, key):
 
 
 def _initial(path, settings):
-    """Name and sha256 of the vectors to start from. Raises: UserError, DataError where they cannot be that."""
+    """Name and sha256 of the vectors to start from. Raises: UsageError, DataError where they cannot be that."""
     paths = vector_paths(path)
     if len(paths) > 1:
-        raise UserError("several files of vectors to start from. Fix: give one.")
+        raise UsageError("several files of vectors to start from. Fix: give one.")
     check_dim(paths[0], read_head(paths[0]).dim, settings.dim, None)
     found = load_vectors(paths[0], SPECIALS, dim=settings.dim, seed=0)  # reads and checks the whole file
     return {"file": found.source, "sha256": found.sha256}
@@ -164,7 +165,7 @@ def _write_sentences(sentences, path):
             digest.update(line)
             count, tokens = count + 1, tokens + len(sentence)
     if not tokens:
-        raise UserError("the text holds no words. Fix: check what the corpora hold.")
+        raise DataError("the text holds no words", fix="check what the corpora hold")
     return {"sentences": count, "tokens": tokens, "sha256": digest.hexdigest()}
 
 
@@ -188,7 +189,7 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
 
 def _text_rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
     """(word, numbers) of a text file that has been checked."""
-    for number, line in binary_lines(path):
+    for number, line in byte_lines(path):
         line = line.rstrip(b" ")
         if line and not (number == 1 and text_header(line)):
             word = line.rsplit(b" ", dim)[0]
@@ -206,11 +207,11 @@ def _rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
 
 
 def library_version() -> str:
-    """Name and version of the fastText library. Raises: UserError."""
+    """Name and version of the fastText library. Raises: RunError."""
     try:
         import fasttext  # noqa: F401 - an extra that nothing else needs
     except ImportError:
-        raise UserError("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.") from None
+        raise RunError("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.") from None
     for name in metadata.packages_distributions().get("fasttext", ()):
         return f"{name} {metadata.version(name)}"
     return "unknown"
@@ -249,13 +250,13 @@ def _train(scratch, settings, tokens, chained):
     fault = scratch / "fault"
     message = fault.read_text() if fault.is_file() else ""
     if "Empty vocabulary" in message:
-        raise UserError(
+        raise UsageError(
             f"no word stands {settings.min_count} times in the text. Fix: lower min_count, or give more text."
         )
     if "NaN" in message:
-        raise UserError("the training's numbers overflowed. Fix: lower learning_rate.")
+        raise RunError("the training's numbers overflowed. Fix: lower learning_rate.")
     if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
-        raise UserError(
+        raise RunError(
             f"the training was ended from outside (signal {abs(worker.exitcode or 0)}), most often for want "
             "of memory. Fix: lower buckets or dim, or give it more."
         )

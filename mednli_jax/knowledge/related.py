@@ -1,10 +1,9 @@
 """Which words, or concepts, are related: graphs for retrofitting, from lexicon files and from ontologies.
 
-Faults of lexicons (file and line are named, words are not):
-A repeated word is no fault: a line on stderr says how many there were.
+Errors in a lexicon name the file and the line, never a word.
 """
 
-import gzip
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,11 +11,15 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import ConfigError, DataError, Problems, UserError
+from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
-from mednli_jax.text import SPECIALS, binary_lines
+from mednli_jax.text import SPECIALS
+from mednli_jax.textfiles import empty_file, line_fault, text_lines
+
+# Words end at ASCII spaces only: a no-break space is part of a word, as in the published script.
+_WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
 
 
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
@@ -24,48 +27,25 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
 
     Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
     neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
-    neighbours count.
+    neighbours count, and a line on stderr says how many lines repeat a word.
 
     Raises: DataError, or DataErrors with the first 20 faults.
     """
     path, problems, lexicon, again = Path(path), Problems(), {}, 0
-    try:
-        for number, line in binary_lines(path):
-            fault, words = _lexicon_words(path.name, number, line)
-            if fault:
-                problems.add(fault)
-                continue
-            word, *neighbours = (word.lower() for word in words)
-            again += word in lexicon
-            lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
-    except FileNotFoundError:
-        raise DataError("there is no such file", file=path.name, fix="check the path") from None
-    except gzip.BadGzipFile as error:
-        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
-    except OSError as error:
-        fix = "check the disk and the file's permissions"
-        raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
+    for number, line in text_lines(path, problems):
+        words = _WORD.findall(line.lower())
+        if not words:
+            problems.add(line_fault(path.name, number, "the line is blank", "remove the line"))
+            continue
+        word, *neighbours = words
+        again += word in lexicon
+        lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
     problems.raise_if_any()
     if not lexicon:
-        raise DataError("holds no words", file=path.name, fix="copy the file again")
+        raise empty_file(path, "no words")
     if again:
         say(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
     return lexicon
-
-
-def _lexicon_words(file: str, number: int, line: bytes | None) -> tuple[DataError | None, list[str]]:
-    if line is None:
-        return DataError("the line is too long", file=file, line=number, fix="copy the file again"), []
-    if number == 1:
-        line = line.removeprefix(b"\xef\xbb\xbf")
-    # Bytes are split at ASCII spaces only: a no-break space is part of a word, as in the published script.
-    try:
-        words = [word.decode() for word in line.split()]
-    except UnicodeDecodeError:
-        return DataError("the line is not UTF-8", file=file, line=number, fix="save it as UTF-8"), []
-    if not words:
-        return DataError("the line is blank", file=file, line=number, fix="remove the line"), []
-    return None, words
 
 
 def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
@@ -73,7 +53,7 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
 
     A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
     vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
-    have no neighbours. Raises: UserError where no word has a neighbour, so that nothing would move.
+    have no neighbours. Raises: ConfigError where no word has a neighbour, so that nothing would move.
     """
     index = word_index(words)
     rows, columns = [], []
@@ -146,11 +126,11 @@ def bool_graph(rows, columns, shape: tuple[int, int]) -> csr_array:
 
 
 def moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal. Raises: UserError where nothing is left."""
+    """The graph without its diagonal. Raises: ConfigError where nothing is left."""
     edges = graph.tocoo()
     kept = edges.row != edges.col
     if not kept.any():
-        raise UserError(
+        raise ConfigError(
             f"{source} relates no two of those that have vectors, so that retrofitting would move nothing. "
             "Fix: check that both are of the same language and case, or leave retrofitting out."
         )

@@ -1,24 +1,21 @@
 """Running text for training word vectors: sentences of plain text files and of BioASQ's JSON, as Treebank tokens.
 
-Everything is streamed.
+Files are streamed: memory does not grow with them.
 """
 
-import gzip
-import io
 import json
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.text import MAX_LINE_BYTES, binary_lines, sentence_tokens, unzipped
+from mednli_jax.text import sentence_tokens
+from mednli_jax.textfiles import byte_lines, decoded, empty_file, no_such_file, opened_text, too_long
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 MAX_ARTICLE = 1 << 24  # characters of one article
 _BLOCK = 1 << 20
-_ARTICLES = re.compile(r'\ufeff?\s*\{\s*"articles"\s*:\s*\[')
+_ARTICLES = re.compile(r'\s*\{\s*"articles"\s*:\s*\[')
 _END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
 _CLOSERS = frozenset("])}>\"'»”’`.")
 _KEPT = 1 << 20  # distinct words whose pieces are remembered
@@ -38,7 +35,7 @@ def text_files(path: Path) -> list[Path]:
             raise DataError(problem, file=path.name, fix=fix)
         return files
     if not path.is_file():
-        raise DataError("there is no such file", file=path.name, fix="check the path")
+        raise no_such_file(path)
     return [path]
 
 
@@ -46,7 +43,7 @@ def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
     """Tokens of the sentences of a file or folder, see `text_files`: as `sentence_tokens` has them, lower-cased.
 
     .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is a
-    text of one sentence or more. Files may be gzipped. Raises: DataError, see the module.
+    text of one sentence or more. Files may be gzipped. Raises: DataError.
     """
     split = Tokenizer(lowercase=lowercase)
     for file in text_files(path):
@@ -58,7 +55,7 @@ def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
                     found = True
                     yield tokens
         if not found:
-            raise DataError("holds no text", file=file.name, fix="leave the file out, or copy it again")
+            raise empty_file(file, "no text")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -68,16 +65,10 @@ def split_sentences(text: str) -> list[str]:
 
 def lines(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 file, plain or gzipped."""
-    with _reading(path):
-        for number, line in binary_lines(path):
-            if line is None:
-                problem, fix = f"the line is longer than {MAX_LINE_BYTES} bytes", "put each sentence on a separate line"
-                raise DataError(problem, file=path.name, line=number, fix=fix)
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                problem, fix = "the line is not valid UTF-8", "save the file as UTF-8"
-                raise DataError(problem, file=path.name, line=number, fix=fix) from None
+    for number, line in byte_lines(path):
+        if line is None:
+            raise too_long(path.name, number)
+        yield decoded(path.name, number, line.replace(b"\0", b" "))  # text of unknown origin may hold NUL bytes
 
 
 def articles(path: Path) -> Iterator[str]:
@@ -85,10 +76,7 @@ def articles(path: Path) -> Iterator[str]:
 
     Bytes that are no UTF-8, which the official files hold, are taken for Latin-1.
     """
-    with _reading(path), open(path, "rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        stream = io.TextIOWrapper(unzipped(raw) if zipped else raw, "utf-8", errors="surrogateescape")
+    with opened_text(path, errors="surrogateescape") as stream:
         buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
         start = _ARTICLES.match(buffer)
         if not start:
@@ -129,19 +117,6 @@ def _past_blanks(buffer, at):
 def _no_articles(path, problem):
     fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
     return DataError(f"not BioASQ's JSON: {problem}", file=path.name, fix=fix)
-
-
-@contextmanager
-def _reading(path):
-    """Turns an error of the system or of gzip into one line that names the file."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        problem = f"cannot be decompressed: {error}"
-        raise DataError(problem, file=path.name, fix="copy the file again") from error
-    except OSError as error:
-        problem, fix = f"cannot be read ({error.strerror})", "check the disk and the file's permissions"
-        raise DataError(problem, file=path.name, fix=fix) from error
 
 
 class Tokenizer:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import mednli_jax
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_sealed
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
@@ -32,8 +32,7 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
 
     key: plain JSON, everything that shapes the ontology. Where `build` raises nothing is left behind.
 
-    Raises:
-      RunError the folder cannot be written, what was written cannot be read back.
+    Raises: RunError where the folder cannot be written, or what was written cannot be read back.
     """
     folder, key = Path(folder), json.loads(json.dumps(key))
     found = read_stored(folder, key)
@@ -47,7 +46,7 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
         write_stored(temporary, key, built)
     found = read_stored(folder, key)
     if found is None:
-        raise UserError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
+        raise RunError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
     return found
 
 

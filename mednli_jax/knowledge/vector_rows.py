@@ -6,6 +6,7 @@ Files can be gigabytes, vocabularies are small: a reader looks at every row, and
 import numpy as np
 
 from mednli_jax.errors import DataError
+from mednli_jax.textfiles import line_fault
 
 # How a word came by its vector: not at all, as it is, lower-cased, or put together from its character n-grams.
 ROUTES = ("missing", "exact", "lowered", "subwords")
@@ -65,10 +66,6 @@ class Wanted:
         return found
 
 
-def fault(path, problem: str, line: int | None, fix: str) -> DataError:
-    return DataError(problem, file=path.name, line=line, fix=fix)
-
-
 def check_dim(path, columns: int, dim: int, line: int | None) -> None:
     """Raises DataError where the file has not `dim` numbers a word."""
     if columns != dim:
@@ -88,27 +85,19 @@ def _wrong_dim(names, problem, columns, dim, line):
 
 
 def not_finite(path, line: int | None, where: str = "the row", fix: str = "correct or remove the row") -> DataError:
-    return fault(path, f"{where} holds something that is not a finite number", line, fix)
+    return line_fault(path.name, line, f"{where} holds something that is not a finite number", fix)
 
 
 def unreadable_format(path, problem: str, line: int | None = None, fix: str = f"use {FORMATS}") -> DataError:
-    return fault(path, problem, line, fix)
+    return line_fault(path.name, line, problem, fix)
 
 
 def wrong_count(path, promised: int, found: str, line: int | None = 1) -> DataError:
-    """Another number of rows than the file's header says."""
+    """The error for another number of rows than the file's header says."""
     problem = f"the header promises {promised} rows, there are {found}"
-    return fault(path, problem, line, "copy the file again, it may be cut short")
-
-
-def no_vectors(path) -> DataError:
-    return fault(path, "holds no vectors", None, "copy the file again")
-
-
-def missing(path, fix: str) -> DataError:
-    return fault(path, "there is no such file", None, fix)
+    return line_fault(path.name, line, problem, "copy the file again, it may be cut short")
 
 
 def disagreeing(path, problem: str) -> DataError:
     """The error for two files, of words and of numbers, that differ in their number of rows."""
-    return fault(path, problem, None, "take both files from the same vectors")
+    return line_fault(path.name, None, problem, "take both files from the same vectors")

@@ -1,11 +1,12 @@
 """Pretrained word vectors for the words of a vocabulary, from one file or several side by side, and what they cover.
 
 Read are GloVe, word2vec and fastText text files, word2vec's and fastText's .bin, NumPy arrays and BioASQ's pair of
-files. Faults (file, line and field are named, words are not):
-A repeated word is no fault: the first row counts, and a line on stderr says how many there were.
+files. Errors name the file and the line, never a word. A repeated word is no fault: the first row counts, and a line on
+stderr says how many there were.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +17,10 @@ from scipy.special import ndtri
 from mednli_jax.files import sha256
 from mednli_jax.knowledge import vectors_binary, vectors_text
 from mednli_jax.knowledge.vector_rows import EXACT, LOWERED, MISSING, ROUTES, SUBWORDS, Wanted, check_dims
-from mednli_jax.knowledge.vectors_files import SEPARATOR, files_of, kind_of, read_head, reading, unread, vector_paths
+from mednli_jax.knowledge.vectors_files import SEPARATOR, files_of, kind_of, read_head, vector_paths
 from mednli_jax.progress import say
 from mednli_jax.text import PAD, SPECIALS, UNK, Vocab
+from mednli_jax.textfiles import check_readable
 
 # Random vectors are to be about as long as GloVe's, whatever their dimension: the numbers of 60,811 words of GloVe 6B
 # 100d have a standard deviation of .48, and longer vectors have smaller numbers.
@@ -79,14 +81,8 @@ class Vectors:
 def vector_files(path) -> list[Path]:
     """The files that `load_vectors` reads for a path. Raises: DataError for one that cannot be read."""
     files = [file for part in vector_paths(path) for file in files_of(part)]
-    for file in files:
-        try:
-            with open(file, "rb") as stream:
-                stream.read(1)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            pass  # missing, which is reported when it is needed
-        except OSError as error:
-            raise unread(file, error) from error
+    for file in filter(os.path.isfile, files):  # a missing one is reported when it is needed
+        check_readable(file)
     return files
 
 
@@ -126,19 +122,16 @@ def _dims(paths, dim):
 def _load(path, words, dim, seed):
     """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
     wanted = Wanted(words[2:], dim)
-    with reading(path):
-        kind, files = kind_of(path), files_of(path)
-        if kind == "pair":
-            vectors_text.read_pair(*files, wanted)
-        else:
-            read = {
-                "text": vectors_text.read_text,
-                "array": vectors_text.read_array,
-                "word2vec": vectors_binary.read_word2vec,
-                "fasttext": vectors_binary.read_fasttext,
-            }
-            read[kind](path, wanted)
-        digest = sha256(*files)
+    kind, files = kind_of(path), files_of(path)
+    read = {
+        "text": vectors_text.read_text,
+        "array": vectors_text.read_array,
+        "pair": vectors_text.read_pair,
+        "word2vec": vectors_binary.read_word2vec,
+        "fasttext": vectors_binary.read_fasttext,
+    }
+    read[kind](*(files if kind == "pair" else (path,)), wanted)
+    digest = sha256(*files)
     if wanted.duplicates:
         say(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
     places, routes = np.full(len(words), -1), np.zeros(len(words), np.int8)

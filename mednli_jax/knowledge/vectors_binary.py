@@ -10,10 +10,9 @@ A word's vector is the mean of its row and those of its character n-grams; a wor
 n-grams alone.
 """
 
-import gzip
 import struct
-import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +24,11 @@ from mednli_jax.knowledge.vector_rows import (
     Wanted,
     check_dim,
     encoded,
-    fault,
-    no_vectors,
     not_finite,
     unreadable_format,
     wrong_count,
 )
-from mednli_jax.text import unzipped
+from mednli_jax.textfiles import FRESH_COPY, empty_file, line_fault, opened
 
 MAGIC = 793712314
 VERSIONS = (11, 12)
@@ -43,33 +40,15 @@ _END_OF_LINE = b"</s>"  # fastText's word for the end of a line: it has no n-gra
 
 
 class Stream:
-    """A plain or gzipped file (distinguished by content) as bytes, read on in blocks and never back.
+    """The bytes of a file, read on in blocks and never back. What is cut short raises DataError."""
 
-    Usage: `with Stream(path) as stream: stream.take(4)`. What is cut short raises DataError; a damaged gzip
-    gzip.BadGzipFile, other OSErrors come as they are.
-    """
-
-    def __init__(self, path: Path):
-        self.path = path
-        self._raw = open(path, "rb")  # noqa: SIM115 - closed by __exit__
-        zipped = self._raw.read(2) == b"\x1f\x8b"
-        self._raw.seek(0)
-        self._file = unzipped(self._raw) if zipped else self._raw
-        self._block, self._at = b"", 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._raw.close()
+    def __init__(self, path: Path, file):
+        self.path, self._file, self._block, self._at = path, file, b"", 0
 
     def has(self, count: int) -> bool:
         """Whether the file goes on for that many bytes."""
         while len(self._block) - self._at < count:
-            try:
-                new = self._file.read(max(BLOCK_BYTES, count))
-            except (EOFError, zlib.error) as error:
-                raise gzip.BadGzipFile("damaged") from error
+            new = self._file.read(max(BLOCK_BYTES, count))
             if not new:
                 return False
             self._block, self._at = self._block[self._at :] + new, 0
@@ -106,13 +85,20 @@ class Stream:
         return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}")))
 
 
+@contextmanager
+def streamed(path: Path) -> Iterator[Stream]:
+    """A plain or gzipped file as a Stream. Raises: DataError as `textfiles.opened` does."""
+    with opened(path) as file:
+        yield Stream(path, file)
+
+
 def damaged(path: Path, problem: str) -> DataError:
-    return fault(path, f"the binary file is damaged: {problem}", None, "copy the file again")
+    return line_fault(path.name, None, f"the binary file is damaged: {problem}", FRESH_COPY)
 
 
 def read_word2vec(path: Path, wanted: Wanted) -> None:
     """Fills `wanted` from word2vec's binary format."""
-    with Stream(path) as stream:
+    with streamed(path) as stream:
         rows, dim = word2vec_header(stream)
         check_dim(path, dim, wanted.dim, 1)
         for row in range(rows):
@@ -122,7 +108,7 @@ def read_word2vec(path: Path, wanted: Wanted) -> None:
             if place is None:
                 stream.skip(4 * dim)
             elif not wanted.fill(place, np.frombuffer(stream.take(4 * dim), "<f4")):
-                raise not_finite(path, None, f"row {row + 1}", "copy the file again")
+                raise not_finite(path, None, f"row {row + 1}", FRESH_COPY)
         if stream.has(2) or (stream.has(1) and stream.take(1) != b"\n"):
             raise wrong_count(path, rows, "more")
 
@@ -134,14 +120,14 @@ def word2vec_header(stream: Stream) -> tuple[int, int]:
         raise unreadable_format(stream.path, "the first line is not `rows dim`")
     rows, dim = map(int, parts)
     if not rows or not dim:
-        raise no_vectors(stream.path)
+        raise empty_file(stream.path, "no vectors")
     if dim >= TOO_LARGE:
         raise damaged(stream.path, f"it names {dim} numbers a word")
     return rows, dim
 
 
 def word2vec_words(path: Path) -> Iterator[bytes]:
-    with Stream(path) as stream:
+    with streamed(path) as stream:
         rows, dim = word2vec_header(stream)
         for _ in range(rows):
             yield stream.until(b" ").lstrip(b"\n")
@@ -201,12 +187,12 @@ def fasttext_head(stream: Stream) -> tuple[Head, bool]:
     if not sound or (maxn and (not buckets or not minn <= maxn <= LONGEST_NGRAM)):
         raise damaged(path, "its settings contradict each other")
     if not words:
-        raise no_vectors(path)
+        raise empty_file(path, "no vectors")
     return head, pruned > 0
 
 
 def fasttext_words(path: Path) -> Iterator[bytes]:
-    with Stream(path) as stream:
+    with streamed(path) as stream:
         yield from _entries(stream, fasttext_head(stream)[0])
 
 
@@ -222,7 +208,7 @@ def _entries(stream, head):
 
 def read_fasttext(path: Path, wanted: Wanted) -> None:
     """Fills `wanted` from a fastText model; words it does not know from their character n-grams."""
-    with Stream(path) as stream:
+    with streamed(path) as stream:
         head, pruned = fasttext_head(stream)
         check_dim(path, head.dim, wanted.dim, None)
         rows_of, cased = {}, False
@@ -232,7 +218,7 @@ def read_fasttext(path: Path, wanted: Wanted) -> None:
                 rows_of[place] = [row, *head.ngrams(word)]
         if pruned or stream.numbers("?")[0]:
             problem = "a quantised fastText model, which keeps its vectors only roughly"
-            raise fault(path, problem, None, "use the whole model (.bin, not .ftz), or its .vec")
+            raise line_fault(path.name, None, problem, "use the whole model (.bin, not .ftz), or its .vec")
         _compose(wanted, head, rows_of, cased)
         shape = stream.numbers("2q")
         if shape != (head.words + head.buckets, head.dim):
@@ -240,7 +226,7 @@ def read_fasttext(path: Path, wanted: Wanted) -> None:
         means = _means(stream, head, list(rows_of.values()))
         for place, mean in zip(rows_of, means, strict=True):
             if not wanted.fill(place, mean):
-                raise not_finite(path, None, "a word's vector", "copy the file again")
+                raise not_finite(path, None, "a word's vector", FRESH_COPY)
         _check_rest(stream)
 
 

@@ -4,18 +4,17 @@ Kinds: text, array (NAME.npy with NAME.vocab.txt), pair (BioASQ's types.txt with
 (their binary files).
 """
 
-import gzip
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.errors import DataError, UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.knowledge import vectors_binary, vectors_text
-from mednli_jax.knowledge.vector_rows import FORMATS, TOO_LARGE, missing, unreadable_format
+from mednli_jax.knowledge.vector_rows import FORMATS, TOO_LARGE, unreadable_format
 from mednli_jax.knowledge.vectors_text import vocabulary_path
+from mednli_jax.textfiles import either_name, no_such_file
 
 SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
@@ -26,20 +25,19 @@ _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: n
 def vector_paths(path) -> tuple[Path, ...]:
     """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz.
 
-    Raises: UserError where a name is empty.
+    Raises: UsageError where a name is empty.
     """
     whole = _present(Path(path))
     if SEPARATOR not in str(path) or os.path.exists(whole):
         return (whole,)
     names = str(path).split(SEPARATOR)
     if not all(name.strip() for name in names):
-        raise UserError(f"{path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE.")
+        raise UsageError(f"{path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE.")
     return tuple(_present(Path(name.strip()).expanduser()) for name in names)
 
 
 def _present(path):
-    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else path.name + ".gz")
-    return other if not os.path.exists(path) and os.path.isfile(other) else path
+    return either_name(path) or path
 
 
 def files_of(path: Path) -> list[Path]:
@@ -62,7 +60,7 @@ class Head:
 
 
 def read_head(path) -> Head:
-    """The head of one file of vectors, without reading the rest. Raises: DataError, see the module."""
+    """The head of one file of vectors, without reading the rest. Raises: DataError."""
     path = vector_paths(path)[0]
     head = _head(path)
     if not 0 < head.dim < TOO_LARGE:
@@ -71,20 +69,19 @@ def read_head(path) -> Head:
 
 
 def _head(path):
-    with reading(path):
-        kind, files = kind_of(path), files_of(path)
-        if kind == "array":
-            return Head(kind, *vectors_text.open_array(path).shape)
-        if kind == "pair":
-            _, dim = vectors_text.text_dim(files[1])
-            return Head(kind, -1, dim + 1)  # no word stands before the numbers
-        if kind == "text":
-            return Head(kind, *vectors_text.text_dim(path))
-        with vectors_binary.Stream(path) as stream:
-            if kind == "word2vec":
-                return Head(kind, *vectors_binary.word2vec_header(stream))
-            head = vectors_binary.fasttext_head(stream)[0]
-            return Head(kind, head.words, head.dim)
+    kind, files = kind_of(path), files_of(path)
+    if kind == "array":
+        return Head(kind, *vectors_text.open_array(path).shape)
+    if kind == "pair":
+        _, dim = vectors_text.text_dim(files[1])
+        return Head(kind, -1, dim + 1)  # no word stands before the numbers
+    if kind == "text":
+        return Head(kind, *vectors_text.text_dim(path))
+    with vectors_binary.streamed(path) as stream:
+        if kind == "word2vec":
+            return Head(kind, *vectors_binary.word2vec_header(stream))
+        head = vectors_binary.fasttext_head(stream)[0]
+        return Head(kind, head.words, head.dim)
 
 
 def kind_of(path: Path) -> str:
@@ -93,9 +90,11 @@ def kind_of(path: Path) -> str:
     if len(files) == 2:
         for file in files if path.suffix != ".npy" else files[:1]:
             if not os.path.isfile(file):
-                raise missing(file, f"put {TYPES} and {PAIRED} into one folder")
+                raise no_such_file(file, f"put {TYPES} and {PAIRED} into one folder")
         return "array" if path.suffix == ".npy" else "pair"
-    with vectors_binary.Stream(path) as stream:
+    if not os.path.isfile(path):
+        raise no_such_file(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
+    with vectors_binary.streamed(path) as stream:
         start = stream.peek(_PEEK_BYTES)
     if start.startswith(struct.pack("<i", vectors_binary.MAGIC)):
         return "fasttext"
@@ -113,36 +112,17 @@ def kind_of(path: Path) -> str:
 def stored_words(path) -> Iterator[str]:
     """The words of an array, a pair or a binary file, in order; those that are not UTF-8 are left out."""
     path = vector_paths(path)[0]
-    with reading(path):
-        kind, files = kind_of(path), files_of(path)
-        if kind == "fasttext":
-            words = vectors_binary.fasttext_words(path)
-        elif kind == "word2vec":
-            words = vectors_binary.word2vec_words(path)
-        elif kind == "text":
-            raise ValueError("the words of a text file stand before its numbers")
-        else:
-            words = vectors_text.text_words(files[kind == "array"])
-        for word in words:
-            try:
-                yield word.decode()
-            except UnicodeDecodeError:
-                continue
-
-
-@contextmanager
-def reading(path: Path):
-    """Turns an error of the system or of gzip into one line that names the file."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise missing(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}") from None
-    except gzip.BadGzipFile as error:
-        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix="copy it again") from error
-    except OSError as error:
-        raise unread(path, error) from error
-
-
-def unread(path: Path, error: OSError) -> DataError:
-    fix = "check the disk and the file's permissions"
-    return DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix)
+    kind, files = kind_of(path), files_of(path)
+    if kind == "text":
+        raise ValueError("the words of a text file stand before its numbers")
+    if kind == "fasttext":
+        words = vectors_binary.fasttext_words(path)
+    elif kind == "word2vec":
+        words = vectors_binary.word2vec_words(path)
+    else:
+        words = vectors_text.text_words(files[kind == "array"])
+    for word in words:
+        try:
+            yield word.decode()
+        except UnicodeDecodeError:
+            continue

@@ -16,16 +16,11 @@ from mednli_jax.knowledge.vector_rows import (
     Wanted,
     check_dim,
     disagreeing,
-    fault,
-    missing,
-    no_vectors,
     not_finite,
     unreadable_format,
     wrong_count,
 )
-from mednli_jax.text import binary_lines
-
-DAMAGED = "the file is damaged here, copy it again"
+from mednli_jax.textfiles import FRESH_COPY, byte_lines, check_readable, empty_file, line_fault, too_long
 
 
 def vocabulary_path(path: Path) -> Path:
@@ -36,9 +31,9 @@ def vocabulary_path(path: Path) -> Path:
 def read_text(path: Path, wanted: Wanted) -> None:
     """Fills `wanted` from a file of rows `word number ... number`, with or without a header `rows dim`."""
     dim, problems, rows, promised = wanted.dim, Problems(), 0, None
-    for number, line in binary_lines(path):
+    for number, line in byte_lines(path):
         if line is None:
-            problems.add(unreadable_format(path, "the line is longer than a row of vectors", number))
+            problems.add(too_long(path.name, number))
             continue
         line = line.rstrip(b" ")
         if number == 1 and (header := text_header(line)) is not None:
@@ -62,7 +57,7 @@ def read_text(path: Path, wanted: Wanted) -> None:
             problems.add(not_finite(path, number))
     problems.raise_if_any()
     if not rows:
-        raise no_vectors(path)
+        raise empty_file(path, "no vectors")
     if promised not in (None, rows):
         raise wrong_count(path, promised, str(rows))
 
@@ -72,11 +67,10 @@ def read_array(path: Path, wanted: Wanted) -> None:
     array, vocabulary = open_array(path), vocabulary_path(path)
     check_dim(path, array.shape[1], wanted.dim, None)
     if not len(array):
-        raise no_vectors(path)
-    if not vocabulary.is_file():
-        raise missing(vocabulary, f"put the words of {path.name} beside it, one a line")
+        raise empty_file(path, "no vectors")
+    check_readable(vocabulary, f"put the words of {path.name} beside it, one a line")
     problems, count = Problems(), 0
-    for number, word in binary_lines(vocabulary):
+    for number, word in byte_lines(vocabulary):
         count = number
         place = wanted.place(word) if word is not None and number <= len(array) else None
         if place is not None and not wanted.fill(place, array[number - 1]):
@@ -88,12 +82,11 @@ def read_array(path: Path, wanted: Wanted) -> None:
 
 def open_array(path: Path) -> np.ndarray:
     """The array of a .npy, not read yet."""
+    check_readable(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what stands in a damaged header
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError:
-        raise
     # A damaged header is Python text to NumPy: tokenize and ast raise other errors for it. Where the file is no
     # array, NumPy's message advises allow_pickle, which is no way out.
     except Exception:
@@ -108,7 +101,7 @@ def open_array(path: Path) -> np.ndarray:
 def read_pair(types: Path, vectors: Path, wanted: Wanted) -> None:
     """Fills `wanted` from BioASQ's two files, line by line together."""
     problems, words, rows = Problems(), 0, 0
-    for number, (word, row) in enumerate(zip_longest(_lines(types), _lines(vectors)), start=1):
+    for number, (word, row) in enumerate(zip_longest(text_words(types), text_words(vectors, watched=True)), start=1):
         words, rows = words + (word is not None), rows + (row is not None)
         if word is None or row is None:
             continue
@@ -121,16 +114,9 @@ def read_pair(types: Path, vectors: Path, wanted: Wanted) -> None:
             problems.add(not_finite(vectors, number))
     problems.raise_if_any()
     if not rows:
-        raise no_vectors(vectors)
+        raise empty_file(vectors, "no vectors")
     if words != rows:
         raise disagreeing(vectors, f"{types.name} holds {words} words, {vectors.name} {rows} rows")
-
-
-def _lines(path) -> Iterator[bytes]:
-    for number, line in binary_lines(path):
-        if line is None:
-            raise unreadable_format(path, "the line is longer than a row of vectors", number)
-        yield line.strip(b" ")
 
 
 def _filled(wanted, place, row):
@@ -142,7 +128,7 @@ def _filled(wanted, place, row):
 
 
 def _ragged(path, number, found, dim):
-    return fault(path, f"the row holds {found} numbers, expected {dim}", number, DAMAGED)
+    return line_fault(path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY)
 
 
 def text_header(line: bytes) -> tuple[int, int] | None:
@@ -152,22 +138,25 @@ def text_header(line: bytes) -> tuple[int, int] | None:
     return (int(parts[0]), int(parts[1])) if whole else None
 
 
-def text_words(path: Path) -> Iterator[bytes]:
-    """The lines of a file of words: NAME.vocab.txt, types.txt."""
-    yield from _lines(path)
+def text_words(path: Path, *, watched: bool = False) -> Iterator[bytes]:
+    """The lines of a file of words (NAME.vocab.txt, types.txt), or of one of numbers alone."""
+    for number, line in byte_lines(path, watched=watched):
+        if line is None:
+            raise too_long(path.name, number)
+        yield line.strip(b" ")
 
 
 def text_dim(path: Path) -> tuple[int, int]:
     """(rows, or -1 where no header says so; numbers a word) by the first line that is not empty."""
-    for number, line in binary_lines(path):
+    for number, line in byte_lines(path):
         if line is None:
-            raise unreadable_format(path, "the line is longer than a row of vectors", number)
+            raise too_long(path.name, number)
         line = line.rstrip(b" ")
         if number == 1 and (header := text_header(line)):
             return header
         if line:
             return -1, numbers_at_end(line)
-    raise no_vectors(path)
+    raise empty_file(path, "no vectors")
 
 
 def numbers_at_end(line: bytes) -> int:

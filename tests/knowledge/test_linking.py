@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -264,35 +264,21 @@ def test_a_list_of_stop_words_is_folded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "line"),
+    ("content", "line"),
     [
-        ("htn\thypertension\nquokka\n", "E-LINK-008", ":2"),
-        ("short\texpansion\nhtn\thypertension\tquokka\n", "E-LINK-008", ":2"),
-        ("htn\t\n", "E-LINK-009", ":1"),
-        ("long\texpansion\n", "E-LINK-007", ":1"),
-        ("\n", "E-LINK-010", ""),
-        ("short\texpansion\n", "E-LINK-010", ""),
-        (b"htn\tquokk\xe0\n", "E-LINK-004", ":1"),
-        (b"a\tb\nhtn\tquokka\0\n", "E-LINK-005", ":2"),
-        ("quokka" * (1 << 18), "E-LINK-006", ":1"),
+        ("htn\thypertension\nquokka\n", 2),
+        ("short\texpansion\nhtn\thypertension\tquokka\n", 2),
+        ("\n", None),
+        ("short\texpansion\n", None),
+        (b"a\tb\nhtn\tquokka\0\n", 2),
     ],
 )
-def test_a_bad_table_of_abbreviations_is_told_by_file_and_line(content, code, line, tmp_path):
-    with pytest.raises(UserError) as error:
+def test_a_bad_table_of_abbreviations_is_named_by_file_and_line(content, line, tmp_path):
+    with pytest.raises(DataError) as caught:
         read_abbreviations(wordfile(tmp_path, content))
-    assert str(error.value).startswith(f"{code} w.tsv{line}: ")
-    assert "Fix: " in str(error.value)
-    assert "quokka" not in str(error.value)
-
-
-def test_bad_lists_of_stop_words(tmp_path):
-    for content, code in (("# nothing\n", "w.tsv:"), (b"\xe9\n", "w.tsv:1:")):
-        with pytest.raises(UserError, match=code):
-            read_stop_words(wordfile(tmp_path, content))
-    with pytest.raises(UserError, match=r"absent.txt: .* Fix: "):
-        read_stop_words(tmp_path / "absent.txt")
-    with pytest.raises(UserError, match=r"w.txt.gz: .* Fix: "):
-        read_stop_words(wordfile(tmp_path, b"no gzip", "w.txt.gz"))
+    assert (caught.value.file, caught.value.line) == ("w.tsv", line)
+    assert caught.value.fix
+    assert "quokka" not in str(caught.value)
 
 
 def test_an_ontology_without_linkable_names():

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, RunError, UsageError, UserError
 from mednli_jax.knowledge import pretrain as module
 from mednli_jax.knowledge.pretrain import Settings, pretrain, write_vectors
 from mednli_jax.knowledge.sentences import Tokenizer, articles, sentences, split_sentences, text_files
@@ -24,12 +24,13 @@ PIECES = sentence_tokens(
 PIECES += ("gonna", "wanna", "lemme", "'tis", "d'ye", "more'n", "Dr.", "[**", "**]", '"')
 
 
-def code(function, *arguments, **options):
-    with pytest.raises(UserError) as caught:
-        list(function(*arguments, **options))
-    assert "Fix: " in str(caught.value)
+def fault(function, path):
+    """(file, line) of the error that reading raises."""
+    with pytest.raises(DataError) as caught:
+        list(function(path))
+    assert caught.value.fix
     assert "quokka" not in str(caught.value)
-    return str(caught.value)[:9]
+    return caught.value.file, caught.value.line
 
 
 def test_tokens_are_those_of_the_treebank_tokeniser():
@@ -58,21 +59,8 @@ def test_text_files_and_folders(tmp_path):
     assert list(sentences(tmp_path / "a.txt.gz", lowercase=False)) == [["Früh"]]
 
 
-def test_faults_of_text(tmp_path):
-    path = tmp_path / "t.txt"
-    assert code(sentences, path) == "E-EMB-010"
-    assert code(sentences, tmp_path) == "E-EMB-010"
-    path.write_text("\n \n")
-    assert code(sentences, path) == "E-EMB-016"
-    path.write_bytes(b"quokka\nquokka \xe9\n")
-    assert code(sentences, path) == "E-EMB-014"
-    path.write_bytes(b"quokka " * 200_000)
-    assert code(sentences, path) == "E-EMB-013"
-    zipped = gzip.compress(np.random.default_rng(0).bytes(9000))
-    (tmp_path / "t.txt.gz").write_bytes(zipped[:-2000])
-    assert code(sentences, tmp_path / "t.txt.gz") in ("E-EMB-012", "E-EMB-014")
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(json.dumps({"articles": [{"title": "q"}] * 999}).encode())[:-20])
-    assert code(sentences, tmp_path / "a.json.gz") == "E-EMB-012"
+def test_a_folder_without_text(tmp_path):
+    assert fault(sentences, tmp_path) == (tmp_path.name, None)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -107,7 +95,7 @@ NO_ARTICLES = (
 @pytest.mark.parametrize("text", NO_ARTICLES)
 def test_what_is_no_bioasq(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    assert code(articles, tmp_path / "a.json") == "E-EMB-015"
+    assert fault(articles, tmp_path / "a.json") == ("a.json", None)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +114,7 @@ def test_the_missing_library_is_told_before_anything_is_read(tmp_path, monkeypat
         raise AssertionError("read")
         yield
 
-    with pytest.raises(UserError, match=r".*pip install 'mednli_jax\[embeddings\]'"):
+    with pytest.raises(UserError, match="embeddings"):
         pretrain(text(), tmp_path / "v.bin", Settings())
 
 
@@ -239,17 +227,17 @@ def test_what_is_there_is_not_made_again(tmp_path):
 def test_faults_of_training(tmp_path):
     pytest.importorskip("fasttext")
     out, settings = tmp_path / "v.bin", Settings(**SMALL)
-    cases = {
-        "E-EMB-004": {"sentences": []},
-        "E-EMB-004 ": {"settings": Settings(**{**SMALL, "min_count": 10**6})},
-        "E-EMB-002": {"out": tmp_path / "v.txt"},
-        "E-EMB-003": {"initial": f"{tmp_path / 'a.txt'}+{tmp_path / 'b.txt'}"},
-        "E-VEC-001": {"initial": tmp_path / "absent.vec"},
-        "E-VEC-005": {"initial": tmp_path / "two.vec"},
-    }
+    cases = (
+        (DataError, {"sentences": []}),
+        (UsageError, {"settings": Settings(**{**SMALL, "min_count": 10**6})}),
+        (UsageError, {"out": tmp_path / "v.txt"}),
+        (UsageError, {"initial": f"{tmp_path / 'a.txt'}+{tmp_path / 'b.txt'}"}),
+        (DataError, {"initial": tmp_path / "absent.vec"}),
+        (DataError, {"initial": tmp_path / "two.vec"}),
+    )
     (tmp_path / "two.vec").write_text("1 2\nfever 1 2\n")
-    for name, given in cases.items():
-        with pytest.raises(UserError, match=name.strip()):
+    for error, given in cases:
+        with pytest.raises(error):
             pretrain(**{"sentences": text(), "out": out, "settings": settings, **given})
     assert [file.name for file in tmp_path.iterdir()] == ["two.vec"]
 
@@ -257,7 +245,7 @@ def test_faults_of_training(tmp_path):
 def test_a_training_that_is_killed_is_told(tmp_path, monkeypatch):
     pytest.importorskip("fasttext")
     monkeypatch.setattr(module, "_worker", _killed)
-    with pytest.raises(UserError, match=r".*signal 9"):
+    with pytest.raises(RunError, match="signal 9"):
         pretrain(text(), tmp_path / "v.bin", Settings(**SMALL))
     assert [file.name for file in tmp_path.iterdir()] == [".gitignore"]
 
@@ -299,5 +287,5 @@ def test_the_script_chains_text_articles_and_notes(tmp_path):
 def test_the_script_tells_faults_in_a_line(tmp_path):
     done = launch(f"--corpora={tmp_path / 'absent.txt'}", f"--out={tmp_path / 'x.bin'}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("E-EMB-0")
+    assert done.stderr.startswith("error: absent.txt: ")
     assert launch("--help").stdout.count("python launch/pretrain_vectors.py") >= 2

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from mednli_jax.errors import DataErrors, UserError
+from mednli_jax.errors import DataErrors, UsageError, UserError
 from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.text import PAD, SPECIALS, UNK
@@ -29,7 +29,10 @@ def load(path, words=WORDS, dim=3):
 def faults(path, words=WORDS, dim=3):
     with pytest.raises(UserError) as caught:
         load(path, words, dim)
-    return caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+    errors = caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+    assert all(error.fix for error in errors)
+    assert "fever" not in str(caught.value)
+    return [(error.file, error.line) for error in errors]
 
 
 def check(vectors):
@@ -92,17 +95,12 @@ def test_vectors_txt_by_itself_is_a_text_file(tmp_path):
 def test_faults_of_words_and_numbers_in_two_files(tmp_path):
     folder = pair(tmp_path / "bioasq")
     write(folder / "types.txt", "cough\nfever\n")
-    assert [fault.code for fault in faults(folder)] == ["E-VEC-010"]
+    assert faults(folder) == [("vectors.txt", None)]
     write(folder / "types.txt", "cough\nfever\nbp\nBP\nother\nnaïve\nmore\n")
-    assert [fault.code for fault in faults(folder)] == ["E-VEC-010"]
-    assert [(fault.code, fault.file) for fault in faults(folder, dim=4)] == [("E-VEC-005", "vectors.txt")]
+    assert faults(folder) == [("vectors.txt", None)]
+    assert faults(folder, dim=4) == [("vectors.txt", 1)]
     pair(folder, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
-    found = [(fault.code, fault.line) for fault in faults(folder, (*SPECIALS, "bp"))]
-    assert found == [("E-VEC-006", 2), ("E-VEC-007", 3)]
-    write(folder / "vectors.txt", "")
-    assert [fault.code for fault in faults(folder)] == ["E-VEC-004"]
-    (folder / "vectors.txt").unlink()
-    assert [(fault.code, fault.file) for fault in faults(folder)] == [("E-VEC-001", "vectors.txt")]
+    assert faults(folder, (*SPECIALS, "bp")) == [("vectors.txt", 2), ("vectors.txt", 3)]
 
 
 def test_vectors_side_by_side(tmp_path):
@@ -133,11 +131,9 @@ def test_a_single_file_may_have_the_separator_in_its_name(tmp_path):
 
 def test_faults_of_vectors_side_by_side(tmp_path):
     one, two = write(tmp_path / "one.txt", GLOVE), write(tmp_path / "two.txt", GLOVE)
-    (fault,) = faults(f"{one}+{two}", dim=5)
-    assert fault.code == "E-VEC-005"
-    assert "3 + 3 = 6" in fault.problem
-    assert [fault.code for fault in faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6)] == ["E-VEC-001"]
-    with pytest.raises(UserError):
+    assert faults(f"{one}+{two}", dim=5) == [("one.txt+two.txt", None)]
+    assert faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6) == [("absent.txt", None)]
+    with pytest.raises(UsageError):
         load_vectors(f"{one}+", WORDS, dim=3, seed=0)
 
 
@@ -190,75 +186,32 @@ def test_no_word_found_gives_random_unknown_and_zero_padding(tmp_path):
     assert not vectors.matrix[PAD].any()
 
 
-BAD_ROWS = {
-    "too few": ("fever 4 5", "E-VEC-006"),
-    "too few, not asked for": ("other 4 5", "E-VEC-006"),
-    "too many": ("fever 4 5 6 7", "E-VEC-006"),
-    "too many, not asked for": ("other 4 5 6 7", "E-VEC-006"),
-    "nan": ("fever 4 nan 6", "E-VEC-007"),
-    "infinite": ("fever 4 -inf 6", "E-VEC-007"),
-    "infinite in float32": ("fever 4 1e300 6", "E-VEC-007"),
-    "no number": ("fever 4 x 6", "E-VEC-007"),
-    "endless": ("fever" * 300_000, "E-VEC-009"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ROWS)
-@pytest.mark.parametrize("header", ["", "3 3\n"])
-def test_bad_rows_are_named_by_line(tmp_path, name, header):
-    line, code = BAD_ROWS[name]
-    (fault,) = faults(write(tmp_path / "v.txt", f"{header}cough 1 2 3\n{line}\nbp 1 1 1\n"))
-    assert (fault.code, fault.file, fault.line) == (code, "v.txt", 3 if header else 2)
-    assert fault.fix
-    assert "fever" not in str(fault)
+@pytest.mark.parametrize("row", ["other 4 5", "other 4 5 6 7", "fever 4 5", "fever 4 nan 6", "fever 4 -inf 6"])
+def test_bad_rows_are_named_by_line_also_below_a_header(tmp_path, row):
+    assert faults(write(tmp_path / "v.txt", f"3 3\ncough 1 2 3\n{row}\nbp 1 1 1\n")) == [("v.txt", 3)]
 
 
 def test_several_bad_rows_come_together(tmp_path):
     found = faults(write(tmp_path / "v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n"))
-    assert [(fault.code, fault.line) for fault in found] == [("E-VEC-006", 2), ("E-VEC-007", 3)]
+    assert found == [("v.txt", 2), ("v.txt", 3)]
 
 
 @pytest.mark.parametrize("content", ["cough 1 2\nfever 4 5\n", "2 2\ncough 1 2\nfever 4 5\n", "a 1 2 3 4\n"])
 def test_wrong_dimension_is_said_once(tmp_path, content):
-    (fault,) = faults(write(tmp_path / "v.txt", content))
-    assert (fault.code, fault.line) == ("E-VEC-005", 1)
-    assert "expected 3" in fault.problem
-
-
-@pytest.mark.parametrize(
-    ("content", "code"),
-    [("", "E-VEC-004"), ("0 3\n", "E-VEC-004"), ("9 3\n" + GLOVE, "E-VEC-008"), ("PK\3\4", "E-VEC-009")],
-)
-def test_whole_file_faults(tmp_path, content, code):
-    assert [fault.code for fault in faults(write(tmp_path / "v.txt", content))] == [code]
-
-
-def test_missing_damaged_and_foreign_files(tmp_path):
-    assert [fault.code for fault in faults(tmp_path / "absent.txt")] == ["E-VEC-001"]
-    assert [fault.code for fault in faults(tmp_path / "absent.npy")] == ["E-VEC-001"]
-    whole = gzip.compress("".join(f"w{n} {n} {n * n} 3\n" for n in range(2000)).encode())
-    (tmp_path / "half.txt.gz").write_bytes(whole[: len(whole) // 2])
-    assert [fault.code for fault in faults(tmp_path / "half.txt.gz")] == ["E-VEC-003"]
-    assert [fault.code for fault in faults(write(tmp_path / "v.model", b"\x80\x04gensim"))] == ["E-VEC-009"]
+    assert faults(write(tmp_path / "v.txt", content)) == [("v.txt", 1)]
 
 
 def test_array_faults(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.ones((2, 3)))
-    assert [fault.code for fault in faults(path)] == ["E-VEC-001"]
-    write(tmp_path / "v.vocab.txt", "fever\n")
-    assert [fault.code for fault in faults(path)] == ["E-VEC-010"]
+    assert faults(path) == [("v.vocab.txt", None)]
     write(tmp_path / "v.vocab.txt", "fever\ncough\nbp\n")
-    assert [fault.code for fault in faults(path)] == ["E-VEC-010"]
+    assert faults(path) == [("v.npy", None)]
     write(tmp_path / "v.vocab.txt", "fever\ncough\n")
-    assert [fault.code for fault in faults(path, dim=4)] == ["E-VEC-005"]
-    np.save(path, np.array([[1, 2, np.nan], [1, 2, 3]]))
-    assert [fault.code for fault in faults(path)] == ["E-VEC-007"]
+    assert faults(path, dim=4) == [("v.npy", None)]
     for array in (np.ones(3), np.ones((2, 3), int), np.array([{}, 1], object)):
         np.save(path, array, allow_pickle=True)
-        assert [fault.code for fault in faults(path)] == ["E-VEC-009"]
-    path.write_bytes(path.read_bytes()[:20])
-    assert [fault.code for fault in faults(path)] == ["E-VEC-009"]
+        assert faults(path) == [("v.npy", None)]
 
 
 def test_random_vectors_depend_on_seed_and_word_alone():

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.knowledge import vectors_binary
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import read_head, stored_words
@@ -21,12 +21,12 @@ def load(path, words=WORDS, dim=3):
     return load_vectors(path, words, dim=dim, seed=0)
 
 
-def fault(path, words=WORDS, dim=3):
-    with pytest.raises(UserError) as caught:
-        load(path, words, dim)
-    assert "Fix: " in str(caught.value)
+def assert_refused(path, line=None, dim=3):
+    with pytest.raises(DataError) as caught:
+        load(path, WORDS, dim)
+    assert (caught.value.file, caught.value.line) == (path.name, line)
+    assert caught.value.fix
     assert not any(word in str(caught.value).lower() for word in ("fever", "cough"))
-    return caught.value.code
 
 
 def word2vec(rows=ROWS, end=b"\n", promised=None):
@@ -74,24 +74,21 @@ def test_word2vec_repeated_word(tmp_path):
     assert vectors.duplicates == 1
 
 
-def test_word2vec_damage_is_told(tmp_path):
+def test_word2vec_damage_is_named(tmp_path):
     whole, path = word2vec(end=b""), tmp_path / "v.bin"
     for size in range(len(whole)):
-        write(path, whole[:size])
-        assert fault(path) in ("E-VEC-004", "E-VEC-006", "E-VEC-008", "E-VEC-009", "E-VEC-012"), size
-    assert fault(write(path, whole + b"more 1234")) == "E-VEC-008"
-    assert fault(write(path, word2vec(promised=4))) == "E-VEC-008"
-    assert fault(write(path, whole), dim=4) == "E-VEC-005"
-    assert fault(write(path, word2vec({"cough": (1, np.nan, 0)}))) == "E-VEC-007"
-    assert fault(write(path, b"2 99999\n\0\0\0\0")) == "E-VEC-012"
-    zipped = gzip.compress(np.random.default_rng(0).bytes(1000) + whole)
-    (tmp_path / "v.bin.gz").write_bytes(zipped[: len(zipped) // 2])
-    assert fault(tmp_path / "v.bin.gz") == "E-VEC-003"
+        with pytest.raises((DataError, DataErrors)):
+            load(write(path, whole[:size]))
+    assert_refused(write(path, whole + b"more 1234"), 1)
+    assert_refused(write(path, word2vec(promised=4)), 1)
+    assert_refused(write(path, whole), 1, dim=4)
+    assert_refused(write(path, word2vec({"cough": (1, np.nan, 0)})))
+    assert_refused(write(path, b"2 99999\n\0\0\0\0"))
 
 
 def test_other_binary_files_are_refused(tmp_path):
     for name in ("v.bin", "v.model", "v.bin.gz"):
-        assert fault(write(tmp_path / name, b"\x80\x04\x95gensim")) == "E-VEC-009"
+        assert_refused(write(tmp_path / name, b"\x80\x04\x95gensim"))
 
 
 def test_hashes_are_those_of_the_library():
@@ -168,43 +165,37 @@ def test_matrix_longer_than_a_block(tmp_path, monkeypatch):
 GOOD = {"buckets": 5, "minn": 3, "maxn": 3}
 
 
-def test_fasttext_damage_is_told(tmp_path):
+def test_fasttext_damage_is_named(tmp_path):
     matrix, path = np.ones((7, 3)), tmp_path / "v.bin"
     whole = model(["fever", "cough"], matrix, **GOOD)
     assert load(write(path, whole)).found == 5
     for size in range(5, len(whole)):
-        assert fault(write(path, whole[:size])) == "E-VEC-012", size
-    assert fault(write(path, whole + b"\0")) == "E-VEC-012"
-    assert fault(path, dim=4) == "E-VEC-005"
+        assert_refused(write(path, whole[:size]))
+    assert_refused(write(path, whole + b"\0"))
+    assert_refused(path, dim=4)
     for rows in (6, 8):
-        assert fault(write(path, model(["fever", "cough"], np.ones((rows, 3)), **GOOD))) == "E-VEC-012"
+        assert_refused(write(path, model(["fever", "cough"], np.ones((rows, 3)), **GOOD)))
     matrix[0] = np.inf
-    assert fault(write(path, model(["fever", "cough"], matrix, **GOOD))) == "E-VEC-007"
+    assert_refused(write(path, model(["fever", "cough"], matrix, **GOOD)))
     for bad in ({"buckets": 0}, {"buckets": -1}, {"minn": 4}, {"maxn": -1}):
-        assert fault(write(path, model(["fever", "cough"], np.ones((7, 3)), **{**GOOD, **bad}))) == "E-VEC-012"
-    assert fault(write(path, model([], np.ones((5, 3)), **GOOD))) == "E-VEC-004"
-    assert fault(write(path, model(["fever"], np.ones((6, 3)), **GOOD, version=10))) == "E-VEC-009"
-    assert fault(write(path, model(["fever"], np.ones((6, 3)), **GOOD, magic=1))) == "E-VEC-009"
-
-
-@pytest.mark.parametrize("how", [{"quantised": 1}, {"pruned": 3}])
-def test_quantised_models_are_refused(tmp_path, how):
-    data = model(["fever"], np.ones((6, 3)), **GOOD, **how)
-    assert fault(write(tmp_path / "v.ftz", data)) == "E-VEC-013"
+        assert_refused(write(path, model(["fever", "cough"], np.ones((7, 3)), **{**GOOD, **bad})))
+    assert_refused(write(path, model([], np.ones((5, 3)), **GOOD)))
+    for other in ({"version": 10}, {"magic": 1}, {"quantised": 1}, {"pruned": 3}):
+        assert_refused(write(path, model(["fever"], np.ones((6, 3)), **GOOD, **other)))
 
 
 def test_flipped_bytes_never_crash(tmp_path):
     rng, path = np.random.default_rng(2), tmp_path / "v.bin"
     whole = model(["fever", "cough", "naïve"], rng.normal(size=(23, 3)), buckets=20, minn=2, maxn=4)
-    told = 0
+    refused = 0
     for _ in range(300):
         data = bytearray(whole)
         data[rng.integers(4, len(data))] = rng.integers(256)
         try:
             assert np.isfinite(load(write(path, bytes(data))).matrix).all()
         except UserError:
-            told += 1
-    assert told > 20
+            refused += 1
+    assert refused > 20
 
 
 def test_same_vectors_as_the_library(tmp_path):
@@ -240,4 +231,4 @@ def test_models_the_library_quantised_are_refused(tmp_path):
     assert load(tmp_path / "v.bin", dim=4).words == ("Fever", "cough")
     trained.quantize(str(tmp_path / "text"), retrain=False, thread=1, verbose=0)
     trained.save_model(str(tmp_path / "v.ftz"))
-    assert fault(tmp_path / "v.ftz", dim=4) == "E-VEC-013"
+    assert_refused(tmp_path / "v.ftz", dim=4)

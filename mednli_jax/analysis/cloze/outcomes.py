@@ -18,9 +18,9 @@ from mednli_jax.analysis.outcomes import DAMAGED, RESULT_FIELDS
 from mednli_jax.analysis.sections import Comparison
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cloze.texts import Query, Texts
-from mednli_jax.corpora.lines import text_lines
 from mednli_jax.errors import DataError, Problems, RunError, UsageError
 from mednli_jax.runs import RunDirectory
+from mednli_jax.textfiles import text_lines
 
 TASK = "cloze"  # as the config.json of these runs names it
 
@@ -100,15 +100,14 @@ def _predictions(directory, split, seeds) -> list[dict[str, str]]:
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
     problems, said = Problems(), [{} for _ in range(seeds)]
-    for number, line in text_lines(path, watched=False):
-        row = line if isinstance(line, DataError) else _row(line, seeds)
+    for number, line in text_lines(path, problems):
+        row = _row(line, seeds)
         if isinstance(row, tuple) and row[0] not in said[0]:
             for found, text in zip(said, row[1], strict=True):
                 found[row[0]] = text
             continue
         problem = "the row is no prediction: uid, and predicted of each seed, each uid once"
-        fault = DataError(problem, file=path.name, line=number, fix=DAMAGED)
-        problems.add(row if isinstance(row, DataError) else fault)
+        problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
     problems.raise_if_any()
     if not said[0]:
         raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)

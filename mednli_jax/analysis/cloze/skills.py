@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mednli_jax.analysis import figures as pictures
 from mednli_jax.analysis.annotations import read_annotations
-from mednli_jax.corpora.lines import no_such_file, text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample
+from mednli_jax.textfiles import text_lines
 
 # Appendix B, and "none" for queries that the passage does not answer; the other names are those of Figures 4 and 5.
 SKILLS = (
@@ -52,12 +52,8 @@ def read_scores(path: Path) -> dict[str, float]:
     Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
-    if not path.is_file():
-        raise no_such_file(path)
-    for number, line in text_lines(path, watched=False):
-        if isinstance(line, DataError):
-            problems.add(line)
-        elif line.strip():
+    for number, line in text_lines(path, problems):
+        if line.strip():
             uid, f1 = _score(line)
             if uid is None or uid in found:
                 fix = 'write every query once, as {"uid": "...", "f1": 0.5}'

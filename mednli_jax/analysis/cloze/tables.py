@@ -5,7 +5,6 @@ Errors in a file of answers name the line (of JSON lines) or the entry (of one J
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.files import write_atomic
 from mednli_jax.metrics import mean_sd, wilson_interval
-from mednli_jax.text import unzipped
+from mednli_jax.textfiles import opened
 
 METRICS = ("exact_match", "f1", "bleu2", "bleu4", "embedding")
 # Table 4, CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
@@ -153,21 +152,15 @@ def _object(path, text):
 
 
 def _text(path):
+    with opened(path) as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        problem = f"cannot be read (more than {MOST_BYTES >> 20} MB)"
+        raise DataError(problem, file=path.name, fix="give the answers alone")
     try:
-        with open(path, "rb") as raw:
-            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-            content = (unzipped(raw) if zipped else raw).read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise _unread(path, f"more than {MOST_BYTES >> 20} MB")
         return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise DataError("there is no such file", file=path.name, fix="check --predictions") from None
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise _unread(path, getattr(error, "strerror", None) or type(error).__name__) from None
-
-
-def _unread(path, reason):
-    return DataError(f"cannot be read ({reason})", file=path.name, fix="save it as UTF-8 text")
+    except UnicodeDecodeError:
+        raise DataError("is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:

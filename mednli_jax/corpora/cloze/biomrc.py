@@ -9,13 +9,13 @@ import ast
 import re
 from pathlib import Path
 
-from mednli_jax.corpora.cloze.files import BrokenJSON, Node, Scanner, checked_text, opened_text, split_files
+from mednli_jax.corpora.cloze.files import BrokenJSON, Node, Scanner, split_files
 from mednli_jax.corpora.cloze.views import ENTITY
-from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.files import sha256
 from mednli_jax.text import sentence_tokens
+from mednli_jax.textfiles import either_name, empty_file, opened_text
 
 FILES = {"train": "dataset_train{}.json", "dev": "dataset_val{}.json", "test": "dataset_test{}.json"}
 RELEASES = ("", "_B", "_small", "_small_B")  # large and small (Lite), each in settings A and B
@@ -72,7 +72,7 @@ def read_biomrc(path: Path, split: str, limit: int | None = None) -> Split:
             problems.add(error)
     problems.raise_if_any()
     if not examples:
-        raise DataError("holds no query", file=path.name, fix=FRESH_COPY)
+        raise empty_file(path, "no query")
     bare = sum(not example.passage.entities for example in examples)
     facts = {"file": path.name, "sha256": sha256(path), "queries": len(examples), "queries_without_candidates": bare}
     return Split(split, tuple(examples), facts)
@@ -104,7 +104,7 @@ def _query(file, number, uid, values):
         if not isinstance(value, kind) or (kind is list and not all(isinstance(entity, str) for entity in value)):
             raise node.fault(f"is not {'a list of strings' if kind is list else 'a string'}", place)
         if kind is str:
-            checked_text(node, place, value, empty=False)
+            node.checked(place, value)
     abstract, title, entities, answer = values
     try:
         known = dict(map(_entity, [*entities, answer]))

@@ -11,17 +11,15 @@ them (from 0, end exclusive): {"text": "No fever .", "entities": [{"start": 1, "
 Errors name the file, the line and the field; they never quote a report.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
-from mednli_jax.corpora.lines import no_such_file, text_lines
+from mednli_jax.corpora.cloze.files import BEGIN, END, Node, parse_marked
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER
+from mednli_jax.textfiles import empty_file, json_lines
 
 KINDS = ("problem", "treatment", "test")
-_CALLED = {str: "text", list: "a list", int: "a whole number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,113 +57,58 @@ class Report:
 def read_reports(path: Path) -> list[Report]:
     """The reports of a file. Raises: DataError, or DataErrors with the first 20 faults together."""
     path, reports, lines, problems = Path(path), [], {}, Problems()
-    if not path.is_file():
-        raise no_such_file(path)
-    for number, line in text_lines(path):
-        if isinstance(line, DataError):
-            problems.add(line)
-        elif line.strip():
-            try:
-                report = _Line(path.name, number).report(line)
-                if lines.setdefault(report.uid, number) != number:
-                    problem = f"field 'id' repeats that of line {lines[report.uid]}"
-                    raise DataError(problem, file=path.name, line=number, field="id", fix="rename one")
-                reports.append(report)
-            except DataError as error:
-                problems.add(error)
+    for number, values in json_lines(path, problems):
+        node = Node(path.name, "", values, number)
+        try:
+            report = _report(node)
+            if lines.setdefault(report.uid, number) != number:
+                raise node.fault(f"repeats that of line {lines[report.uid]}", "id", "rename one")
+            reports.append(report)
+        except DataError as error:
+            problems.add(error)
     problems.raise_if_any()
     if not reports:
-        raise DataError("holds no report", file=path.name, fix="put one JSON object a line into it")
+        raise empty_file(path, "no report")
     return reports
 
 
-class _Line:
-    """One line of a file of reports; its faults carry the place."""
+def _report(node: Node) -> Report:
+    uid, specialty = node.text("id"), node.text("specialty", optional=True)
+    title = _sentence(Node(node.file, "title", node.values.get("title") or "", node.line))
+    sentences, points = (tuple(map(_sentence, node.nodes(field))) for field in ("sentences", "learning_points"))
+    if not any(sentence.tokens for sentence in sentences):
+        raise node.fault("holds no token", "sentences", "give the report's text")
+    return Report(uid, title, sentences, points, specialty)
 
-    def __init__(self, file: str, number: int):
-        self.file, self.number = file, number
 
-    def report(self, line: str) -> Report:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise self._fault("the line is no JSON object", "", "write each report on a line of its own")
-        uid, specialty = self._text(row, "id"), self._text(row, "specialty", optional=True)
-        if not uid.strip():
-            raise self._fault("field 'id' is empty", "id", "give every report an id of its own")
-        title = self._sentence(row.get("title") or "", "title")
-        sentences, points = (
-            tuple(self._sentence(item, f"{field}[{n}]") for n, item in enumerate(self._value(row, field, list)))
-            for field in ("sentences", "learning_points")
-        )
-        if not any(sentence.tokens for sentence in sentences):
-            raise self._fault("field 'sentences' holds no token", "sentences", "give the report's text")
-        return Report(uid, title, sentences, points, specialty)
+def _sentence(node: Node) -> Sentence:
+    """A sentence from its string, or from its text and entities."""
+    if isinstance(node.values, str):
+        marked = parse_marked(node.checked("", node.values, empty=True))
+        marks, stray = tuple(Mark(entity.start, entity.end) for entity in marked.entities), marked.stray
+    else:
+        marked = parse_marked(node.text("text", empty=True))
+        marks = _marks(node, len(marked.tokens)) if "entities" in node.values else ()
+        stray = marked.stray + len(marked.entities)  # with entities given there is nothing to mark
+    if stray:
+        fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
+        raise node.fault(f"has {stray} marks that are unbalanced or mark nothing", fix=fix)
+    if marked.blanks:
+        raise node.fault(f"holds {PLACEHOLDER}, which marks the gap of a query", fix="write it otherwise")
+    return Sentence(marked.tokens, marks)
 
-    def _sentence(self, item, place: str) -> Sentence:
-        if isinstance(item, str):
-            marked = parse_marked(self._checked(item, place))
-            marks = tuple(Mark(entity.start, entity.end) for entity in marked.entities)
-            stray = marked.stray
-        elif isinstance(item, dict):
-            marked = parse_marked(self._text(item, "text", f"{place}."))
-            rows = self._value(item, "entities", list, f"{place}.") if "entities" in item else []
-            marks = self._marks(rows, len(marked.tokens), f"{place}.entities")
-            stray = marked.stray + len(marked.entities)  # with entities given there is nothing to mark
-        else:
-            raise self._wrong(place, "text or an object")
-        if stray:
-            fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
-            raise self._fault(f"{place} has {stray} marks that are unbalanced or mark nothing", place, fix)
-        if marked.blanks:
-            problem = f"{place} holds {PLACEHOLDER}, which marks the gap of a query"
-            raise self._fault(problem, place, "write it otherwise")
-        return Sentence(marked.tokens, marks)
 
-    def _marks(self, rows: list, length: int, place: str) -> tuple[Mark, ...]:
-        marks = []
-        for number, row in enumerate(rows):
-            here = f"{place}[{number}]"
-            if not isinstance(row, dict):
-                raise self._wrong(here, "an object")
-            start, end = (self._value(row, field, int, f"{here}.") for field in ("start", "end"))
-            concept, kind = (self._text(row, field, f"{here}.", optional=True) for field in ("id", "type"))
-            if kind not in ("", *KINDS):
-                raise self._wrong(f"{here}.type", f"one of {', '.join(KINDS)}")
-            marks.append(Mark(start, end, concept, kind))
-        marks.sort(key=lambda mark: mark.start)
-        ends = [0, *(mark.end for mark in marks)]
-        if any(not end <= mark.start < mark.end <= length for mark, end in zip(marks, ends, strict=False)):
-            problem = f"{place} are empty, overlap or lie outside the {length} tokens"
-            raise self._fault(problem, place, "count tokens from 0; the end is exclusive")
-        return tuple(marks)
-
-    def _text(self, row: dict, field: str, before: str = "", *, optional: bool = False) -> str:
-        if optional and row.get(field) is None:
-            return ""
-        return self._checked(self._value(row, field, str, before), before + field)
-
-    def _checked(self, text: str, field: str) -> str:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = "\0"
-        if "\0" in text:
-            problem = f"field '{field}' holds a NUL character or half a surrogate pair"
-            raise self._fault(problem, field, "remove the character")
-        return text
-
-    def _value(self, row: dict, field: str, kind: type, before: str = ""):
-        value = row.get(field)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise self._wrong(before + field, _CALLED[kind])
-        return value
-
-    def _wrong(self, field: str, expected: str) -> DataError:
-        problem = f"field '{field}' is missing or of the wrong kind"
-        return self._fault(problem, field, f"give {expected}")
-
-    def _fault(self, problem: str, field: str, fix: str) -> DataError:
-        return DataError(problem, file=self.file, line=self.number, field=field, fix=fix)
+def _marks(node: Node, length: int) -> tuple[Mark, ...]:
+    marks = []
+    for row in node.nodes("entities"):
+        start, end = (row.get(field, int, "a whole number") for field in ("start", "end"))
+        concept, kind = (row.text(field, optional=True) for field in ("id", "type"))
+        if kind not in ("", *KINDS):
+            raise row.fault(f"is none of {', '.join(KINDS)}", "type", "correct the type")
+        marks.append(Mark(start, end, concept, kind))
+    marks.sort(key=lambda mark: mark.start)
+    ends = [0, *(mark.end for mark in marks)]
+    if any(not end <= mark.start < mark.end <= length for mark, end in zip(marks, ends, strict=False)):
+        problem = f"holds entities that are empty, overlap or lie outside the {length} tokens"
+        raise node.fault(problem, "entities", "count tokens from 0; the end is exclusive")
+    return tuple(marks)

@@ -5,7 +5,7 @@
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
 the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is reported by its path in
-the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message:
+the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message.
 Passages without a marked phrase are no fault: a line on stderr says how many there are.
 """
 
@@ -26,16 +26,14 @@ from mednli_jax.corpora.cloze.files import (
     Scanner,
     found_files,
     marked_text,
-    opened_bytes,
-    opened_text,
     parse_marked,
     split_files,
 )
-from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
 
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
@@ -51,7 +49,7 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse")
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit, stray_marks: see read_clicr; the limit is that of train, dev and test are always whole.
-    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; UserError for the options.
+    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; ConfigError for the options.
     """
     paths = source_files(folder)
     return check_disjoint(
@@ -98,9 +96,10 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     stray_marks: "refuse" text with a BEG__ or __END that has no partner, or with a marked placeholder; or "ignore"
     such marks: they are removed and counted, and mark nothing.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
-    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or unknown marks.
+    Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
+    value of stray_marks.
     """
-    check_wishes(limit, stray_marks)
+    check_options(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
     reader = _Reader(path.name, stray_marks == "ignore")
     with opened_text(path) as stream:
@@ -120,8 +119,8 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
 
 
-def check_wishes(limit: int | None, stray_marks: str = "refuse") -> None:
-    """Raises UserError where the limit is under 1, or stray marks are neither refused nor ignored."""
+def check_options(limit: int | None, stray_marks: str = "refuse") -> None:
+    """Raises ConfigError where the limit is under 1, or stray marks are neither refused nor ignored."""
     if limit is not None and limit <= 0:
         raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
     if stray_marks not in STRAY_MARKS:
@@ -257,7 +256,7 @@ class _Reader:
 def count_queries(path: Path) -> int:
     """Queries of a file in CliCR's format, counted without parsing it. Raises: DataError for a damaged file."""
     count, rest = 0, b""
-    with opened_bytes(path) as (stream, _):
+    with opened(path) as stream:
         while piece := stream.read(1 << 20):
             rest += piece
             # A quote inside a text is escaped, so that these bytes are a key; one cut in two is found with the rest.
@@ -270,7 +269,7 @@ def count_queries(path: Path) -> int:
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
 
-    The queries of a passage stand together, in the order of its first one. Raises: UserError where the disk refuses.
+    The queries of a passage stand together, in the order of its first one. Raises: RunError where the disk refuses.
     """
     articles = {}
     for example in examples:

@@ -1,28 +1,21 @@
-"""Files of cloze queries, opened and checked: UTF-8 text, JSON piece by piece, fields by their path, marked phrases.
+"""Files of cloze queries: JSON piece by piece, fields by their path, marked phrases.
 
 A corpus of CliCR's kind is one JSON object of hundreds of megabytes without a line break. `Scanner` gives the items of
 its long list one by one, so that memory holds one article, and `Node` says where in the file a fault is:
 `dev1.0.json:data[17].document.qas[2].answers[0].text`.
 """
 
-import gzip
-import io
 import json
 import re
 import sys
-import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, Entity
-from mednli_jax.progress import SLOW_SECONDS, Bar
-from mednli_jax.text import unzipped
+from mednli_jax.textfiles import FRESH_COPY, character_fault, either_name
 
 PIECE = 1 << 20  # characters that are read at a time
 MAX_ITEM = 1 << 26  # characters without the end of an item: the file is broken
@@ -60,71 +53,6 @@ def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str
             paths[split] = path
     problems.raise_if_any()
     return paths
-
-
-@contextmanager
-def opened_bytes(path: Path):
-    """The bytes of a plain or gzipped file (recognised by content) as a buffered stream; its `place()` is how many
-    bytes of the file, compressed or not, were read so far.
-
-    Raises: DataError where the file is missing, cannot be read or decompressed, also while it is read.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError("there is no such file", file=path.name, fix="check the path")
-    try:
-        with open(path, "rb") as raw:
-            zipped = raw.peek(2)[:2] == b"\x1f\x8b"
-            if not zipped and path.suffix == ".gz":
-                raise gzip.BadGzipFile("not a gzip file")
-            yield (unzipped(raw) if zipped else raw), raw.tell
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise DataError("cannot be decompressed", file=path.name, fix=FRESH_COPY) from None
-    except OSError as error:
-        fix = "check the disk and the file's permissions"
-        raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
-
-
-@contextmanager
-def opened_text(path: Path):
-    """The text of a plain or gzipped UTF-8 file as a stream, with a bar where reading it takes long.
-
-    Raises: DataError as opened_bytes does, and where the file is not UTF-8.
-    """
-    path = Path(path)
-    try:
-        with opened_bytes(path) as (stream, place):
-            bar = Bar(f"reading {path.name}", max(path.stat().st_size // 1000, 1), unit="kB")
-            with _Watched(io.TextIOWrapper(stream, "utf-8-sig", newline=""), place, bar) as text:
-                yield text
-    except UnicodeDecodeError:
-        raise DataError("is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
-
-
-class _Watched:
-    """A text stream whose reading moves a bar, which is shown SLOW_SECONDS after the start at the earliest."""
-
-    def __init__(self, stream, place, bar):
-        self._stream, self._place, self._bar, self._told = stream, place, bar, 0
-        self._begun, self._shown = time.monotonic(), False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self._shown:
-            self._bar.__exit__(*error)
-
-    def read(self, size: int = -1) -> str:
-        text = self._stream.read(size)
-        if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
-            self._bar.__enter__()
-            self._shown = True
-        if self._shown:
-            kilobytes = self._place() // 1000
-            self._bar.advance(kilobytes - self._told)
-            self._told = kilobytes
-        return text
 
 
 class BrokenJSON(Exception):
@@ -212,56 +140,58 @@ class Scanner:
 
 
 class Node:
-    """A JSON object and its path in the file; raises DataError for what is wrong with a field, without its words."""
+    """A JSON object and its place in the file; raises DataError for what is wrong with a field, without its words.
 
-    __slots__ = ("file", "path", "values")
+    line: of a file of JSON lines. Without one a fault names the path in place of the line.
+    """
 
-    def __init__(self, file: str, path: str, values):
-        self.file, self.path, self.values = file, path, values
+    __slots__ = ("file", "line", "path", "values")
+
+    def __init__(self, file: str, path: str, values, line: int | None = None):
+        self.file, self.path, self.values, self.line = file, path, values, line
 
     def fault(self, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
-        return DataError(problem, file=self.file, line=self.place(field) or None, field=field or None, fix=fix)
+        place = self.place(field)
+        if self.line is None:
+            return DataError(problem, file=self.file, line=place or None, field=field or None, fix=fix)
+        problem = f"field '{place}' {problem}" if place else f"the line {problem}"
+        return DataError(problem, file=self.file, line=self.line, field=place or None, fix=fix)
 
     def place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
 
     def child(self, field: str) -> "Node":
-        return Node(self.file, self.place(field), self._get(field, dict, "an object"))
+        return Node(self.file, self.place(field), self.get(field, dict, "an object"), self.line)
 
     def nodes(self, field: str) -> list["Node"]:
-        """The objects of a list; what they are is checked when their fields are asked for."""
+        """The items of a list; what they are is checked when their fields are asked for."""
         place = self.place(field)
-        values = self._get(field, list, "a list")
-        return [Node(self.file, f"{place}[{number}]", value) for number, value in enumerate(values)]
+        values = self.get(field, list, "a list")
+        return [Node(self.file, f"{place}[{number}]", value, self.line) for number, value in enumerate(values)]
 
     def text(self, field: str, *, optional: bool = False, empty: bool = False) -> str:
         """A string of Unicode text; "" where it is optional and missing or null. empty: it may be blank."""
         if optional and isinstance(self.values, dict) and self.values.get(field) is None:
             return ""
-        return checked_text(self, field, self._get(field, str, "a string"), empty or optional)
+        return self.checked(field, self.get(field, str, "a string"), empty or optional)
 
-    def _get(self, field, kind, what):
+    def get(self, field: str, kind: type, what: str):
         if not isinstance(self.values, dict):
             raise self.fault(f"is a {type(self.values).__name__}, expected an object")
         if field not in self.values:
             raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
         value = self.values[field]
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or isinstance(value, bool):
             raise self.fault(f"is a {type(value).__name__}, expected {what}", field)
         return value
 
-
-def checked_text(node: Node, field: str, value: str, empty: bool) -> str:
-    """The string itself. Raises: DataError where it is blank (unless `empty`) or no text."""
-    if not empty and not value.strip():
-        raise node.fault("is empty", field, "fill in the text, or remove what it belongs to")
-    if "\0" in value:
-        raise node.fault("holds a NUL character", field)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise node.fault("holds half a surrogate pair", field, "save the file as UTF-8") from None
-    return value
+    def checked(self, field: str, value: str, empty: bool = False) -> str:
+        """The string itself. Raises: DataError where it is blank (unless `empty`) or holds no text."""
+        if not empty and not value.strip():
+            raise self.fault("is empty", field, "fill in the text, or remove what it belongs to")
+        if problem := character_fault(value):
+            raise self.fault(problem, field)
+        return value
 
 
 class Marked(NamedTuple):

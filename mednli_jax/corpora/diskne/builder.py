@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled
 from mednli_jax.corpora.diskne.negatives import COUNT, Kinship, Ranking, index_in, negatives
-from mednli_jax.corpora.lines import text_lines
 from mednli_jax.errors import DataError, Problems, UserError
 from mednli_jax.examples import Mention, NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
 from mednli_jax.knowledge.readers.spans import token_offsets
+from mednli_jax.textfiles import text_lines
 
 # Prefixes of the types of diseases, findings and signs left out: MeSH's tree numbers, the UMLS's semantic types, SNOMED
 # CT's semantic tag, the Disease Ontology's namespace.
@@ -141,11 +141,9 @@ def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
     Raises: DataError, or DataErrors with the first 20 faults.
     """
     path, problems, found = Path(path), Problems(), {}
-    for number, line in text_lines(path, watched=False):
-        cells = [] if isinstance(line, DataError) else [cell.strip() for cell in line.split("\t")]
-        if isinstance(line, DataError):
-            problems.add(line)
-        elif len(cells) == 2 and cells[0] and cells[1].lower() in CATEGORIES:
+    for number, line in text_lines(path, problems):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) == 2 and cells[0] and cells[1].lower() in CATEGORIES:
             found.setdefault(cells[0], []).append(cells[1].lower())
         elif line.strip() and (number, cells) != (1, ["uid", "category"]):
             fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
@@ -169,7 +167,7 @@ def build(
     """A benchmark of the positive examples among `pairs`, in whatever order these come.
 
     linker: of the terminology that names the diseases and says which are kin.
-    ranked: makes the ranking of negatives for the diseases that were found (`diskne_negatives.similar`, `shuffled`).
+    ranked: makes the ranking of negatives for the diseases that were found (`negatives.similar`, `shuffled`).
     categories: as in `select`. facts: provenance that goes into the benchmark's.
     Raises: UserError where no pair is a positive example; what `ranked` raises.
     """

@@ -20,8 +20,9 @@ from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.vector_rows import EXACT
 from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.knowledge.vectors_files import read_head, reading, vector_paths
-from mednli_jax.text import SPECIALS, binary_lines, treebank_tokens
+from mednli_jax.knowledge.vectors_files import read_head, vector_paths
+from mednli_jax.text import SPECIALS, treebank_tokens
+from mednli_jax.textfiles import byte_lines
 
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine that count: the last ones differ between machines, and would decide between equals
@@ -141,13 +142,12 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
             for row, word in enumerate(words)
             if row >= len(SPECIALS) and found.routes[0][row] == EXACT
         }
-    with reading(path):
-        return _read_csv(path, {concept.encode(): concept for concept in concepts})
+    return _read_csv(path, {concept.encode(): concept for concept in concepts})
 
 
 def _read_csv(path, wanted):
     found, problems, size = {}, Problems(), None
-    for number, line in binary_lines(path):
+    for number, line in byte_lines(path):
         key, _, rest = (line or b"").partition(b",")
         columns, concept = rest.count(b",") + 1, wanted.get(key.strip(b'" '))
         if line is None:

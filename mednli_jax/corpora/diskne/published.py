@@ -2,11 +2,10 @@
 
 The files hold no text: `pair_id,CUI,label,category,original_cui,start_index,end_index`, where the indices are the
 characters of the disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI
-and no indices. Files of terminological knowledge have no category. Faults, by line, never quoting a sentence:
-A few unknown pairs are no error: a line on stderr tells how many.
+and no indices. Files of terminological knowledge have no category. Errors name the line and never quote a sentence.
+A few unknown pairs are no error: a line on stderr says how many.
 """
 
-import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,13 +14,14 @@ from pathlib import Path
 
 from mednli_jax.corpora.diskne.benchmark import Benchmark, Positive, assembled, premise_key
 from mednli_jax.corpora.diskne.builder import disease_names
-from mednli_jax.corpora.lines import FRESH_COPY, csv_records
 from mednli_jax.corpora.nli.files import CORPORA, find_files, ground_truth_path, source_files
 from mednli_jax.corpora.nli.readers import load_nli, read_nli_file
 from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.examples import NLIExample
+from mednli_jax.files import sha256
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, csv_records, empty_file, table_rows
 
 COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
 OF_NEGATIVE = ",ng"  # after the pair's id
@@ -59,40 +59,30 @@ class Annotation:
 
 def read_annotations(path: Path) -> list[Annotation]:
     """The rows of one file, plain or gzipped. Raises: DataError, or DataErrors with the first 20 faults."""
-    path, problems, found, header = Path(path), Problems(), [], None
-    for number, cells in csv_records(path):
+    path, problems, found = Path(path), Problems(), []
+
+    def columns(number, header):
+        wrong = [name for name in COLUMNS if header.count(name) != 1]
+        wrong += ["category"] if header.count("category") > 1 else []
+        if wrong:
+            fix = f"name the columns {', '.join(COLUMNS)}, and category for medical knowledge"
+            problem = f"column '{wrong[0]}' is missing or twice"
+            raise DataError(problem, file=path.name, line=number, field=wrong[0], fix=fix)
+        return header
+
+    for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):
         try:
-            if isinstance(cells, DataError):
-                raise cells
-            if header is None:
-                header = _header(path.name, number, cells)
-            else:
-                found.append(_annotation(path.name, number, header, cells))
+            found.append(_annotation(path.name, number, row))
         except DataError as fault:
             problems.add(fault)
-            if header is None:
-                break
     problems.raise_if_any()
     if not any(row.is_positive for row in found):
-        raise DataError("holds no positive example", file=path.name, fix=FRESH_COPY)
+        raise empty_file(path, "no positive example")
     return found
 
 
-def _header(file, number, cells):
-    names = [cell.strip().lstrip("\ufeff") for cell in cells]
-    missing = [name for name in COLUMNS if names.count(name) != 1]
-    if missing or names.count("category") > 1:
-        name = missing[0] if missing else "category"
-        fix = f"name the columns {', '.join(COLUMNS)}, and category for medical knowledge"
-        raise DataError(f"column '{name}' is missing or twice", file=file, line=number, field=name, fix=fix)
-    return names
-
-
-def _annotation(file, number, header, cells):
-    if len(cells) != len(header):
-        problem = f"{len(cells)} cells, expected {len(header)}"
-        raise DataError(problem, file=file, line=number, fix="quote a cell that holds a comma")
-    values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+def _annotation(file, number, row):
+    values = {name: cell.strip() for name, cell in row.items()}
     category = CATEGORIES.get(values.get("category", "")) if "category" in values else "terminological"
     is_positive, pair_id = LABELS.get(values["label"]), values["pair_id"].removesuffix(OF_NEGATIVE)
     row = Annotation(file, number, pair_id, values["CUI"], bool(is_positive), category or "", values["original_cui"])
@@ -102,8 +92,7 @@ def _annotation(file, number, header, cells):
     if is_positive is None:
         raise row.fault(f"is none of {', '.join(LABELS)}", "label", "correct the label")
     if category is None:
-        known = ", ".join(CATEGORIES)
-        raise row.fault(f"is none of {known}", "category", "correct the category")
+        raise row.fault(f"is none of {', '.join(CATEGORIES)}", "category", "correct the category")
     if is_positive == values["pair_id"].endswith(OF_NEGATIVE):
         raise row.fault(f"does not fit the pair_id, to which a negative adds {OF_NEGATIVE}", "label")
     if not is_positive:
@@ -117,7 +106,7 @@ def _annotation(file, number, header, cells):
 
 
 def pair_files(folder: Path) -> list[Path]:
-    """Every file that `source_pairs` reads. Raises as nli_corpora.source_files does for a corpus that is there."""
+    """Every file that `source_pairs` reads. Raises as `nli.files.source_files` does for a corpus that is there."""
     names = ("mednli", "mediqa_nli") if _mediqa_nli(folder) else ("mednli",)
     return list(dict.fromkeys(file for name in names for file in source_files(name, folder)))
 
@@ -174,7 +163,7 @@ def read_published(
     made_up = list(_negatives(known, positives, names, counts))
     facts = {
         **(facts or {}),
-        "annotations": {Path(path).name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths},
+        "annotations": {Path(path).name: sha256(path) for path in paths},
         "unknown_pairs": unknown,
         "not_entailed": sum(positive.pair.label != "entailment" for positive in positives.values()),
         "left_out": {name: counts[name] for name in ("without_positive", "unnamed", "contradicted")},

@@ -18,7 +18,7 @@ from mednli_jax.corpora.diskne.benchmark import CATEGORIES, Benchmark, DiseaseEx
 from mednli_jax.corpora.diskne.folds import Fold
 from mednli_jax.corpora.nli.formats import json_rows
 from mednli_jax.corpora.nli.readers import read_nli_file
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.runs import read_json
 
@@ -30,11 +30,11 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path, w
     """Writes the folder whole or not at all, for its owner alone; returns it.
 
     whole: folds that are also written as corpora of their own.
-    Raises: UserError where the folder holds anything, or where it cannot be written.
+    Raises: UsageError where the folder holds anything; RunError where it cannot be written.
     """
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is there already. Fix: give a folder that is empty or not there yet.")
+        raise UsageError(f"{folder}: is there already. Fix: give a folder that is empty or not there yet.")
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         private_folder(temporary)
@@ -100,7 +100,7 @@ def read_benchmark(folder: Path) -> Benchmark:
     about = _about(folder / ABOUT)
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     found, problems = [], Problems()
-    for _, row in json_rows(folder / EXAMPLES):
+    for _, row in json_rows(folder / EXAMPLES, problems):
         if (pair := pairs.get(row.values.get("pairID"))) is None:
             continue  # a pair without a label
         disease, target, category = (row.text(name, optional=True) for name in ("disease", "target", "category"))

@@ -25,9 +25,9 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.vectors import vector_files
-from mednli_jax.knowledge.wordlists import check_file
 from mednli_jax.progress import say
 from mednli_jax.text import Vocab
+from mednli_jax.textfiles import check_readable
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -256,7 +256,7 @@ class NLICorpus:
                 raise DataError("there is no such file", file=lexicon.name, fix=fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
-            check_file(path)
+            check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
             raise UserError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mednli_jax.corpora.lines import either_name, no_such_file, unreadable
 from mednli_jax.corpora.nli.formats import triple_paths
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.textfiles import check_readable, either_name
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,8 @@ def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dic
             problems.add(DataError(f"{names} both hold {split}", file=names, fix="keep one of them"))
         elif found:
             paths[split] = found[0]
-    truth = corpus.ground_truth
-    if truth and "test" in paths and not either_name(paths["test"].with_name(truth)):
-        problems.add(_missing(name, corpus, truth, [paths["test"].parent]))
+    if corpus.ground_truth and "test" in paths and not ground_truth_path(corpus, paths):
+        problems.add(_missing(name, corpus, corpus.ground_truth, [paths["test"].parent]))
     problems.raise_if_any()
     return paths
 
@@ -103,27 +102,28 @@ def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Pat
 
 
 def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
-    """Every file that load_nli reads for a corpus. Raises as find_files does, also for a missing s2 or labels file.
+    """Every file that load_nli reads for a corpus.
 
-    A file that cannot be opened and read is passed over: who asks for the files will read them.
+    Raises: as find_files does; DataError(s) also where an s2 or labels file is missing, or a file cannot be read.
     """
     paths = find_files(name, CORPORA[name], Path(folder), needed)
     truth = ground_truth_path(CORPORA[name], paths)
     files = [file for split, path in paths.items() for file in read_with(path, truth if split == "test" else None)]
     problems = Problems()
     for file in files:
-        if not file.is_file():
-            problems.add(no_such_file(file, "put it beside the s1 file of its split"))
-        elif fault := unreadable(file):
-            problems.add(fault)
+        try:
+            check_readable(file, "put it beside the s1 file of its split")
+        except DataError as error:
+            problems.add(error)
     problems.raise_if_any()
     return files
 
 
 def ground_truth_path(corpus, paths):
-    return (
-        either_name(paths["test"].with_name(corpus.ground_truth)) if corpus.ground_truth and "test" in paths else None
-    )
+    """The file of test labels; None where the corpus has none, or no test split is there."""
+    if not corpus.ground_truth or "test" not in paths:
+        return None
+    return either_name(paths["test"].with_name(corpus.ground_truth))
 
 
 def _places(folder, name, owner):

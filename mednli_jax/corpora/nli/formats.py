@@ -1,17 +1,26 @@
 """The file formats that hold premise-hypothesis pairs: JSON lines, tables with a header, CSV, one sentence a line.
 
-Each format is an iterator of (line, PairFields), or (line, DataError) where the line is no row; it never raises for
-what the file holds, so that a reader can tell the first faults together. Memory is bounded by one row.
+Each format is an iterator of (line, PairFields). Lines that are not rows go into `problems`, so that a reader can
+report the first faults together. Memory is bounded by one row.
 """
 
-import json
-import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
-from mednli_jax.corpora.lines import FRESH_COPY, csv_records, either_name, line_fault, text_lines
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import LABELS
+from mednli_jax.textfiles import (
+    FRESH_COPY,
+    character_fault,
+    checked_lines,
+    csv_records,
+    either_name,
+    json_lines,
+    line_fault,
+    table_rows,
+    text_lines,
+)
 
 SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
 # A file of one's own may name the fields in plain words.
@@ -50,12 +59,8 @@ class PairFields:
             raise self.fault("is missing", field, _missing_fix(field))
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
-        if "\0" in value:
-            raise self.fault("holds a NUL character", field, FRESH_COPY)
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise self.fault("holds half a surrogate pair", field, "save the file as UTF-8") from None
+        if problem := character_fault(value):
+            raise self.fault(problem, field, FRESH_COPY)
         return value
 
     def sentence(self, field: str) -> str:
@@ -71,81 +76,41 @@ def _missing_fix(field):
     return f"use the official file, which has this field{plain}"
 
 
-def json_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
-    """Rows of JSON lines: one object with named fields a line. Blank lines are passed over."""
-    for number, line in text_lines(path):
-        if isinstance(line, DataError):
-            yield number, line
-        elif line.strip():
-            yield number, _json_row(path.name, number, line)
+Rows = Iterator[tuple[int, PairFields]]
 
 
-def _json_row(file, number, line):
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):  # Python's message can quote the line, so it goes no further
-        return line_fault(file, number, "the line is not valid JSON")
-    if not isinstance(values, dict):
-        fix = "write one object with named fields"
-        return line_fault(file, number, "the line is not a JSON object", fix)
-    return PairFields(file, number, values)
+def json_rows(path: Path, problems: Problems) -> Rows:
+    """Rows of JSON lines: one object with named fields a line."""
+    for number, values in json_lines(path, problems):
+        yield number, PairFields(path.name, number, values)
 
 
-def tsv_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
+def tsv_rows(path: Path, problems: Problems) -> Rows:
     """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are: quotes mean nothing there."""
-    records = (
-        (number, line if isinstance(line, DataError) else line.split("\t"))
-        for number, line in text_lines(path)
-        if isinstance(line, DataError) or line.strip(" ")
-    )
-    return _table_rows(path.name, records)
+    lines = text_lines(path, problems)
+    return _rows(path, ((number, line.split("\t")) for number, line in lines if line.strip(" ")), problems)
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
+def csv_rows(path: Path, problems: Problems) -> Rows:
     """Rows of a CSV file with a header (RFC 4180: double quotes, doubled inside, around commas and line breaks)."""
-    return _table_rows(path.name, csv_records(path))
+    return _rows(path, csv_records(path, problems), problems)
 
 
-def _table_rows(file, records):
-    header = None
-    for number, cells in records:
-        if isinstance(cells, DataError):
-            yield number, cells
-            if header is None:  # without it no row can be read
-                return
-        elif header is None:
-            header = [cell.strip() for cell in cells]
-            fault = _header_fault(file, number, header)
-            if fault:
-                yield number, fault
-                return
-        else:
-            yield number, _table_row(file, number, header, cells)
-
-
-def _header_fault(file, number, header):
-    if len(set(header)) != len(header):
-        fix = "give each column its own name"
-        return line_fault(file, number, "the header names a column twice", fix)
-    row = PairFields(file, number, dict.fromkeys(header, ""))
-    try:
+def _rows(path, records, problems):
+    def columns(number, header):
+        if len(set(header)) != len(header):
+            raise line_fault(path.name, number, "the header names a column twice", "give each column its own name")
+        row = PairFields(path.name, number, dict.fromkeys(header, ""))
         for field in REQUIRED:
             row.text(field)
-    except DataError as fault:
-        return fault
-    return None
+        return header
 
-
-def _table_row(file, number, header, cells):
     # A pair with fewer than five annotators may end before the columns label2 ... label5.
-    spare = header[len(cells) :]
-    if len(cells) > len(header) or not all(re.fullmatch(r"label\d", name) for name in spare):
-        problem = f"{len(cells)} columns, expected {len(header)}"
-        return line_fault(file, number, problem, "write as many columns as the header names")
-    return PairFields(file, number, dict(zip(header, cells, strict=False)))
+    for number, values in table_rows(path.name, records, problems, columns, spare=r"label\d"):
+        yield number, PairFields(path.name, number, values)
 
 
-def triple_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError]]:
+def triple_rows(path: Path, problems: Problems) -> Rows:
     """Rows of the layout `s1.train s2.train labels.train`: line n of each file belongs to pair n.
 
     path: the file of premises; the two others lie beside it under the same ending. The sentences are tokenised
@@ -153,25 +118,19 @@ def triple_rows(path: Path) -> Iterator[tuple[int | None, PairFields | DataError
     """
     paths = triple_paths(path)
     files = {field: file.name for field, file in paths.items()}
-    streams = {field: text_lines(file, watched=field == "sentence1") for field, file in paths.items()}
-    while True:
-        lines = {field: next(stream, None) for field, stream in streams.items()}
-        ended = [field for field, item in lines.items() if item is None]
-        if len(ended) == len(lines):
-            return
-        faults = [item for item in lines.values() if item and isinstance(item[1], DataError)]
-        yield from faults
-        if any(number is None for number, _ in faults):
-            return
-        number = next(item[0] for item in lines.values() if item)
-        if ended:
-            file = files[ended[0]]
+    sides = [checked_lines(file, watched=field == "sentence1") for field, file in paths.items()]
+    for number, items in enumerate(zip_longest(*sides), 1):
+        if None in items:
+            short = [*files.values()][items.index(None)]
             problem = f"the file ends after line {number - 1}, another file of its split goes on"
-            fix = "give s1, s2 and labels as many lines each"
-            yield number, DataError(problem, file=file, line=number, fix=fix)
+            problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
             return
-        values = {field: item[1] for field, item in lines.items()}
-        if not faults and any(value.strip() for value in values.values()):
+        lines = [line for _, line in items]
+        faults = [line for line in lines if isinstance(line, DataError)]
+        for fault in faults:
+            problems.add(fault)
+        if not faults and any(map(str.strip, lines)):
+            values = dict(zip(files, lines, strict=True))
             yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)
 
 
@@ -194,10 +153,8 @@ class GroundTruth:
     def __init__(self, path: Path):
         self.path, self.labels, self.lines, self.problems = Path(path), {}, {}, Problems()
         header = True
-        for number, cells in csv_records(self.path):
-            if isinstance(cells, DataError):
-                self.problems.add(cells)
-            elif len(cells) != 2:
+        for number, cells in csv_records(self.path, self.problems):
+            if len(cells) != 2:
                 self._fault(f"{len(cells)} columns, expected 2", number, "write pairID and label a line")
             elif not header or cells[1].strip() in LABELS:
                 self._take(number, *map(str.strip, cells))

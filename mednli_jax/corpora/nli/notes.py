@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.corpora.lines import FRESH_COPY, csv_records, either_name, line_fault
 from mednli_jax.corpora.nli.note_sentences import sentences
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems, UsageError
+from mednli_jax.textfiles import FRESH_COPY, csv_records, either_name, empty_file, line_fault, table_rows
 
 MAX_ROW_ID = 100_000_000  # the official file ends near 2,083,000; a bit per number finds the repeated ones
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
@@ -55,46 +55,36 @@ class Notes:
     def __iter__(self) -> Iterator[Note]:
         for name in ("rows", "dropped_iserror", "other_categories", "empty"):
             self.facts[name] = 0
-        problems, columns, seen = Problems(), None, bytearray()
-        for number, cells in csv_records(self.path):
+        problems, seen = Problems(), bytearray()
+        for number, row in table_rows(self.path.name, csv_records(self.path, problems), problems, self._columns):
+            self.facts["rows"] += 1
             try:
-                if isinstance(cells, DataError):
-                    raise cells
-                if columns is None:
-                    columns = self._columns(number, cells)
-                    continue
-                self.facts["rows"] += 1
-                note = self._note(number, cells, columns, seen)
-                if note:
+                if note := self._note(number, row, seen):
                     yield note
             except DataError as error:
                 problems.add(error)
-                if problems.total == MAX_PROBLEMS or columns is None:
-                    break
+            if problems.total >= MAX_PROBLEMS:
+                break
         problems.raise_if_any()
-        if columns is None:
-            raise DataError("holds no notes", file=self.path.name, fix=FRESH_COPY)
+        if not self.facts["rows"]:
+            raise empty_file(self.path, "no notes")
 
-    def _columns(self, number, cells):
-        """(number of columns, position of each needed one); the demo release spells them in small letters."""
-        header = [cell.strip().upper() for cell in cells]
+    def _columns(self, number, header):
+        """The columns' names; the demo release spells them in small letters."""
+        header = [name.upper() for name in header]
         for name in self.COLUMNS:
             if name not in header:
                 raise self._fault(number, name, "is missing", "use the official file, which has it")
             if header.count(name) > 1:
                 raise line_fault(self.path.name, number, f"the header names '{name}' twice")
-        return len(header), {name: header.index(name) for name in self.COLUMNS}
+        return header
 
     def _fault(self, number, field, problem, fix=FRESH_COPY):
         problem = f"field '{field}' {problem}"
         return DataError(problem, file=self.path.name, line=number, field=field, fix=fix)
 
-    def _note(self, number, cells, columns, seen):
-        count, place = columns
-        if len(cells) != count:
-            problem = f"{len(cells)} columns, expected {count}"
-            raise line_fault(self.path.name, number, problem)
-        row_id, category, error, text = (cells[place[name]] for name in self.COLUMNS)
+    def _note(self, number, row, seen):
+        row_id, category, error, text = (row[name] for name in self.COLUMNS)
         if not re.fullmatch(r"[0-9]{1,9}", row_id) or int(row_id) > MAX_ROW_ID:
             raise self._fault(number, "ROW_ID", f"is no whole number up to {MAX_ROW_ID}")
         if error.strip() not in ("", "0", "1"):
@@ -145,7 +135,7 @@ def is_past_medical_history(title: str) -> bool:
 class PastMedicalHistory:
     """Candidate premises: iterates over (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
-    Memory is that of one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
+    Memory holds one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
     a section), `sections` and `sentences`. Raises: as Notes.
     """
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.corpora.arrays import Prepared
-from mednli_jax.corpora.lines import either_name, no_such_file, text_lines, unreadable
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.textfiles import check_readable, either_name, empty_file, text_lines
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,11 @@ def read_partition(path: Path, name: str = "") -> Partition:
     """
     path = Path(path).expanduser()
     path = either_name(path) or path
-    if not path.is_file():
-        raise no_such_file(path)
     problems = Problems()
-    ids = _array_ids(path) if path.suffix == ".npy" else _line_ids(path, problems)
+    if path.suffix == ".npy":
+        ids = _array_ids(path)
+    else:
+        ids = ((number, line.strip()) for number, line in text_lines(path, problems) if line.strip())
     first: dict[str, int] = {}
     for line, uid in ids:
         if uid in first:
@@ -47,7 +48,7 @@ def read_partition(path: Path, name: str = "") -> Partition:
         first.setdefault(uid, line)
     problems.raise_if_any()
     if not first:
-        raise DataError("holds no ids", file=path.name, fix="give a file with one id a line")
+        raise empty_file(path, "no ids")
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     return Partition(name or stem, path.name, tuple(first), tuple(first.values()))
 
@@ -55,12 +56,12 @@ def read_partition(path: Path, name: str = "") -> Partition:
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
     """Several, distinguished by their names, or where those are equal by the paths as given.
 
-    Raises: as read_partition; UserError for a path given twice.
+    Raises: as read_partition; UsageError for a path given twice.
     """
     found = [read_partition(path) for path in paths]
     names = [partition.name for partition in found]
     if len(set(paths)) < len(paths):
-        raise UserError("--partition names a file twice. Fix: name it once.")
+        raise UsageError("--partition names a file twice. Fix: name it once.")
     if len(set(names)) < len(names):
         found = [read_partition(path, name=str(path)) for path in paths]
     return found
@@ -106,17 +107,8 @@ def uids_in(
     return frozenset(meant) & every
 
 
-def _line_ids(path, problems):
-    for number, line in text_lines(path):
-        if isinstance(line, DataError):
-            problems.add(line)
-        elif line.strip():
-            yield number, line.strip()
-
-
 def _array_ids(path):
-    if fault := unreadable(path):
-        raise fault
+    check_readable(path)
     fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
     try:
         with open(path, "rb") as file, warnings.catch_warnings():

@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.corpora.lines import FRESH_COPY, either_name
 from mednli_jax.corpora.nli import formats
 from mednli_jax.corpora.nli.files import CORPORA, find_files, ground_truth_path, read_with
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.files import sha256
 from mednli_jax.text import binary_parse_tokens, blank_tokens, treebank_tokens
+from mednli_jax.textfiles import FRESH_COPY, either_name, empty_file
 
 UNLABELLED = "-"  # the annotators reached no majority
 ENDINGS = {".jsonl": formats.json_rows, ".txt": formats.tsv_rows, ".tsv": formats.tsv_rows, ".csv": formats.csv_rows}
@@ -30,9 +30,9 @@ def load_nli(
     limit: keep the first so many labelled pairs of train; dev and test are always whole.
     genre: MultiNLI only, train and dev of one genre; "" means all.
     needed: a split that is all that is needed: where it is there, the files of the others may be missing.
-    Raises: UserError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
+    Raises: ConfigError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
-    check_wishes(name, limit, genre)
+    check_options(name, limit, genre)
     corpus = CORPORA[name]
     paths = find_files(name, corpus, Path(folder), needed)
     truth = ground_truth_path(corpus, paths)
@@ -50,8 +50,8 @@ def load_nli(
     )
 
 
-def check_wishes(name: str, limit: int | None, genre: str) -> None:
-    """Raises UserError where load_nli knows no such corpus or genre, or the limit is under 1."""
+def check_options(name: str, limit: int | None, genre: str) -> None:
+    """Raises ConfigError where load_nli knows no such corpus or genre, or the limit is under 1."""
     if name not in CORPORA:
         known, near = ", ".join(CORPORA), _near(name, CORPORA)
         raise ConfigError(f"unknown corpus '{name}'.{near} Fix: give one of {known}.")
@@ -77,15 +77,15 @@ def read_nli_file(
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: stop after so many labelled pairs. genre: skip pairs of other genres.
     ground_truth: a CSV file of pairID and label, which then hold instead of the labels of `path`.
-    Raises: DataError, or DataErrors with the first 20 faults together; UserError for a limit under 1 or an ending
-    that names no format.
+    Raises: DataError, or DataErrors with the first 20 faults together, also for an ending that names no format;
+    ConfigError for a limit under 1.
     """
     _check_limit(limit)
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
     truth = formats.GroundTruth(ground_truth) if ground_truth else None
     reader = _Reader(path.name, stem, genre, truth)
-    for number, row in rows(path):
+    for number, row in rows(path, reader.problems):
         reader.take(number, row)
         if limit is not None and len(reader.examples) == limit:
             break
@@ -94,8 +94,7 @@ def read_nli_file(
             reader.problems.add(fault)
     reader.problems.raise_if_any()
     if not reader.examples:
-        what = f"holds no labelled pair of genre '{genre}'" if genre else "holds no labelled pair"
-        raise DataError(what, file=path.name, fix=FRESH_COPY)
+        raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
     beside = [file for file in read_with(path, ground_truth) if file != path]
     if beside:
@@ -110,8 +109,7 @@ def _format(path):
         return name, formats.triple_rows
     stem, ending = Path(name).stem, Path(name).suffix
     if ending not in ENDINGS:
-        known = ", ".join(ENDINGS)
-        fix = f"use one of {known}, or s1.SPLIT"
+        fix = f"use one of {', '.join(ENDINGS)}, or s1.SPLIT"
         raise DataError("the ending names no format", file=path.name, fix=fix)
     return stem, ENDINGS[ending]
 
@@ -150,8 +148,6 @@ class _Reader:
     def take(self, number, row):
         self.rows += 1
         try:
-            if isinstance(row, DataError):
-                raise row
             self._take_row(number, row)
         except DataError as error:
             self.problems.add(error)

@@ -5,9 +5,9 @@
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the same Splits as `nli.load_nli` and `clicr.load`. TFDS shuffles the records by hash
-and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes belongs
-to `examples.LABELS`. A record of CliCR is an article with all its queries.
+`load_tfds` does this and gives the same Splits as `readers.load_nli` and `clicr.load`. TFDS shuffles the records by
+hash and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes
+belongs to `examples.LABELS`. A record of CliCR is an article with all its queries.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class _NLIBuilder(_CorpusBuilder, skip_registration=True):
 
     @classmethod
     def check(cls, limit, genre):
-        nli.check_wishes(cls.corpus, limit, genre)
+        nli.check_options(cls.corpus, limit, genre)
 
     @classmethod
     def files(cls, folder):
@@ -180,7 +180,7 @@ class Clicr(_CorpusBuilder, skip_registration=True):
 
     @staticmethod
     def check(limit, genre):
-        clicr.check_wishes(limit)
+        clicr.check_options(limit)
         if genre:
             raise ConfigError("config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
 
@@ -241,7 +241,7 @@ BUILDERS = {builder.corpus: builder for builder in (Mednli, MediqaNli, Snli, Mul
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
 ) -> dict[str, Split]:
-    """The Splits of nli.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
+    """The Splits of readers.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
     TFDS builder.
 
     folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or

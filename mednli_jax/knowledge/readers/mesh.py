@@ -6,16 +6,15 @@ MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS
 """
 
 import hashlib
-import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
-from mednli_jax.text import unzipped
+from mednli_jax.textfiles import empty_field, empty_file, line_fault, table_rows, text_lines
 
 RESOURCES = Path(__file__).parent.parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"
@@ -61,11 +60,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
       path: another table, else the bundled one. Bundled aliases of descriptors it does not have are then left out.
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
 
-    Raises:
-      DataError or DataErrors: no such file, not gzip, header, number of fields,
-        empty id or name, repeated id, malformed tree number, tree number of two descriptors,
-        alias of an unknown descriptor, not UTF-8, NUL byte, no descriptors.
-      A cycle is reported with the name of the file.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
@@ -120,78 +115,50 @@ def _alias_files() -> list[Path]:
     return sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
 
 
-def _rows(source, header: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """(line number, fields) of the rows with the right number of fields; the others are noted in `problems`."""
-    try:
-        content = source.read_bytes()
-    except OSError as error:
-        fix = "check the path" if isinstance(source, Path) else "install the package again: the file belongs to it"
-        raise DataError("the file cannot be read", file=source.name, fix=fix) from error
-    try:
-        content = unzipped(io.BytesIO(content)).read() if source.name.endswith(".gz") else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError("not a complete gzip file", file=source.name, fix="fetch it again") from error
-    text = _text(source, content)
-    digest.update(hashlib.sha256(text.encode()).digest())
-    lines = text.replace("\r\n", "\n").split("\n")
-    if tuple(lines[0].split("\t")) != header:
-        fix = f"the first line must name, between tabs: {', '.join(header)}"
-        raise DataError("the header is not that of this table", file=source.name, line=1, fix=fix)
-    for number, line in enumerate(lines[1:], start=2):
-        if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) == len(header):
-            yield number, fields
-            continue
-        problem = f"{len(fields)} fields where {len(header)} are due"
-        problems.add(DataError(problem, file=source.name, line=number, fix="put one tab between fields"))
+def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, {column: cell}) of the rows with the right number of cells; the others go into `problems`."""
+
+    def columns(number, header):
+        if tuple(header) != names:
+            fix = f"the first line must name, between tabs: {', '.join(names)}"
+            raise line_fault(path.name, number, "the header is not that of this table", fix)
+        return names
+
+    content = hashlib.sha256()
+    lines = text_lines(path, digest=content)
+    lines = chain([next(lines, (1, ""))], lines)  # the first line is the header, also where it is empty
+    records = ((number, line.split("\t")) for number, line in lines if line or number == 1)
+    yield from table_rows(path.name, records, problems, columns)
+    digest.update(content.digest())
 
 
-def _text(source, content):
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        fix = "save the file as UTF-8"
-        raise DataError("the line is not valid UTF-8", file=source.name, line=line, fix=fix) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError("the line holds a NUL byte", file=source.name, line=line, fix="fetch it again")
-    return text
-
-
-def _read_descriptors(source, digest) -> _Descriptors:
+def _read_descriptors(path, digest) -> _Descriptors:
     """The table sorted by id; raises every fault of the file together."""
     problems, rows, owner = Problems(), {}, {}
 
     def fault(problem, line, name, fix):
-        problems.add(DataError(problem, file=source.name, line=line, field=name, fix=fix))
+        problem = f"field '{name}' {problem}"
+        problems.add(DataError(problem, file=path.name, line=line, field=name, fix=fix))
 
-    for line, (concept, label, trees, synonyms) in _rows(source, HEADER, digest, problems):
-        if not concept or not label.strip():
-            empty = "name" if concept else "id"
-            fault(f"field '{empty}' is empty", line, empty, "fill it in or remove the row")
-        elif concept in rows:
-            fault(f"field 'id' repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
-        else:
-            rows[concept] = (label, [part for part in trees.split("|") if part], synonyms)
-            for tree in rows[concept][1]:
-                if not TREE_NUMBER.fullmatch(tree):
-                    form = "write it like C14.280.067, with | between several"
-                    fault(
-                        f"field 'tree_numbers' of {shown_id(concept)} is malformed",
-                        line,
-                        "tree_numbers",
-                        form,
-                    )
-                elif owner.setdefault(tree, concept) != concept:
-                    owners = f"{shown_id(owner[tree])} and to {shown_id(concept)}"
-                    both = f"field 'tree_numbers': {tree} belongs to {owners}"
-                    fault(both, line, "tree_numbers", "leave it to one of them")
+    for line, row in _rows(path, HEADER, digest, problems):
+        concept, trees = row["id"], [part for part in row["tree_numbers"].split("|") if part]
+        if not concept or not row["name"].strip():
+            problems.add(empty_field(path, line, "name" if concept else "id"))
+            continue
+        if concept in rows:
+            fault(f"repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
+            continue
+        rows[concept] = row["name"], trees, row["synonyms"]
+        for tree in trees:
+            if not TREE_NUMBER.fullmatch(tree):
+                form = "write it like C14.280.067, with | between several"
+                fault(f"of {shown_id(concept)} is malformed", line, "tree_numbers", form)
+            elif owner.setdefault(tree, concept) != concept:
+                both = f"gives {tree} to {shown_id(owner[tree])} and to {shown_id(concept)}"
+                fault(both, line, "tree_numbers", "leave it to one of them")
     problems.raise_if_any()
     if not rows:
-        raise DataError("holds no descriptors", file=source.name, fix="fetch it again")
+        raise empty_file(path, "no descriptors")
     table = _Descriptors()
     for concept in sorted(rows):
         label, trees, synonyms = rows[concept]
@@ -202,21 +169,19 @@ def _read_descriptors(source, digest) -> _Descriptors:
     return table
 
 
-def _read_aliases(source, header, index: dict[str, int], digest, strict: bool) -> list[tuple[str, int]]:
+def _read_aliases(path, header, index: dict[str, int], digest, strict: bool) -> list[tuple[str, int]]:
     """(name, concept index) from the first and last field; rows without a concept only expand and are left out."""
     problems, found = Problems(), []
-    for line, fields in _rows(source, header, digest, problems):
-        name, concept = fields[0].strip(), fields[-1].strip()
+    for line, row in _rows(path, header, digest, problems):
+        name, concept = row[header[0]].strip(), row["concept"].strip()
         if not name:
-            problem = f"field '{header[0]}' is empty"
-            fix = "fill it in or remove the row"
-            problems.add(DataError(problem, file=source.name, line=line, field=header[0], fix=fix))
+            problems.add(empty_field(path, line, header[0]))
         elif concept in index:
             found.append((name, index[concept]))
         elif concept and strict:
             problem = f"field 'concept' names {shown_id(concept)}, which MeSH does not have"
             fix = "give a descriptor of the table, or none"
-            problems.add(DataError(problem, file=source.name, line=line, field="concept", fix=fix))
+            problems.add(DataError(problem, file=path.name, line=line, field="concept", fix=fix))
     problems.raise_if_any()
     return found
 

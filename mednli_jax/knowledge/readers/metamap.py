@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mednli_jax.knowledge.readers.spans import SENTENCE, Placing, Span
-from mednli_jax.knowledge.wordlists import empty, text_lines
+from mednli_jax.textfiles import empty_file, text_lines
 
 ACRONYMS = ("AA", "UA")
 _ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
@@ -69,13 +69,14 @@ def read_metamap(
     Returns:
       ({(uid, side): spans}, facts), as spans.Recognised takes them.
 
-    Raises:
-      DataError, or DataErrors with the first 20 faults.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing = Placing(path, examples, partial)
     occurrences, lines = [], 0
     for line, text in text_lines(path, placing.problems):
+        if not text.strip():
+            continue
         lines += 1
         fields = text.split("|", 6)
         kind = fields[1] if len(fields) > 1 else ""
@@ -87,7 +88,7 @@ def read_metamap(
             fix = "keep only lines of fielded output (metamap -N --silent)"
             placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
     if not lines and not placing.problems.total:
-        raise empty(path)
+        raise empty_file(path)
     first = _first_position(placing, occurrences)
     for occurrence in occurrences:
         _place(placing, occurrence, first)

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix, shown_id
-from mednli_jax.knowledge.readers.lines import terminology_lines
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix, shown_id
+from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, empty_file, line_fault, text_lines
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
@@ -70,10 +71,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     Args:
       path: .obo or .obo.gz.
 
-    Raises:
-      DataError or DataErrors: an is-a cycle, no such file, damaged gzip, a term without an id,
-        repeated id, not UTF-8, NUL byte, no terms, an id that is in no stanza, line too long,
-        a line that is not OBO.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
@@ -94,7 +92,14 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         ids=tuple(term.id for term in terms),
         labels=tuple(term.name or term.id for term in terms),
         names=tuple(names),
-        parents=_acyclic(path, terms, is_a, options.cycles),
+        parents=is_a_graph(
+            *is_a.T[:2],
+            len(terms),
+            options.cycles,
+            place=lambda edge: (path.name, int(is_a[edge, 2])),
+            name=lambda concept: shown_id(terms[concept].id),
+            field="is_a",
+        ),
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
         abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
@@ -109,7 +114,7 @@ def _read_stanzas(path, digest) -> _File:
     """Raises every malformed line of the file together."""
     found, problems, kind, term = _File(), Problems(), "", None
     opened = {}  # id of the [Typedef] stanza that is open
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         text = line.strip()
         if not text or text.startswith("!"):
             continue
@@ -129,13 +134,13 @@ def _read_stanzas(path, digest) -> _File:
         elif match and not kind:
             _read_header(found, match[1], match[2])
         if problem:
-            fix = "fetch the file again, in OBO format (ROBOT converts OWL)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+            fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
+            problems.add(line_fault(path.name, number, problem, fix))
             if not found.terms and not found.header:
                 break  # something else than OBO: one line says it
     problems.raise_if_any()
     if not found.terms:
-        raise DataError("holds no [Term] stanza", file=path.name, fix="fetch the file again")
+        raise empty_file(path, "no [Term] stanza")
     return found
 
 
@@ -209,7 +214,7 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
 
     for term in terms:
         if not term.id:
-            fault("the stanza has no id", term, "fetch the file again")
+            fault("the stanza has no id", term, FRESH_COPY)
         elif term.id in seen:
             fault(f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
         seen.add(term.id)
@@ -256,20 +261,6 @@ def _edges(path, terms, index, relations, take_all):
 def _space(concept_id: str) -> str:
     """What ids of one ontology begin with: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
-
-
-def _acyclic(path, terms, is_a, cycles):
-    child, parent, lines = is_a.T
-    inside = cyclic_edges(child, parent, len(terms))
-    if inside.any() and cycles == "refuse":
-        first = np.flatnonzero(inside)[0]
-        one, other = (shown_id(terms[ends[first]].id) for ends in (child, parent))
-        problem = f"{one} is-a {other} lies in a cycle of is-a edges"
-        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError(problem, file=path.name, line=int(lines[first]), field="is_a", fix=fix)
-    if inside.any():
-        say(f"{path.name}: left out {int(inside.sum())} is-a edges that lie in cycles")
-    return relation_matrix(child[~inside], parent[~inside], len(terms))
 
 
 def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:

@@ -4,23 +4,19 @@ A block keeps the bytes of some 100,000 rows and the places of their delimiters;
 numbers as arrays, and only the rows that are asked for become Python strings.
 """
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.knowledge.ontology import cyclic_edges, relation_matrix
+from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.knowledge.string_arrays import Relations
-from mednli_jax.progress import Bar, say
-from mednli_jax.text import unzipped
+from mednli_jax.textfiles import decoded, empty_file, opened, too_long
 
 BLOCK_BYTES = 1 << 24
 MAX_DIGITS = 18  # what an int64 holds, and the longest SNOMED CT identifier
@@ -53,13 +49,12 @@ class RowFile:
     def blocks(self, digest) -> Iterator["Block"]:
         """The rows, in blocks; the contents' hash goes into `digest` at the end of the file.
 
-        Raises DataError or DataErrors: cannot be read, damaged gzip, header, number of columns,
-        not UTF-8, NUL byte, no rows, line too long. Of faulty rows those of the first block that has
-        any are reported.
+        Raises: DataError, or DataErrors with the first 20 faulty rows of the first block that has any.
         """
         content, line, rows = hashlib.sha256(), 1, 0
-        for data in _pieces(self, content):
-            self._check_text(data, line)
+        for data in _pieces(self.path, content):
+            if b"\0" in data or not data.isascii():
+                decoded(self.path.name, line, data)  # raises where the bytes are not text
             if line == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
                 if self.header:
@@ -69,20 +64,8 @@ class RowFile:
                 line, rows = line + len(block), rows + len(block)
                 yield block
         if not rows:
-            raise self.fault("holds no rows")
+            raise empty_file(self.path, "no rows")
         digest.update(content.digest())
-
-    def _check_text(self, data, line):
-        if not data.isascii():
-            try:
-                data.decode()
-            except UnicodeDecodeError as error:
-                line += data.count(b"\n", 0, error.start)
-                problem = "the line is not valid UTF-8"
-                raise self.fault(problem, line, fix="save the file as UTF-8") from None
-        if b"\0" in data:
-            line += data.count(b"\n", 0, data.index(b"\0"))
-            raise self.fault("the line holds a NUL byte", line)
 
     def _without_header(self, data):
         first, _, rest = data.partition(b"\n")
@@ -228,6 +211,12 @@ class Edges:
         parts, self._parts = self._parts, []
         return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
 
+    def is_a_graph(self, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
+        """The is-a graph [C, C] bool of these edges from child to parent, see `terminologies.is_a_graph`."""
+        _, child, parent, lines = self.arrays
+        options = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
+        return is_a_graph(child, parent, len(ids), cycles, **options)
+
     def by_name(self, names: Sequence[str], size: int) -> Relations:
         """The relation of each kind that occurs among `size` concepts; `names` [K] belong to the kinds 0 to K - 1.
 
@@ -247,51 +236,18 @@ class Edges:
         return Relations(edges, size)
 
 
-def is_a_graph(edges: Edges, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
-    """The is-a graph [C, C] bool of edges from child to parent.
-
-    cycles: "refuse" raises DataError with the line of the first edge on a cycle; "drop" leaves such edges
-    out and says how many they were.
-    """
-    _, child, parent, lines = edges.arrays
-    on_cycle = cyclic_edges(child, parent, len(ids))
-    if on_cycle.any():
-        count = relation_matrix(child[on_cycle], parent[on_cycle], len(ids)).nnz
-        if cycles != "drop":
-            first = np.flatnonzero(on_cycle)[np.argmin(lines[on_cycle])]
-            more = f", as do {count - 1} more" if count > 1 else ""
-            problem = f"the is-a edge from {ids[child[first]]} to {ids[parent[first]]} lies on a cycle{more}"
-            fix = 'remove one edge of the cycle, or load with cycles="drop", which leaves out all edges on cycles'
-            raise table.fault(problem, int(lines[first]), fix=fix)
-        say(f"{table.path.name}: left out {count} is-a edges that lie on cycles")
-        child, parent = child[~on_cycle], parent[~on_cycle]
-    return relation_matrix(child, parent, len(ids))
-
-
-def _pieces(table, digest):
+def _pieces(path, digest):
     """Whole lines of the file, BLOCK_BYTES at a time; a last line without its break gets one."""
     rest = b""
-    for chunk in chain(_chunks(table, digest), (None,)):
-        data = rest + (chunk if chunk is not None else b"\n" if rest else b"")
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
-        if len(rest) > BLOCK_BYTES:
-            raise table.fault(f"a line is longer than {BLOCK_BYTES} bytes")
-        if cut:
-            yield data[:cut]
-
-
-def _chunks(table, digest):
-    path = table.path
-    try:
-        size = path.stat().st_size
-        with open(path, "rb") as raw, Bar(f"reading {path.name}", size // 1_000_000 + 1, unit="MB") as bar:
-            stream = unzipped(raw) if path.suffix == ".gz" else raw
-            while chunk := stream.read(BLOCK_BYTES):
-                digest.update(chunk)
-                bar.advance(raw.tell() // 1_000_000 - bar.done)
-                yield chunk
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise table.fault("cannot be decompressed", fix="fetch it again") from error
-    except OSError as error:
-        raise table.fault(f"the file cannot be read ({error.strerror})", fix="check the path") from error
+    with opened(path) as stream:
+        while chunk := stream.read(BLOCK_BYTES):
+            digest.update(chunk)
+            data = rest + chunk
+            cut = data.rfind(b"\n") + 1
+            rest = data[cut:]
+            if len(rest) > BLOCK_BYTES:
+                raise too_long(path.name, None, BLOCK_BYTES)
+            if cut:
+                yield data[:cut]
+    if rest:
+        yield rest + b"\n"

@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile
 from mednli_jax.progress import say
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
@@ -75,11 +75,7 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
     With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
     relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` stay empty.
 
-    Raises:
-      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip,
-        header, number of columns, an empty term, a repeated concept, not UTF-8, NUL byte, no
-        rows, or none active, a concept that the concept file does not have, line too long, a malformed
-        field, a concept without any description, files of several editions.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     tables, version = _tables(Path(folder), options.languages)
     digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
@@ -94,7 +90,7 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
         ids=ids,
         labels=labels,
         names=names,
-        parents=is_a_graph(is_a, ids, table, options.cycles),
+        parents=is_a.is_a_graph(ids, table, options.cycles),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,

@@ -10,7 +10,6 @@ hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count
 higher is better, 0 where it is empty; `negated` is 0 or 1. `metamap` reads MetaMap's output in the same way.
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -22,7 +21,7 @@ from pathlib import Path
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.wordlists import empty, empty_field, table_rows, text_lines
+from mednli_jax.textfiles import empty_field, empty_file, json_lines, line_fault, table_rows, text_lines
 
 SENTENCE = {  # side -> its text and tokens
     "premise": attrgetter("premise", "premise_tokens"),
@@ -183,15 +182,14 @@ def read_spans(
     Returns:
       ({(uid, side): spans}, facts), as Recognised takes them.
 
-    Raises:
-      DataError, or DataErrors with the first 20 faults.
+    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path = Path(path)
     placing, rows = Placing(path, examples, partial), 0
     for rows, (line, row) in enumerate(_rows(path, placing.problems), start=1):  # noqa: B007
         _take(placing, line, row)
     if not rows and not placing.problems.total:
-        raise empty(path)
+        raise empty_file(path)
     return placing.chosen(without_overlaps)
 
 
@@ -237,27 +235,20 @@ def _find(text, token, at, missed):
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
     """(line number, fields) of a table or of JSON lines, by the name of the file."""
-    if ".jsonl" not in path.suffixes[-2:]:
-        yield from table_rows(path, problems, _due)
-        return
-    for number, text in text_lines(path, problems):
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            yield number, row
-        else:
-            fix = "write one object a line"
-            problems.add(DataError("not a JSON object", file=path.name, line=number, fix=fix))
+    if ".jsonl" in path.suffixes[-2:]:
+        return json_lines(path, problems)
+    lines = text_lines(path, problems)
+    records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines if line.strip())
+    return table_rows(path.name, records, problems, lambda number, header: _columns(path, number, header))
 
 
-def _due(header: Sequence[str]) -> str:
-    """What a header should name; "" where it does."""
+def _columns(path, number, header):
     names = set(header) - set(_OPTIONAL)
-    if names in ({*_NEEDED, *TOKENS}, {*_NEEDED, *CHARACTERS}):
-        return ""
-    return "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+    if len(set(header)) == len(header) and names in ({*_NEEDED, *TOKENS}, {*_NEEDED, *CHARACTERS}):
+        return header
+    names = "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+    fix = f"the first line must name, between tabs and each once: {names}"
+    raise line_fault(path.name, number, "the header is not that of this table", fix)
 
 
 def _take(placing: Placing, line: int, row: Mapping) -> None:

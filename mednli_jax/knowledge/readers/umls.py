@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile, is_a_graph
+from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile
+from mednli_jax.knowledge.readers.terminologies import all_there
 from mednli_jax.progress import say
+from mednli_jax.textfiles import either_name
 
 COLUMNS = {
     "MRCONSO.RRF": (
@@ -81,11 +82,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
     Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
 
-    Raises:
-      DataError or DataErrors: a cycle, a file is missing or cannot be read, damaged gzip, a
-        column is missing by MRFILES.RRF, number of columns, an empty name, not UTF-8, NUL byte, no
-        rows, or none that the filters let pass, a concept that MRCONSO.RRF does not have, line too long, a
-        malformed field, not as many rows as MRFILES.RRF states.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
@@ -99,7 +96,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
         ids=names.ids,
         labels=names.labels,
         names=names.names,
-        parents=is_a_graph(is_a, names.ids, tables["MRREL.RRF"], options.cycles),
+        parents=is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options.cycles),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
@@ -110,13 +107,8 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name; all that are missing are reported at once (DataError)."""
-    paths = {name: _either(folder / name) for name in COLUMNS}
-    missing = [name for name, path in paths.items() if path is None]
-    if missing:
-        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
-        fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
-        raise DataError(problem, file=missing[0], fix=fix)
-    return paths
+    fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
+    return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
 
 
 def _tables(folder):
@@ -135,7 +127,7 @@ def _tables(folder):
 
 def _stated(folder):
     """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
-    path = _either(folder / "MRFILES.RRF")
+    path = either_name(folder / "MRFILES.RRF")
     columns, rows = {}, {}
     for block in RowFile(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
         ours = np.flatnonzero(block.is_any("FIL", [name.encode() for name in COLUMNS]))
@@ -143,11 +135,6 @@ def _stated(folder):
         columns |= {name: tuple(given.split(",")) for name, given in zip(files, block.texts("FMT", ours), strict=True)}
         rows |= dict(zip(files, block.numbers("RWS", ours).tolist(), strict=True))
     return columns, rows
-
-
-def _either(path):
-    candidates = (path, path.with_name(path.name + ".gz"))
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 def _version(folder):

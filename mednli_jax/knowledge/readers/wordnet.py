@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, cyclic_edges, relation_matrix
-from mednli_jax.knowledge.readers.lines import terminology_lines
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix
+from mednli_jax.knowledge.readers.terminologies import all_there, is_a_graph
 from mednli_jax.progress import say
+from mednli_jax.textfiles import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 
 PARTS = {"noun": "n", "verb": "v"}
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
@@ -49,7 +50,6 @@ LEXICOGRAPHER_FILES = (
 # Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the first edge no more.
 _KNOWN_LOOP = ("inhibit", "restrain")
 _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
-_FETCH = "fetch the file again"
 
 
 @dataclass
@@ -78,10 +78,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
 
-    Raises:
-      DataError or DataErrors: another cycle, a file is missing or cannot be read, damaged gzip,
-        a repeated synset, not UTF-8, NUL byte, no synsets, a pointer to or an index entry of a synset
-        that is not there, line too long, a line that is not of this layout.
+    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     paths = wordnet_files(Path(folder))
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
@@ -110,21 +107,14 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
     """The four files by name; reports all that are missing at once (DataError)."""
-    found = {}
-    for name in FILES:
-        candidates = (folder / name, folder / f"{name}.gz", folder / "dict" / name, folder / "dict" / f"{name}.gz")
-        found[name] = next((path for path in candidates if path.is_file()), None)
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
-        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
-        fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
-        raise DataError(problem, file=missing[0], fix=f"{fix} into $MEDNLI_JAX_DATA/wordnet")
-    return found
+    fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
+    found = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES}
+    return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
 
 
 def _read_data(path, letter, synsets, digest):
     problems, before, seen = Problems(), len(synsets.ids), set()
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
             if not synsets.version and (match := _VERSION.search(line)):
                 synsets.version = match[1]
@@ -133,11 +123,11 @@ def _read_data(path, letter, synsets, digest):
             concept, kind, words, pointers = _synset(line, letter)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         if concept in seen:
             problem = f"the synset {concept} is repeated"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         seen.add(concept)
         place = len(synsets.ids)
@@ -147,7 +137,7 @@ def _read_data(path, letter, synsets, digest):
         synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
     problems.raise_if_any()
     if len(synsets.ids) == before:
-        raise DataError("holds no synsets", file=path.name, fix=_FETCH)
+        raise empty_file(path, "no synsets")
 
 
 def _synset(line, letter):
@@ -190,7 +180,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
     lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
     """
     problems = Problems()
-    for number, line in terminology_lines(path, digest):
+    for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):
             continue
         fields = line.split()
@@ -201,7 +191,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
                 raise ValueError
         except (ValueError, IndexError):
             problem = "the line is not an entry in the layout of wndb(5WN)"
-            problems.add(DataError(problem, file=path.name, line=number, fix=_FETCH))
+            problems.add(line_fault(path.name, number, problem))
             continue
         lemma = fields[0].replace("_", " ")
         for sense, concept in enumerate(concepts, start=1):
@@ -209,8 +199,7 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
             spelled = [] if place is None else [word for word in synsets.words[place] if word.lower() == lemma]
             if not spelled:
                 problem = f"the entry names {concept}, " + ("which is not there" if place is None else "which lacks it")
-                fix = "take index and data files from one edition"
-                problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+                problems.add(line_fault(path.name, number, problem, "take index and data files from one edition"))
             senses[lemma, place] = sense
             names.update(dict.fromkeys((word, place) for word in spelled))
     problems.raise_if_any()
@@ -237,7 +226,7 @@ def _edges(synsets, index, options):
         to = index.get(target)
         if to is None:
             problem = f"a pointer '{symbol}' leads to {target}, which is not there"
-            problems.add(DataError(problem, file=file, line=line, fix="fetch the data files again"))
+            problems.add(DataError(problem, file=file, line=line, fix=FRESH_COPY))
         elif hypernym:
             is_a.append((place, to, line, file))
         else:
@@ -245,7 +234,10 @@ def _edges(synsets, index, options):
     problems.raise_if_any()
     size = len(synsets.ids)
     matrices = {name: relation_matrix(*np.array(pairs, np.int32).T, size) for name, pairs in sorted(others.items())}
-    return _acyclic(synsets, _opened(synsets, is_a), options.cycles), matrices
+    is_a = _opened(synsets, is_a)
+    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
+    place = [(file, line) for *_, line, file in is_a].__getitem__
+    return is_a_graph(child, parent, size, options.cycles, place=place, name=synsets.ids.__getitem__), matrices
 
 
 def _opened(synsets, is_a):
@@ -260,16 +252,3 @@ def _opened(synsets, is_a):
         if ends != _KNOWN_LOOP or synsets.types[edge[0]][0] != "v":
             kept.append(edge)
     return kept
-
-
-def _acyclic(synsets, is_a, cycles):
-    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
-    inside = cyclic_edges(child, parent, len(synsets.ids))
-    if inside.any() and cycles == "refuse":
-        one, other, line, file = is_a[int(np.flatnonzero(inside)[0])]
-        problem = f"{synsets.ids[one]} is-a {synsets.ids[other]} lies in a cycle of hypernyms"
-        fix = 'remove one edge of the cycle, or leave such edges out with cycles="drop"'
-        raise DataError(problem, file=file, line=line, fix=fix)
-    if inside.any():
-        say(f"WordNet: left out {int(inside.sum())} hypernyms that lie in cycles")
-    return relation_matrix(child[~inside], parent[~inside], len(synsets.ids))

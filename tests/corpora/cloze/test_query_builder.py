@@ -91,38 +91,38 @@ def marked(text):
 
 
 @pytest.mark.parametrize(
-    ("row", "code", "field"),
+    ("row", "field"),
     [
-        ("zebrafish", "E-CLZ-100", ""),
-        ("[1]", "E-CLZ-100", ""),
-        ({"id": "a", "sentences": ["x"]}, "E-CLZ-101", "learning_points"),
-        ({"id": 7, "sentences": ["x"], "learning_points": []}, "E-CLZ-101", "id"),
-        ({"id": " ", "sentences": ["x"], "learning_points": []}, "E-CLZ-101", "id"),
-        ({"id": "a", "sentences": [" "], "learning_points": []}, "E-CLZ-101", "sentences"),
-        ({"id": "a", "sentences": [3], "learning_points": []}, "E-CLZ-101", "sentences[0]"),
-        ({"id": "a", "sentences": ["x"], "learning_points": [], "specialty": 3}, "E-CLZ-101", "specialty"),
-        (listing({"start": 0}), "E-CLZ-101", "sentences[0].entities[0].end"),
-        (listing({"start": True, "end": 1}), "E-CLZ-101", "sentences[0].entities[0].start"),
-        (listing({"start": 0, "end": 1, "type": "quokka"}), "E-CLZ-101", "sentences[0].entities[0].type"),
-        (listing("zebrafish"), "E-CLZ-101", "sentences[0].entities[0]"),
-        (listing({"start": 0, "end": 4}), "E-CLZ-103", "sentences[0].entities"),
-        (listing({"start": -1, "end": 1}), "E-CLZ-103", "sentences[0].entities"),
-        (listing({"start": 1, "end": 1}), "E-CLZ-103", "sentences[0].entities"),
-        (listing({"start": 0, "end": 2}, {"start": 1, "end": 3}), "E-CLZ-103", "sentences[0].entities"),
-        (marked("BEG__zebrafish met"), "E-CLZ-102", "sentences[0]"),
-        (marked("zebrafish__END met"), "E-CLZ-102", "sentences[0]"),
-        (marked("zebrafish BEG____END met"), "E-CLZ-102", "sentences[0]"),
-        (marked({"text": "BEG__zebrafish__END met", "entities": []}), "E-CLZ-102", "sentences[0]"),
-        (marked(f"zebrafish met {PLACEHOLDER}"), "E-CLZ-105", "sentences[0]"),
-        (marked("zebrafish \0 met"), "E-CLZ-107", "sentences[0]"),
-        (marked("zebrafish \ud800 met"), "E-CLZ-107", "sentences[0]"),
+        ("zebrafish", None),
+        ("[1]", None),
+        ({"id": "a", "sentences": ["x"]}, "learning_points"),
+        ({"id": 7, "sentences": ["x"], "learning_points": []}, "id"),
+        ({"id": " ", "sentences": ["x"], "learning_points": []}, "id"),
+        ({"id": "a", "sentences": [" "], "learning_points": []}, "sentences"),
+        ({"id": "a", "sentences": [3], "learning_points": []}, "sentences[0]"),
+        ({"id": "a", "sentences": ["x"], "learning_points": [], "specialty": 3}, "specialty"),
+        (listing({"start": 0}), "sentences[0].entities[0].end"),
+        (listing({"start": True, "end": 1}), "sentences[0].entities[0].start"),
+        (listing({"start": 0, "end": 1, "type": "quokka"}), "sentences[0].entities[0].type"),
+        (listing("zebrafish"), "sentences[0].entities[0]"),
+        (listing({"start": 0, "end": 4}), "sentences[0].entities"),
+        (listing({"start": -1, "end": 1}), "sentences[0].entities"),
+        (listing({"start": 1, "end": 1}), "sentences[0].entities"),
+        (listing({"start": 0, "end": 2}, {"start": 1, "end": 3}), "sentences[0].entities"),
+        (marked("BEG__zebrafish met"), "sentences[0]"),
+        (marked("zebrafish__END met"), "sentences[0]"),
+        (marked("zebrafish BEG____END met"), "sentences[0]"),
+        (marked({"text": "BEG__zebrafish__END met", "entities": []}), "sentences[0]"),
+        (marked(f"zebrafish met {PLACEHOLDER}"), "sentences[0]"),
+        (marked("zebrafish \0 met"), "sentences[0]"),
+        (marked("zebrafish \ud800 met"), "sentences[0]"),
     ],
 )
-def test_bad_reports_are_told_by_place(tmp_path, row, code, field):
+def test_bad_reports_are_named_by_place(tmp_path, row, field):
     with pytest.raises(DataError) as caught:
         reports(tmp_path, {"id": "good", "sentences": ["x"], "learning_points": []}, row)
     error = caught.value
-    assert (error.code, error.file, error.line, error.field) == (code, "reports.jsonl", 2, field)
+    assert (error.file, error.line, error.field) == ("reports.jsonl", 2, field)
     assert "Fix: " in str(error)
     assert not any(word in str(error) for word in ("zebrafish", "quokka"))
 
@@ -135,8 +135,9 @@ def test_files_without_reports(tmp_path):
 
 
 def test_faults_are_told_together_and_ids_once(tmp_path):
-    with pytest.raises(DataError, match=r"reports.jsonl:3: field 'id' repeats that of line 1"):
+    with pytest.raises(DataError) as caught:
         reports(tmp_path, REPORT, {**REPORT, "id": "r2"}, REPORT)
+    assert (caught.value.line, caught.value.field) == (3, "id")
     with pytest.raises(DataErrors) as caught:
         reports(tmp_path, *["zebrafish"] * 25)
     assert len(caught.value.errors) == 20
@@ -311,12 +312,9 @@ def test_the_script_writes_a_corpus(tmp_path):
     answers = {answer.text for split in splits.values() for e in split.examples for answer in e.answers}
     assert {"heart failure", "Cardiac Failure"} <= answers
     path.write_text("zebrafish\n")
-    for out, told in (
-        ("corpus", f"{tmp_path}/corpus/train1.0.json: "),
-        ("other", "reports.jsonl:1: "),
-    ):
+    for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
         again = [*command[:3], f"--out={tmp_path / out}"]
         done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT, timeout=120)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(told)
+        assert done.stderr.startswith(f"error: {file}")
     assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]

@@ -10,7 +10,7 @@ import pytest
 
 from mednli_jax.analysis.artifacts import tables as artifact_tables
 from mednli_jax.corpora.nli.partitions import Partition, read_partition, read_partitions, uids_in
-from mednli_jax.errors import DataError, DataErrors, RunError, UserError
+from mednli_jax.errors import DataError, DataErrors, RunError, UsageError
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
 
@@ -19,11 +19,11 @@ def partition(*ids):
     return Partition("easy", "easy.txt", ids, tuple(range(1, len(ids) + 1)))
 
 
-def array(tmp_path, value, name="ids.npy", cut=None):
+def array(tmp_path, value, name="ids.npy"):
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=True)
     path = tmp_path / name
-    path.write_bytes(buffer.getvalue()[:cut])
+    path.write_bytes(buffer.getvalue())
     return path
 
 
@@ -43,52 +43,23 @@ def test_an_array_of_strings(tmp_path, kind):
     assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
 
 
-def test_an_array_of_objects_is_never_unpickled(tmp_path):
-    path = array(tmp_path, np.array(["train0", None], dtype=object))
-    with pytest.raises(DataError, match=r"ids.npy: is an array of Python objects.* Fix: .*dtype=str"):
-        read_partition(path)
-
-
 def test_other_arrays_are_refused(tmp_path):
-    for value in (np.arange(3), np.array([["a"], ["b"]]), np.array("a")):
-        with pytest.raises(DataError, match=r"ids.npy: is no list of strings, but . axes of "):
+    objects = np.array(["train0", None], dtype=object)  # which only unpickling could read
+    for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array("a"), np.array([b"\xff\xfe"])):
+        with pytest.raises(DataError) as caught:
             read_partition(array(tmp_path, value))
-    with pytest.raises(DataError, match=r"ids.npy: its strings are not UTF-8"):
-        read_partition(array(tmp_path, np.array([b"\xff\xfe"])))
-
-
-def test_a_damaged_array_is_one_line(tmp_path):
-    for cut in (0, 4, 40, -1):
-        with pytest.raises(DataError, match=r"ids.npy: is no NumPy array, or cut short. Fix: copy"):
-            read_partition(array(tmp_path, np.array(["a", "b"]), cut=cut))
-    (tmp_path / "ids.npy").write_text("a\nb\n")
-    with pytest.raises(DataError):
-        read_partition(tmp_path / "ids.npy")
+        assert (caught.value.file, caught.value.line) == ("ids.npy", None)
 
 
 def test_a_repeated_id_is_named_by_its_line(tmp_path):
     path = tmp_path / "easy.txt"
     path.write_text("x1\nx2\nx1\n")
-    with pytest.raises(DataError, match=r"easy.txt:3: repeats id 1. Fix: leave one of them out"):
+    with pytest.raises(DataError) as caught:
         read_partition(path)
+    assert (caught.value.file, caught.value.line) == ("easy.txt", 3)
     with pytest.raises(DataErrors) as several:
         read_partition(array(tmp_path, np.array(["a", "a", "b", "b"])))
-    assert [str(error).partition(".")[0] for error in several.value.errors] == ["ids"] * 2
-    assert "ids.npy:2: repeats id 1" in str(several.value)
-    assert "ids.npy:4: repeats id 3" in str(several.value)
-
-
-def test_nothing_is_no_partition(tmp_path):
-    (tmp_path / "none.txt").write_text("\n \n")
-    with pytest.raises(DataError, match=r"none.txt: holds no ids"):
-        read_partition(tmp_path / "none.txt")
-    with pytest.raises(DataError):
-        read_partition(array(tmp_path, np.array([], "U3")))
-    with pytest.raises(DataError, match=r"absent.txt: there is no such file"):
-        read_partition(tmp_path / "absent.txt")
-    (tmp_path / "latin.txt").write_bytes(b"x1\n\xe9\n")
-    with pytest.raises(DataError, match=r"latin.txt:2"):
-        read_partition(tmp_path / "latin.txt")
+    assert [(error.file, error.line) for error in several.value.errors] == [("ids.npy", 2), ("ids.npy", 4)]
 
 
 def test_several_are_told_apart(tmp_path):
@@ -101,8 +72,16 @@ def test_several_are_told_apart(tmp_path):
     assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
     assert [part.name for part in read_partitions([one, two])] == [one, two]
     assert read_partitions([]) == []
-    with pytest.raises(UserError, match=r"--partition names a file twice. Fix: "):
+    with pytest.raises(UsageError):
         read_partitions([one, hard, one])
+
+
+def refused(line, ids, **options):
+    """The message of the error that names the first unknown id by its line."""
+    with pytest.raises(DataError) as caught:
+        uids_in(ids, SPLITS, **options)
+    assert (caught.value.file, caught.value.line) == ("easy.txt", line)
+    return str(caught.value)
 
 
 def test_uids_of_any_split_are_known():
@@ -110,27 +89,22 @@ def test_uids_of_any_split_are_known():
 
 
 def test_unknown_ids_are_counted_and_not_quoted():
-    with pytest.raises(DataError) as told:
-        uids_in(partition("f", "secret", "a", "other"), SPLITS)
-    assert str(told.value).startswith("easy.txt:2: 2 of 4 ids are of no pair of the corpus")
-    assert "secret" not in str(told.value)
+    message = refused(2, partition("f", "secret", "a", "other"))
+    assert "2 of 4" in message
+    assert "secret" not in message
     assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}  # a corpus that is cut short
-    with pytest.raises(DataError, match=r".* 2 of 2 ids"):  # no part of it
-        uids_in(partition("other", "secret"), SPLITS, filtered=True)
+    refused(1, partition("other", "secret"), filtered=True)  # no part of it
 
 
 def test_ids_may_be_places():
     """The published lists: the split and the number of the pair in its file, from 0."""
     assert uids_in(partition("train0", "train2", "dev1", "test0"), SPLITS) == {"a", "c", "e", "f"}
-    with pytest.raises(DataError, match=r"easy.txt:2: 1 of 2 ids"):
-        uids_in(partition("train0", "train3"), SPLITS)
-    with pytest.raises(DataError, match=r"easy.txt:1: 1 of 2 ids"):  # the reader left pairs out
-        uids_in(partition("train0", "dev1"), SPLITS, gaps={"train"})
+    refused(2, partition("train0", "train3"))
+    refused(1, partition("train0", "dev1"), gaps={"train"})  # the reader left pairs out
 
 
 def test_one_uid_makes_all_ids_uids():
-    with pytest.raises(DataError, match=r"easy.txt:2: 1 of 2 ids"):
-        uids_in(partition("a", "train1"), SPLITS)
+    refused(2, partition("a", "train1"))
     named = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
     assert uids_in(partition("dev0"), named) == {"dev0"}
 

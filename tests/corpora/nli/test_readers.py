@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file
-from mednli_jax.errors import DataError, DataErrors, UserError
+from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample, Split
 
 SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message
@@ -98,7 +98,7 @@ def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     assert [pair.uid for pair in split.examples] == ["b", "d"]
     assert split.facts["dropped_unlabelled"] == 2
     for limit in (0, -3):
-        with pytest.raises(UserError, match="limit"):
+        with pytest.raises(ConfigError):
             read_nli_file(path, split="train", limit=limit)
 
 
@@ -106,65 +106,14 @@ def bad(uid="p2", **more):
     return row(uid, premise=SECRET, **more)
 
 
-BAD_LINES = {
-    "E-DATA-010": (b'{"pairID": "' + SECRET.encode() + b'\xff"}', None),
-    "E-DATA-011": (bad(sentence2=SECRET + "\0"), "sentence2"),
-    "E-DATA-012": (b'"' + SECRET.encode() * 220_000 + b'"', None),
-    "E-DATA-013": (b'{"sentence1": "' + SECRET.encode(), None),
-    "E-DATA-014": (b'["' + SECRET.encode() + b'"]', None),
-    "E-DATA-015": (bad(sentence1=[SECRET]), "sentence1"),
-    "E-DATA-016": (bad(sentence2=SECRET + "\ud800"), "sentence2"),
-    "E-DATA-017": (bad(gold_label=...), "gold_label"),
-    "E-DATA-018": (bad(label=SECRET), "gold_label"),
-    "E-DATA-019": (bad(sentence2=" \t"), "sentence2"),
-    "E-DATA-020": (row("p1", premise=SECRET), "pairID"),
-    "E-DATA-022": (bad(sentence2_binary_parse="( ( ) )"), "sentence2_binary_parse"),
-}
-
-
-@pytest.mark.parametrize("code", BAD_LINES)
-def test_each_bad_line_is_one_fault_by_line_and_field(tmp_path, code):
-    line, field = BAD_LINES[code]
-    (fault,) = faults(write(tmp_path / "x.jsonl", [row("p1"), line, row("p3")]))
-    assert (fault.code, fault.file, fault.line, fault.field) == (code, "x.jsonl", 2, field)
-    assert fault.fix
-    assert field is None or f"'{field}'" in fault.problem
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        (b'{"a": "\0"}', "E-DATA-011"),
-        (b"[" * 100_000, "E-DATA-013"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "E-DATA-013"),
-        (bad(pairID=7), "E-DATA-015"),
-        (bad(gold_label=None), "E-DATA-015"),
-        (bad(sentence1_binary_parse=7), "E-DATA-015"),
-    ],
-)
-def test_other_bad_lines(tmp_path, line, code):
-    (fault,) = faults(write(tmp_path / "x.jsonl", [row("p1"), line]))
-    assert (fault.code, fault.line) == (code, 2)
-
-
 def test_first_twenty_faults_come_together(tmp_path):
     path = write(tmp_path / "x.jsonl", [row("p1")] + [bad(label=SECRET, uid=f"q{n}") for n in range(25)])
     with pytest.raises(DataErrors) as caught:
         read_nli_file(path, split="train")
     assert [error.line for error in caught.value.errors] == list(range(2, 22))
-    assert "5 more problems" in str(caught.value)
+    assert {error.field for error in caught.value.errors} == {"gold_label"}
+    assert len(str(caught.value).splitlines()) == 21  # the last one counts the others
     assert SECRET not in str(caught.value)
-
-
-def test_damaged_missing_and_empty_files(tmp_path):
-    whole = gzip.compress("".join(json.dumps(row(f"p{n}")) + "\n" for n in range(500)).encode())
-    (tmp_path / "half.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    assert [fault.code for fault in faults(tmp_path / "half.jsonl.gz")] == ["E-DATA-004"]
-    (tmp_path / "flipped.jsonl.gz").write_bytes(whole[:-8] + b"\0\0\0\0" + whole[-4:])
-    assert [fault.code for fault in faults(tmp_path / "flipped.jsonl.gz")] == ["E-DATA-004"]
-    assert [fault.code for fault in faults(tmp_path / "absent.jsonl")] == ["E-DATA-001"]
-    for rows in ([], [row("a", "-")]):
-        assert [fault.code for fault in faults(write(tmp_path / "none.jsonl", rows))] == ["E-DATA-005"]
 
 
 def write_corpus(folder, corpus, **more):
@@ -200,20 +149,20 @@ def test_load_multinli_by_genre(tmp_path):
 
 def test_genre_cannot_be_chosen_from_a_file_without_genres(tmp_path):
     (fault,) = faults(write(tmp_path / "x.jsonl", [row("a")]), genre="slate")
-    assert (fault.code, fault.field) == ("E-DATA-017", "genre")
+    assert (type(fault), fault.line, fault.field) == (DataError, 1, "genre")
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("name", "options", "part"),
     [
-        ("mendli", {}, "Did you mean 'mednli'"),
-        ("multinli", {"genre": "slat"}, "Did you mean 'slate'"),
-        ("snli", {"genre": "slate"}, "no genres"),
+        ("mendli", {}, "'mednli'"),  # the nearest name
+        ("multinli", {"genre": "slat"}, "'slate'"),
+        ("snli", {"genre": "slate"}, "genre"),
         ("snli", {"limit": 0}, "limit"),
     ],
 )
-def test_wrong_wishes_are_user_errors(tmp_path, name, options, message):
-    with pytest.raises(UserError, match=message):
+def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
+    with pytest.raises(ConfigError, match=part):
         load_nli(name, tmp_path, **options)
 
 
@@ -222,12 +171,11 @@ def test_missing_files_say_what_where_and_whence(tmp_path):
     (tmp_path / "mednli" / "mli_dev_v1.jsonl").unlink()
     with pytest.raises(DataError) as caught:
         load_nli("mednli", tmp_path)
-    for part in ("mli_dev_v1.jsonl", "$MEDNLI_JAX_DATA/mednli/", "physionet.org/content/mednli", "credentialed"):
-        assert part in str(caught.value)
+    assert caught.value.file == "mli_dev_v1.jsonl"
+    assert CORPORA["mednli"].source in caught.value.fix
     with pytest.raises(DataErrors) as caught:
         load_nli("snli", tmp_path / "nowhere")
     assert [error.file for error in caught.value.errors] == list(CORPORA["snli"].files.values())
-    assert "nlp.stanford.edu/projects/snli" in str(caught.value)
 
 
 def pairs(name, *uids_and_premises):
@@ -242,5 +190,6 @@ def test_shared_pairs_are_refused_and_shared_premises_counted():
     assert checked["dev"].facts["shared_premises"] == {"train": 0}
     assert checked["test"].facts["shared_premises"] == {"train": 1, "dev": 1}
     assert "shared_premises" not in dev.facts
-    with pytest.raises(DataError, match=r"test\.jsonl: 2 pairs stand in train"):
+    with pytest.raises(DataError) as caught:
         check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("c", "q"), ("b", "q"))})
+    assert (caught.value.file, caught.value.field) == ("test.jsonl", "pairID")

@@ -1,7 +1,5 @@
 """The MeSH reader: facts checked by hand against the tree numbers, names, and the faults of a table."""
 
-import gzip
-
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
@@ -132,8 +130,9 @@ def test_parents_follow_tree_numbers_whatever_the_order_of_rows(tmp_path):
 
 def test_a_cycle_between_descriptors_is_refused(tmp_path):
     rows = [("D1", "one", "C01|C02.100", ""), ("D2", "two", "C02|C01.100", "")]
-    with pytest.raises(DataError, match=r".*D1, D2"):
+    with pytest.raises(DataError, match="D1, D2") as caught:
         read_mesh(written(tmp_path, rows), aliases=False)
+    assert (caught.value.file, caught.value.field) == ("table.tsv", "tree_numbers")
 
 
 def test_bundled_aliases_of_absent_descriptors_are_left_out_of_another_table(tmp_path):
@@ -142,55 +141,12 @@ def test_bundled_aliases_of_absent_descriptors_are_left_out_of_another_table(tmp
     assert "htn" not in {name for name, _ in ontology.names}
 
 
-@pytest.mark.parametrize(
-    ("row", "code", "field"),
-    [
-        ("D9\tname\tC01", "E-ONTO-013", None),
-        ("D9\tname\tC01\t\t", "E-ONTO-013", None),
-        ("\tname\tC01\t", "E-ONTO-014", "id"),
-        ("D9\t \tC01\t", "E-ONTO-014", "name"),
-        ("D1\tagain\tC02\t", "E-ONTO-015", "id"),
-        ("D9\tname\tC1\t", "E-ONTO-016", "tree_numbers"),
-        ("D9\tname\tC14.28\t", "E-ONTO-016", "tree_numbers"),
-        ("D9\tname\tC02|C14\t", "E-ONTO-017", "tree_numbers"),
-    ],
-)
-def test_each_fault_names_its_line_and_field(tmp_path, row, code, field):
-    path = tmp_path / "bad.tsv"
-    path.write_text(f"{HEADER}D1\tgood\tC14\t\n{row}\n", encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        read_mesh(path)
-    assert (caught.value.code, caught.value.field, caught.value.line) == (code, field, 3)
-    assert str(caught.value).startswith(f"{code} bad.tsv:3: ")
-    assert caught.value.fix
-
-
-def test_faults_are_told_together(tmp_path):
+def test_the_first_twenty_faults_come_together(tmp_path):
     path = written(tmp_path, [("", "name", "", "")] * 25)
     with pytest.raises(DataErrors) as caught:
         read_mesh(path)
-    lines = str(caught.value).split("\n")
-    assert lines[0].startswith("table.tsv:2:")
-    assert len(lines) == 21
-    assert "5 more" in lines[-1]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "code"),
-    [
-        ("x.tsv", b"id\tname\n", "E-ONTO-012"),
-        ("x.tsv", b"", "E-ONTO-012"),
-        ("x.tsv", HEADER.encode() + b"D1\t\xff\t\t\n", "E-ONTO-019"),
-        ("x.tsv.gz", b"not gzip", "E-ONTO-011"),
-        ("x.tsv.gz", gzip.compress(b"x" * 1000, mtime=0)[:-9], "E-ONTO-011"),
-    ],
-)
-def test_files_that_are_no_table(tmp_path, name, content, code):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(DataError) as caught:
-        read_mesh(path)
-    assert caught.value.code == code
+    places = [(error.file, error.line, error.field) for error in caught.value.errors]
+    assert places == [("table.tsv", number, "id") for number in range(2, 22)]
 
 
 def test_windows_line_ends_and_byte_order_mark_do_not_matter(tmp_path):

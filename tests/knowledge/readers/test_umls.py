@@ -183,8 +183,9 @@ def test_blocks_gzip_and_windows_line_ends_change_nothing(tmp_path, monkeypatch)
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
     # C1 is-a C4 closes C4-C2-C1 and C4-C3-C1: all five is-a edges lie on a cycle, the first of them in line 1.
     folder = laid_out(tmp_path, rel=REL + relation("C0000001", "PAR", "C0000004"))
-    with pytest.raises(DataError, match=r"MRREL.RRF:1: .* C0000002 to C0000001 .* 4 more.*cycles=\"drop\""):
-        read_umls(folder, OntologyOptions())
+    error = refused(folder)
+    assert (error.file, error.line) == ("MRREL.RRF", 1)
+    assert "4 more" in error.problem
     ontology = read_umls(folder, DROP)
     assert ontology.parents.nnz == 0
     assert "left out 5 is-a edges" in capsys.readouterr().err
@@ -192,8 +193,7 @@ def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
 
 def test_edges_off_the_cycle_are_kept(tmp_path):
     folder = laid_out(tmp_path, rel=REL + relation("C0000001", "PAR", "C0000002"))
-    with pytest.raises(DataError, match=r"MRREL.RRF:1: "):
-        read_umls(folder, OntologyOptions())
+    assert (refused(folder).file, refused(folder).line) == ("MRREL.RRF", 1)
     assert edges(read_umls(folder, DROP).parents, ("1", "2", "3", "4", "5")) == {("3", "1"), ("4", "2"), ("4", "3")}
 
 
@@ -221,8 +221,7 @@ def test_mrfiles_is_held_to_its_word(tmp_path):
     for stem, text in (("MRCONSO", CONSO), ("MRSTY", STY), ("MRREL", REL)):
         due = text.count("\n") + 1
         laid_out(tmp_path, **{"MRFILES.RRF": mrfiles(**{stem: (COLUMNS[f"{stem}.RRF"], due)})})
-        with pytest.raises(DataError, match=rf"{stem}.RRF: holds {due - 1} rows where .* states {due}"):
-            read_umls(tmp_path, OntologyOptions())
+        assert refused(tmp_path).file == f"{stem}.RRF"
 
 
 def test_columns_are_those_of_mrfiles(tmp_path):
@@ -232,76 +231,67 @@ def test_columns_are_those_of_mrfiles(tmp_path):
     assert read_umls(tmp_path, OntologyOptions()).types == ("T047|T191", "T047", "T047", "T047", "T023")
     less = tuple(column for column in turned if column != "TUI")
     laid_out(tmp_path, **{"MRFILES.RRF": mrfiles(MRSTY=(less, 1))})
-    with pytest.raises(DataError, match=r"MRSTY.RRF: column TUI is missing"):
-        read_umls(tmp_path, OntologyOptions())
+    error = refused(tmp_path)
+    assert error.file == "MRSTY.RRF"
+    assert "TUI" in error.problem
 
 
-LATIN = CONSO.encode().replace("naïve".encode(), "naïve".encode("latin-1"))
 FAULTS = {
-    "no MRSTY": ({"sty": None}, "E-ONTO-010", "MRSTY.RRF", None),
-    "no rows": ({"rel": ""}, "E-ONTO-021", "MRREL.RRF", None),
-    "a column less": ({"rel": REL + REL.split("\n")[0][:-1] + "\n"}, "E-ONTO-013", "MRREL.RRF", 13),
-    "a column more": ({"sty": STY + STY.split("\n")[0] + "|\n"}, "E-ONTO-013", "MRSTY.RRF", 10),
-    "the last column open": ({"sty": STY + kind("C0000001", "T047")[:-1] + "x\n"}, "E-ONTO-013", "MRSTY.RRF", 10),
-    "cut short": ({"conso": CONSO[:-30]}, "E-ONTO-013", "MRCONSO.RRF", 12),
-    "Latin-1": ({"conso": LATIN}, "E-ONTO-019", "MRCONSO.RRF", 6),
-    "UTF-16": ({"conso": CONSO.encode("utf-16")}, "E-ONTO-019", "MRCONSO.RRF", 1),
-    "a NUL": ({"rel": REL.replace("finding_site_of", "finding\0site_of")}, "E-ONTO-020", "MRREL.RRF", 6),
-    "an empty name": ({"conso": CONSO + name("C0000001", " ")}, "E-ONTO-014", "MRCONSO.RRF", 13),
-    "a CUI of six digits": ({"conso": CONSO + name("C000001", "x")}, "E-ONTO-070", "MRCONSO.RRF", 13),
-    "a CUI of letters": ({"rel": REL + relation("C00000O1", "PAR", "C0000002")}, "E-ONTO-070", "MRREL.RRF", 13),
-    "an AUI for a CUI": ({"rel": REL + relation("A0000001", "PAR", "C0000002")}, "E-ONTO-070", "MRREL.RRF", 13),
-    "shifted columns": ({"rel": REL + relation("C0000001", "PAR", "C2", SUPPRESS="")}, "E-ONTO-070", "MRREL.RRF", 13),
-    "a TUI of letters": ({"sty": STY + kind("C0000001", "B2.2")}, "E-ONTO-070", "MRSTY.RRF", 10),
-    "an unknown CUI": ({"rel": REL + relation("C0000001", "CHD", "C9999999")}, "E-ONTO-041", "MRREL.RRF", 13),
-    "an unknown CUI's type": ({"sty": STY + kind("C9999999", "T047")}, "E-ONTO-041", "MRSTY.RRF", 10),
+    "a column more": ({"sty": STY + STY.split("\n")[0] + "|\n"}, "MRSTY.RRF", 10),
+    "the last column open": ({"sty": STY + kind("C0000001", "T047")[:-1] + "x\n"}, "MRSTY.RRF", 10),
+    "cut short": ({"conso": CONSO[:-30]}, "MRCONSO.RRF", 12),
+    "UTF-16": ({"conso": CONSO.encode("utf-16")}, "MRCONSO.RRF", 1),
+    "a CUI of six digits": ({"conso": CONSO + name("C000001", "x")}, "MRCONSO.RRF", 13),
+    "an AUI for a CUI": ({"rel": REL + relation("A0000001", "PAR", "C0000002")}, "MRREL.RRF", 13),
+    "shifted columns": ({"rel": REL + relation("C0000001", "PAR", "C2", SUPPRESS="")}, "MRREL.RRF", 13),
+    "a TUI of letters": ({"sty": STY + kind("C0000001", "B2.2")}, "MRSTY.RRF", 10),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_names_its_file_and_line(fault, tmp_path):
-    content, code, file, line = FAULTS[fault]
+    content, file, line = FAULTS[fault]
     with pytest.raises(DataError) as caught:
         read_umls(laid_out(tmp_path, **content), OntologyOptions())
-    assert (caught.value.code, caught.value.file, caught.value.line) == (code, file, line)
+    assert (caught.value.file, caught.value.line) == (file, line)
     assert caught.value.fix
     assert not {"quokka", "wombat", "narwhal"} & set(str(caught.value).split())
 
 
 def test_a_line_broken_in_two_is_two_faults(tmp_path):
-    with pytest.raises(DataErrors, match=r"MRREL.RRF:5: 4 columns where 16 are due.*\n.*MRREL.RRF:6: 13 columns"):
+    with pytest.raises(DataErrors) as caught:
         read_umls(laid_out(tmp_path, rel=REL.replace("RO|", "RO\n|", 1)), OntologyOptions())
+    assert [(error.file, error.line) for error in caught.value.errors] == [("MRREL.RRF", 5), ("MRREL.RRF", 6)]
 
 
-def test_faults_of_a_file_are_told_together(tmp_path):
+def test_the_first_twenty_faults_of_a_file_come_together(tmp_path):
     rel = REL + "".join(relation("C0000001", "PAR", f"C999{n:04}") for n in range(25))
     with pytest.raises(DataErrors) as caught:
         read_umls(laid_out(tmp_path, rel=rel), OntologyOptions())
-    lines = str(caught.value).split("\n")
-    assert lines[0].startswith("MRREL.RRF:13: field 'CUI2'")
-    assert (len(lines), lines[-1]) == (21, "... and 5 more problems of this kind.")
+    assert [(error.line, error.field) for error in caught.value.errors] == [(n, "CUI2") for n in range(13, 33)]
+    assert len(str(caught.value).split("\n")) == 21  # the last one counts the others
 
 
-def test_damaged_gzip(tmp_path):
-    laid_out(tmp_path, rel=None)
-    (tmp_path / "MRREL.RRF.gz").write_bytes(gzip.compress(REL.encode())[:-9])
-    with pytest.raises(DataError, match=r"MRREL.RRF.gz"):
-        read_umls(tmp_path, OntologyOptions())
+def refused(folder, **options):
+    with pytest.raises(DataError) as caught:
+        read_umls(folder, OntologyOptions(**options))
+    return caught.value
 
 
-def test_all_missing_files_are_told_at_once(tmp_path):
-    with pytest.raises(DataError, match=r"MRCONSO.RRF: .* nor MRSTY.RRF and MRREL.RRF.*Fix: "):
-        read_umls(tmp_path, OntologyOptions())
+def test_all_missing_files_are_named_at_once(tmp_path):
+    message = str(refused(tmp_path))
+    assert all(file in message for file in COLUMNS)
 
 
 def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
     for sources in (("SNOMEDCT",), ("SNOMEDCT_US", "SNOMEDCT")):
-        with pytest.raises(DataError, match=r"MRCONSO.RRF: .*SAB is SNOMEDCT\..*Fix: .* has SNOMEDCT_US"):
-            read_umls(made_up, OntologyOptions(sources=sources))
-    with pytest.raises(DataError, match=r"LAT is GER or SPA\..*Fix: .* has ENG"):
-        read_umls(made_up, OntologyOptions(languages=("ENG", "SPA", "GER")))
+        error = refused(made_up, sources=sources)
+        assert (error.file, error.field) == ("MRCONSO.RRF", "SAB")
+        assert "SNOMEDCT_US" in error.fix  # what the file has
+    error = refused(made_up, languages=("ENG", "SPA", "GER"))
+    assert (error.file, error.field) == ("MRCONSO.RRF", "LAT")
+    assert "GER or SPA" in error.problem
 
 
 def test_filters_that_leave_nothing_together_are_a_fault(made_up):
-    with pytest.raises(DataError, match=r"MRCONSO.RRF: holds no name in the chosen .*Fix: "):
-        read_umls(made_up, OntologyOptions(sources=("MSH",), languages=("FRE",)))
+    assert refused(made_up, sources=("MSH",), languages=("FRE",)).file == "MRCONSO.RRF"

@@ -163,81 +163,66 @@ def test_the_known_loop_is_opened_and_another_is_refused(tmp_path, capsys):
     assert "left out that inhibit is-a restrain" in capsys.readouterr().err
     words = ("restrain", "stop")
     written(tmp_path, data_verb=verbs.format(*words), index_verb=index.format(*words), data_noun=nouns)
-    with pytest.raises(DataError, match='cycles="drop"') as caught:
+    with pytest.raises(DataError) as caught:
         read_wordnet(tmp_path, OntologyOptions())
-    assert (caught.value.code, caught.value.file, caught.value.line) == ("E-ONTO-003", "data.verb", 3)
+    assert (caught.value.file, caught.value.line) == ("data.verb", 3)
     assert read_wordnet(tmp_path, OntologyOptions(cycles="drop")).ancestors("v00000100") == {}
-    assert "left out 2 hypernyms" in capsys.readouterr().err
-
-
-def line(number, **fields):
-    """data.noun with the line of that number changed: old=new."""
-    lines = FILES["data.noun"].split("\n")
-    for old, new in fields.values():
-        assert old in lines[number - 1]
-        lines[number - 1] = lines[number - 1].replace(old, new)
-    return "\n".join(lines)
+    assert "left out 2 is-a edges" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("number", "change", "code"),
+    ("old", "new"),
     [
-        (5, ("@ 00000100", "@ 00000999"), "E-ONTO-041"),
-        (5, ("00000300 26", "00000200 26"), "E-ONTO-015"),
-        (5, ("n 01", "v 01"), "E-ONTO-046"),
-        (5, (" 26 ", " 99 "), "E-ONTO-046"),
-        (5, (" 26 ", " 29 "), "E-ONTO-046"),  # a file of verbs
-        (5, ("n 01", "n 02"), "E-ONTO-046"),
-        (5, ("n 01", "n zz"), "E-ONTO-046"),
-        (5, ("n 01 illness 0", "n 00"), "E-ONTO-046"),
-        (5, ("001 @", "002 @"), "E-ONTO-046"),
-        (5, ("001 @", "000 @"), "E-ONTO-046"),
-        (5, ("00000300", "300"), "E-ONTO-046"),
-        (5, (" | being ill", ""), "E-ONTO-046"),
-        (5, ("00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill", "00000300 26 n 01 ill"), "E-ONTO-046"),
-        (5, ("being", "\0"), "E-ONTO-020"),
+        ("n 01", "v 01"),
+        (" 26 ", " 29 "),  # a file of verbs
+        ("n 01", "n 02"),
+        ("n 01", "n zz"),
+        ("n 01 illness 0", "n 00"),
+        ("001 @", "002 @"),
+        ("001 @", "000 @"),
+        ("00000300", "300"),
+        (" | being ill", ""),
+        ("00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill", "00000300 26 n 01 ill"),
     ],
 )
-def test_each_fault_of_a_synset_names_its_line(tmp_path, number, change, code):
-    written(tmp_path, data_noun=line(number, change=change))
+def test_each_fault_of_a_synset_names_its_line(tmp_path, old, new):
+    lines = FILES["data.noun"].split("\n")
+    assert old in lines[4]
+    lines[4] = lines[4].replace(old, new)
+    refused(written(tmp_path, data_noun="\n".join(lines)), "data.noun", 5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1 1 00000300", "1 1 00000400"),  # another synset, without the word
+        ("1 1 00000300", "1 1"),
+        ("illness n 1", "illness v 1"),
+        ("illness n 1 1", "illness n 1 x"),
+    ],
+)
+def test_each_fault_of_the_index_names_its_line(tmp_path, old, new):
+    assert FILES["index.noun"].count(old) == 1
+    refused(written(tmp_path, index_noun=FILES["index.noun"].replace(old, new)), "index.noun", 8)
+
+
+def refused(folder, file, line):
     with pytest.raises(DataError) as caught:
-        read_wordnet(tmp_path, ALL)
-    assert (caught.value.code, caught.value.file, caught.value.line) == (code, "data.noun", number)
+        read_wordnet(folder, ALL)
+    assert (caught.value.file, caught.value.line) == (file, line)
     assert caught.value.fix
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "code"),
-    [
-        ("1 1 00000300", "1 1 00000999", "E-ONTO-041"),
-        ("1 1 00000300", "1 1 00000400", "E-ONTO-041"),  # another synset, without the word
-        ("1 1 00000300", "1 1", "E-ONTO-046"),
-        ("illness n 1", "illness v 1", "E-ONTO-046"),
-        ("illness n 1 1", "illness n 1 x", "E-ONTO-046"),
-    ],
-)
-def test_each_fault_of_the_index_names_its_line(tmp_path, old, new, code):
-    assert FILES["index.noun"].count(old) == 1
-    written(tmp_path, index_noun=FILES["index.noun"].replace(old, new))
-    with pytest.raises(DataError) as caught:
-        read_wordnet(tmp_path, ALL)
-    assert (caught.value.code, caught.value.file, caught.value.line) == (code, "index.noun", 8)
-
-
-def test_another_encoding_and_an_empty_file(tmp_path):
-    written(tmp_path, data_verb=FILES["data.verb"].encode().replace(b"draw air", b"\xe9"))
-    with pytest.raises(DataError, match=r"data\.verb:3"):
-        read_wordnet(tmp_path, ALL)
-    written(tmp_path, data_noun=LICENCE)
-    with pytest.raises(DataError, match=r"data\.noun: holds no synsets"):
-        read_wordnet(tmp_path, ALL)
+def test_a_file_with_the_licence_alone(tmp_path):
+    refused(written(tmp_path, data_noun=LICENCE), "data.noun", None)
 
 
 def test_missing_files_are_told_together_with_the_package(tmp_path):
     written(tmp_path, data_verb=None, index_noun=None)
-    with pytest.raises(DataError, match=r"index\.noun: .*nor data\.verb.*wordnet-base") as caught:
+    with pytest.raises(DataError) as caught:
         load_ontology(str(tmp_path))
-    assert "/usr/share/wordnet" in str(caught.value)
+    assert caught.value.file == "index.noun"
+    assert all(part in str(caught.value) for part in ("data.verb", "wordnet-base", "/usr/share/wordnet"))
     assert "index.verb" not in str(caught.value)
 
 
@@ -247,7 +232,7 @@ def test_where_wordnet_is_looked_for(tmp_path, monkeypatch):
     (data / "wordnet").mkdir(parents=True)
     (tmp_path / "debian").mkdir()
     for place in (data, None):
-        with pytest.raises(UserError, match=r".*wordnet-base") as caught:
+        with pytest.raises(UserError, match="wordnet-base") as caught:
             load_ontology("wordnet", place)
         assert str(tmp_path / "debian") in str(caught.value)
     written(tmp_path / "debian")
