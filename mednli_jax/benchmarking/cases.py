@@ -4,7 +4,7 @@ import itertools
 from dataclasses import asdict, dataclass
 
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -35,71 +35,61 @@ class Case:
     accuracy: float = 0.7
 
     def spec(self, **changes) -> dict:
-        """What a worker is sent: the fields that shape its work, and these changes."""
-        fields = asdict(self)
-        for name in ("against", "rounds", "accuracy"):
-            del fields[name]
-        return {**fields, **changes}
+        """What a worker is sent: this case, with these changes."""
+        return {**asdict(self), **changes}
 
 
 def from_flags(values) -> list[Case]:
-    """The cases that the flags ask for. Raises UserError for a bad flag."""
+    """The cases that the flags ask for. Raises UsageError for a bad flag."""
     _chosen(values, "against", ("torch", "none"))
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
     if "until" in modes and seeds != [1]:
-        raise UserError("E-BENCH-008 --mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
+        raise UsageError("--mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
     return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
 
 
 def _of_model(values, model, modes, groupings, seeds):
-    family = families.of(model)
+    family = families.MODELS[model]
     for name, words, known in (("mode", modes, family.modes), ("grouping", groupings, family.groupings)):
         for word in words:
             if word not in known:
-                raise UserError(
-                    f"E-BENCH-009 --{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
-                    "or leave the model out."
-                )
+                fix = f"give one of {', '.join(known)}, or leave the model out"
+                raise UsageError(f"--{name}={word} cannot be measured of {model}. Fix: {fix}.")
     if values.prepared and not family.prepared:
-        known = ", ".join(name for name in families.MODELS if families.of(name).prepared)
-        raise UserError(f"E-BENCH-010 --prepared: {model} reads made-up rows only. Fix: give models among {known}.")
-    hidden, size = values.hidden or family.hidden, family.hidden_multiple
+        known = ", ".join(name for name, family in families.MODELS.items() if family.prepared)
+        raise UsageError(f"--prepared: {model} reads made-up rows only. Fix: give models among {known}.")
+    hidden, size, least = values.hidden or family.hidden, family.hidden_multiple, family.least_length
     if hidden % size:
-        raise UserError(
-            f"E-BENCH-011 --hidden={hidden}: {model}'s heads have {size} numbers. Fix: a multiple of {size}."
-        )
-    if 0 < values.length < family.least_length:
-        raise UserError(
-            f"E-BENCH-012 --length={values.length}: too short for a pair. Fix: give at least {family.least_length}, "
-            "or 0."
-        )
+        raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: give a multiple of {size}.")
+    if 0 < values.length < least:
+        raise UsageError(f"--length={values.length}: too short for a pair. Fix: give at least {least}, or 0.")
     shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
     shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
     pairs = [1] if values.prepared else _numbers(values, "pairs", (family.rows,))
     batches = _numbers(values, "batch", family.batch)
     return [
-        Case(model, batch, count, mode, grouping, size, **shared)
-        for size, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
+        Case(model, batch, count, mode, grouping, rows, **shared)
+        for rows, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
     ]
 
 
 def _chosen(values, name, known) -> list[str]:
-    """The words of a flag. Raises UserError for one that is not known."""
+    """The words of a flag. Raises UsageError for one that is not known."""
     words = [word.strip() for word in values[name].value.split(",")]
     for word in words:
         if word not in known:
-            raise UserError(f"E-BENCH-004 --{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+            raise UsageError(f"--{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
     return words
 
 
 def _numbers(values, name, default=()) -> list[int]:
-    """The numbers of a flag, each at least 1, or the default of an empty flag. Raises UserError."""
+    """The numbers of a flag, each at least 1, or the default of an empty flag. Raises UsageError."""
     text = values[name].value
     try:
         result = [int(word) for word in text.split(",")] if text else list(default)
     except ValueError:
         result = [0]
     if min(result, default=0) < 1:
-        raise UserError(f"E-BENCH-006 --{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
+        raise UsageError(f"--{name}={text}: expected numbers from 1 up. Fix: --{name}=64,512")
     return result

@@ -15,7 +15,6 @@ from mednli_jax.benchmarking import torch_side, workload
 from mednli_jax.benchmarking.torch_models import CLASSES
 
 POSITIONS = 512
-STYLES = {"bert": {"eager": "eager", "sdpa": "sdpa"}}
 
 
 class Sequences(NamedTuple):
@@ -70,33 +69,32 @@ def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 class TorchBERT(torch_side.TorchSide):
     """One way of attention over one workload."""
 
-    STYLES = STYLES
     clip = 1.0
     dropout = 0.1
 
-    def _load(self, tensor):
+    def load(self, tensor):
         pieces, kind, self.lengths = sequences(self.work.arrays)
         self.dynamic = bool(self.lengths.min() < self.lengths.max())
         self.pieces, self.kind = (torch.from_numpy(x).to(self.device) for x in (pieces, kind))
         self.label = tensor["label"].to(self.device)
 
-    def _build(self):
+    def build(self):
         return BERT(self.spec["hidden"], self.style, self.dropout)
 
-    def _optimizer(self):
+    def optimizer_of(self, model):
         """Biases and layer norms are not decayed, as is usual; on the fused path."""
-        named = list(self.model.named_parameters())
-        plain = [value for name, value in named if name.endswith("bias") or "LayerNorm" in name]
-        rest = [value for name, value in named if not (name.endswith("bias") or "LayerNorm" in name)]
-        parameters = [{"params": rest, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+        groups = {0.01: [], 0.0: []}
+        for name, value in model.named_parameters():
+            groups[0.0 if name.endswith("bias") or "LayerNorm" in name else 0.01].append(value)
+        parameters = [{"params": values, "weight_decay": decay} for decay, values in groups.items()]
         return torch.optim.AdamW(parameters, lr=2e-5, fused=True)
 
-    def _epoch(self, split, seed, epoch, mode="train"):
+    def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:
         rows = self.work.rows(split)
-        nothing = np.zeros(len(rows), np.int64)
+        lengths = self.lengths[rows] * torch_side.BUCKET, np.zeros(len(rows), np.int64)
         return torch_side.batches_of(
-            rows, (self.lengths[rows] * torch_side.BUCKET, nothing), self.work.premise_of[rows],
-            size=self.spec["batch"], by_length=True, grouped=False, rng=np.random.default_rng([seed, epoch]),
+            rows, lengths, self.work.premise_of[rows], size=self.spec["batch"], by_length=True, grouped=False,
+            rng=np.random.default_rng([seed, epoch]),
         )  # fmt: skip
 
     def batch(self, rows: np.ndarray) -> Sequences:

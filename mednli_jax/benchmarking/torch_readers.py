@@ -3,9 +3,10 @@
 Architecture, dropout, loss, clipping and optimiser are those of `models` (Šuster & Daelemans 2018; Dhingra et al. 2017;
 Chen et al. 2016). Styles differ in how passages reach the recurrences:
 
-  packed     pack_padded_sequence on shuffled batches, no work on padding
   bucketed   plain nn.GRU on batches of passages of about one length; its backward direction starts on padding, so that
              logits differ a little from the packed ones, the work is the same
+  packed     pack_padded_sequence, no work on padding. For tests: on a CPU each step's gradient is written into zeros
+             of the size of all tokens, so that training takes time with the square of a passage's length
 
 PyTorch's update gate is one minus ours, and it keeps two biases per gate where `models` has one.
 Dimension letters: U passages, B queries, N passage tokens, Q query tokens, S marked tokens, C candidates.
@@ -19,15 +20,12 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mednli_jax.benchmarking import torch_side
-from mednli_jax.benchmarking.torch_models import Sentences, Style
+from mednli_jax.benchmarking.torch_models import Sentences
 
 HOPS = 3
 UNKNOWN = 1  # text.UNK
 MASKED_ENERGY = -1e9  # models.packing
 DROPOUT = {"ga_reader": 0.4, "sa_reader": 0.6}  # defaults.cloze
-STYLES = {
-    name: {"packed": Style("packed"), "bucketed": Style("bucketed")} for name in ("ga_reader", "sa_reader")
-}  # fmt: skip
 
 
 class Cloze(NamedTuple):
@@ -55,10 +53,10 @@ class Cloze(NamedTuple):
 class BiGRU(nn.Module):
     """[R, T, D] -> states [R, T, 2H]; the states of padding have no meaning."""
 
-    def __init__(self, inputs, hidden, style: Style):
+    def __init__(self, inputs, hidden, style: str):
         super().__init__()
         self.rnn = nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
-        self.packed = style.how == "packed"
+        self.packed = style == "packed"
 
     def forward(self, x, length):
         if not self.packed:
@@ -78,10 +76,7 @@ def pointed(energies, batch: Cloze):
 
 
 class Reader(nn.Module):
-    """What the readers share: trained word vectors and dropout.
-
-    vectors: [V, D]. types: phrases of the corpus, of which the SA reader has vectors.
-    """
+    """What the readers share: trained word vectors [V, D] and dropout."""
 
     def __init__(self, vectors, dropout):
         super().__init__()
@@ -172,19 +167,17 @@ def padded(flat, start, of, fill):
 class TorchReader(torch_side.TorchSide):
     """One reader in one style over one workload."""
 
-    STYLES = STYLES
     clip = 10.0
-    warmers = 5
 
-    def _load(self, tensor):
+    def load(self, tensor):
         self.of_corpus = tensor
 
-    def _build(self):
+    def build(self):
         name, vectors = self.spec["model"], torch.from_numpy(self.work.vectors)
         return MODELS[name](vectors, self.spec["hidden"], DROPOUT[name], self.style, self.work.facts["types"])
 
-    def _optimizer(self):
-        return self.model.optimizer()
+    def optimizer_of(self, model):
+        return model.optimizer()
 
     def _sentences(self, tokens, length):
         mask = torch.arange(tokens.shape[1]) < length[:, None]

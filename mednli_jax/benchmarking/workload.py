@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
 from mednli_jax.runs import read_json
 
 WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
@@ -125,7 +125,7 @@ def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
 
 
 def from_prepared(folder: Path) -> Workload:
-    """The corpus of sentence pairs that `prepare` or `train` left in `folder`. Raises UserError where there is none."""
+    """The corpus of sentence pairs that `prepare` or `train` left in `folder`. Raises UsageError where there is none."""
     folder = Path(folder).expanduser()
     names = ("label", *SIDES, *(f"{side}_length" for side in SIDES))
     try:
@@ -136,10 +136,8 @@ def from_prepared(folder: Path) -> Workload:
         sizes = [spans[split][1] for split in ("train", "dev")]
         corpus = manifest["key"]["corpus"]
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
-        raise UserError(
-            f"E-BENCH-003 {folder}: no prepared corpus with train and dev ({type(error).__name__}). Fix: give the "
-            "folder that `prepare` prints."
-        ) from None
+        problem = f"--prepared={folder}: no prepared corpus with train and dev ({type(error).__name__})"
+        raise UsageError(f"{problem}. Fix: give the folder that `prepare` prints.") from None
     _, premise_of = np.unique(arrays["premise"], axis=0, return_inverse=True)
     facts = {"corpus": corpus, "pairs": sizes[0], "dev_pairs": sizes[1]}
     return Workload(arrays, vectors, spans, premise_of.reshape(-1), facts)
