@@ -12,11 +12,11 @@ class Case:
     """One line of the result.
 
     model, batch, seeds: its name, rows of a batch, seeds trained in one program.
-    mode: train, predict, epoch or until. grouping: off, or premise.
+    mode: train, predict or epoch. grouping: off, or premise.
     pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
     hidden, vectors: sizes of the model and of the made-up word vectors.
     tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
-    against: "torch" or "none". rounds: how often each side is measured. accuracy: goal of the mode "until".
+    against: "torch" or "none". rounds: how often each side is measured.
     """
 
     model: str
@@ -32,7 +32,6 @@ class Case:
     length: int = 64
     against: str = "torch"
     rounds: int = 5
-    accuracy: float = 0.7
 
     def spec(self, **changes) -> dict:
         """What a worker is sent: this case, with these changes."""
@@ -44,8 +43,6 @@ def from_flags(values) -> list[Case]:
     _chosen(values, "against", ("torch", "none"))
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
-    if "until" in modes and seeds != [1]:
-        raise UsageError("--mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
     return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
 
 
@@ -64,7 +61,7 @@ def _of_model(values, model, modes, groupings, seeds):
         raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: give a multiple of {size}.")
     if 0 < values.length < least:
         raise UsageError(f"--length={values.length}: too short for a pair. Fix: give at least {least}, or 0.")
-    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
+    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds")}
     shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
     pairs = [1] if values.prepared else _numbers(values, "pairs", (family.rows,))
     batches = _numbers(values, "batch", family.batch)

@@ -52,8 +52,7 @@ class Calibration:
         settings after it are left out; if none was timed before, the first is taken, which is expected to be fastest.
         """
         mode = case.mode if case.mode in ("train", "predict") else "train"
-        family, begun = families.MODELS[case.model], self._clock()
-        settings = family.until if case.mode == "until" else family.settings
+        settings, begun = families.MODELS[case.model].settings, self._clock()
         ends, speeds, notes = begun + CALIBRATION_SECONDS, {}, []
         with self._side(TUNED) as child:
             for number, setting in enumerate(settings):
@@ -80,7 +79,7 @@ def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, sid
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
       count. seeds_cost: our seconds for S seeds in one program over S times those of one seed.
-    seconds: of one epoch at the measured speed, or until the accuracy was reached.
+    seconds: of one epoch at the measured speed.
     Raises: RunError, where no PyTorch setting works.
     """
     try:
@@ -115,9 +114,7 @@ def _against(case, setting, malloc, environment, notes, guard, side):
             for name, child in sides.items()
         }
         count = measure.batches_per_round([answer["seconds_per_batch"] for answer in started.values()])
-        answers, loaded = measure.interleave(
-            sides, rounds=case.rounds, count=count, guard=guard, accuracy=case.accuracy
-        )
+        answers, loaded = measure.interleave(sides, rounds=case.rounds, count=count, guard=guard)
         peak = {name: child.ask("peak") for name, child in sides.items()}
         gemm = sides["ours"].ask("gemm")["flops_per_second"]  # after the peak, which it would raise
     opponent = f"{setting.name}, {malloc}" if setting else None
@@ -126,16 +123,14 @@ def _against(case, setting, malloc, environment, notes, guard, side):
 
 
 def _figures(case, facts, answers, peak, gemm):
-    whole = case.mode == "until"
-    seconds = {name: measure.seconds_each(a, whole=whole) for name, a in answers.items()}
-    speed = {name: float(np.median([a["examples"] / a["seconds"] for a in rows])) for name, rows in answers.items()}
+    seconds = {name: measure.seconds_each(a) for name, a in answers.items()}
+    speed = {name: float(np.median(1 / each)) for name, each in seconds.items()}
     work = families.workload_of(case.spec())
     rows = work.rows("train")
     operations = flops.per_pair(
         case.model, work.lengths(rows), work.premise_of[rows], hidden=case.hidden, dim=work.vectors.shape[1],
         train=case.mode != "predict", grouped=case.grouping == "premise",
     )  # fmt: skip
-    once = 1 if whole else len(rows)
     values = {
         **dict.fromkeys(KEYS),
         **{name: getattr(case, name) for name in ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden")},
@@ -143,7 +138,7 @@ def _figures(case, facts, answers, peak, gemm):
         "pairs": len(rows),
         "corpus": work.facts["corpus"],
         "examples_per_second": rounded(speed["ours"]),
-        "seconds": rounded(np.median(seconds["ours"]) * once * (1 if whole else case.seeds)),
+        "seconds": rounded(np.median(seconds["ours"]) * len(rows) * case.seeds),
         "gflop_per_pair": rounded(operations / 1e9),
         "gemm_gflops": rounded(gemm / 1e9),
         "gemm_share": rounded(operations * speed["ours"] / gemm),
@@ -153,13 +148,10 @@ def _figures(case, facts, answers, peak, gemm):
     if "pytorch" in answers:
         values |= {
             "torch_examples_per_second": rounded(speed["pytorch"]),
-            "torch_seconds": rounded(np.median(seconds["pytorch"]) * once),
+            "torch_seconds": rounded(np.median(seconds["pytorch"]) * len(rows)),
             "torch_peak_mb": round(peak["pytorch"]["mb"]),
             **measure.ratio(seconds["ours"], seconds["pytorch"]),
         }
-    if "single" in seconds and not whole:
+    if "single" in seconds:
         values["seeds_cost"] = rounded(np.median(seconds["ours"] / seconds["single"]))
-    if whole:
-        reached = min(a["accuracy"] for a in answers["ours"])
-        values["notes"].append(f"dev accuracy {case.accuracy} asked for, ours ended at {reached:.3f} or better")
     return values

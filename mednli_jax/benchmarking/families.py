@@ -13,7 +13,7 @@ from mednli_jax.benchmarking import workload
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.corpora.batching import MAX_BUCKETS
 
-MODES, GROUPINGS = ("train", "predict", "epoch", "until"), ("off", "premise")
+MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")
 
 
 class Setting(NamedTuple):
@@ -34,8 +34,7 @@ class Setting(NamedTuple):
 class Family:
     """A model, as the benchmark measures it.
 
-    settings: of PyTorch, four at most; the fastest here is measured. The one that is expected to be fastest comes first.
-    until: those of the mode "until", where batches of about one length would change what a step teaches the model.
+    settings: of PyTorch, four at most, of which the fastest is measured; the one expected to be it comes first.
     hidden, vectors: default sizes of the model and of its word vectors.
     batch: default batch sizes, in rows. rows: default number of training rows.
     rows_per_premise: rows of the made-up corpus that share a premise or passage.
@@ -55,7 +54,6 @@ class Family:
     batch: tuple[int, ...] = (64, 512)
     rows: int = 11_232
     rows_per_premise: int = workload.PAIRS_PER_PREMISE
-    until: tuple[Setting, ...] = ()
     modes: tuple[str, ...] = MODES
     groupings: tuple[str, ...] = GROUPINGS
     prepared: bool = False
@@ -81,8 +79,8 @@ def _pairs_in_pytorch(spec, work):
     return (PlainScript if spec["style"] == "plain script" else TorchSide)(spec, work)
 
 
-def _pair_model(settings, until):
-    return Family(settings, _pairs, _nli, _pairs_in_pytorch, until=until, prepared=True, predict_buckets=1)
+def _pair_model(*settings):
+    return Family(settings, _pairs, _nli, _pairs_in_pytorch, prepared=True, predict_buckets=1)
 
 
 def _readers_in_pytorch(spec, work):
@@ -92,7 +90,7 @@ def _readers_in_pytorch(spec, work):
 
 
 READER = Family(
-    (Setting("bucketed"), Setting("packed")),
+    (Setting("bucketed"),),
     lambda spec: workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"]),
     lambda spec: defaults.cloze(spec["model"], "clicr"),
     _readers_in_pytorch,
@@ -126,9 +124,9 @@ BERT = Family(
 
 RECURRENT = (Setting("bucketed"), Setting("chunked"), Setting("bucketed", True), Setting("chunked", True))
 MODELS = {
-    "bow": _pair_model((Setting("distinct"), Setting("distinct", True)), until=(Setting("distinct"),)),
-    "infersent": _pair_model(RECURRENT, until=(Setting("chunked"),)),
-    "esim": _pair_model(RECURRENT, until=(Setting("chunked"),)),
+    "bow": _pair_model(Setting("distinct"), Setting("distinct", True)),
+    "infersent": _pair_model(*RECURRENT),
+    "esim": _pair_model(*RECURRENT),
     "ga_reader": READER,
     "sa_reader": READER,
     "bert": BERT,

@@ -159,7 +159,7 @@ def batches_per_round(seconds_per_batch) -> int:
     return max(FEWEST, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
 
 
-def interleave(sides: dict, *, rounds: int, count: int, guard: Guard, accuracy: float = 0.0):
+def interleave(sides: dict, *, rounds: int, count: int, guard: Guard):
     """Runs the sides in turn, the order reversed every other round.
 
     A round that others disturb is repeated, twice at most.
@@ -168,10 +168,10 @@ def interleave(sides: dict, *, rounds: int, count: int, guard: Guard, accuracy: 
     answers, loaded, all_ = {name: [] for name in sides}, False, list(sides.values())
     for number in range(rounds):
         names = list(sides)[:: -1 if number % 2 else 1]
-        how = {"positions": positions(number, count), "number": number, "accuracy": accuracy}
+        where = positions(number, count)
         for _ in range(ATTEMPTS):
             mark = guard.mark(all_)
-            results = {name: sides[name].ask("run", **how) for name in names}
+            results = {name: sides[name].ask("run", positions=where, number=number) for name in names}
             disturbed = guard.others(mark, all_) > OTHERS
             if not disturbed:
                 break
@@ -181,23 +181,17 @@ def interleave(sides: dict, *, rounds: int, count: int, guard: Guard, accuracy: 
     return answers, loaded
 
 
-def seconds_each(answers, *, whole: bool = False) -> np.ndarray:
-    """Seconds per example of each round; of the whole round where the goal is not a number of examples ("until").
-
-    NaN where the goal was not reached.
-    """
-    each = [a["seconds"] / (1 if whole else a["examples"]) if a.get("reached", True) else math.nan for a in answers]
-    return np.array(each)
+def seconds_each(answers) -> np.ndarray:
+    """Seconds per example of each round."""
+    return np.array([answer["seconds"] / answer["examples"] for answer in answers])
 
 
-def ratio(ours: np.ndarray, pytorch: np.ndarray) -> dict[str, float | None]:
-    """PyTorch's seconds over ours, round by round: the median and the extremes; None where a round has no figure."""
+def ratio(ours: np.ndarray, pytorch: np.ndarray) -> dict[str, float]:
+    """PyTorch's seconds over ours, round by round: the median and the extremes."""
     each = pytorch / ours
-    if not len(each) or np.isnan(each).any():
-        return dict.fromkeys(("ratio", "ratio_min", "ratio_max"))
     return {"ratio": rounded(np.median(each)), "ratio_min": rounded(each.min()), "ratio_max": rounded(each.max())}
 
 
-def rounded(value, digits: int = 4) -> float | None:
-    """Four significant digits: what a measurement of this kind carries. None for NaN."""
-    return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")
+def rounded(value) -> float:
+    """Four significant digits: what a measurement of this kind carries."""
+    return float(f"{value:.4g}")

@@ -61,33 +61,25 @@ class Ours:
         self.prepared = prepared_of(work)
         self.experiment = experiment.of(self.config)
         self.program, self.epochs = self.experiment.program_over(self.prepared)
-        self.trainer = self._trainer(self.config.seeds)
+        self.trainer = self._trainer()
 
-    def _trainer(self, seeds):
+    def _trainer(self):
         settings = replace(self.experiment.settings, epochs=1)
-        return loop.Trainer(self.program, settings, self.prepared.splits, self.epochs, seeds)
+        return loop.Trainer(self.program, settings, self.prepared.splits, self.epochs, self.config.seeds)
 
     def compile_seconds(self) -> float:
         """Seconds spent on compiling so far."""
         return self.program.compile_seconds
 
-    def start(self, seed: int) -> None:
-        """Draws new weights, of this seed alone."""
-        self.trainer = self._trainer((seed,))
-
-    def batches(self, mode: str, seed, epoch: int) -> list:
-        """One pass over the training rows, as (layout, rows): seed is a number, or all that are trained at once."""
-        if mode == "train":
-            return self.epochs["train"].epoch(epoch, np.atleast_1d(seed))
-        train, program = self.config.train, self.program
-        buckets = families.MODELS[self.config.model.name].predict_buckets
-        how = TrainingBatches(train.batch_size, train.group, buckets)
-        shares = program.devices.count
-        return self.experiment.task.batches(self.prepared, "train", how, shares=shares, model=program.model).once()
-
     def plan(self, mode: str) -> list:
-        """The batches of one pass over the training rows, cheapest first."""
-        plan = self.batches(mode, self.config.seeds, 1)
+        """The batches of one pass over the training rows, as (layout, rows), cheapest first."""
+        if mode == "train":
+            plan = self.epochs["train"].epoch(1, np.asarray(self.config.seeds))
+        else:
+            train, task, model = self.config.train, self.experiment.task, self.program.model
+            buckets = families.MODELS[self.config.model.name].predict_buckets
+            how = TrainingBatches(train.batch_size, train.group, buckets)
+            plan = task.batches(self.prepared, "train", how, shares=self.program.devices.count, model=model).once()
         return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
 
     def warm(self, mode: str, plan: list) -> float:
@@ -124,15 +116,10 @@ class Ours:
 
     def epoch(self, number: int) -> int:
         """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
-        trainer = self._trainer(self.config.seeds)
+        trainer = self._trainer()
         trainer.run()
         jax.block_until_ready(trainer.best)
         return len(self.prepared.splits["train"]) * len(self.config.seeds)
-
-    def dev_accuracy(self) -> float:
-        """Of one seed."""
-        logits = self.trainer.predict("dev", self.trainer.learner.variables)
-        return float((logits[0].argmax(axis=-1) == self.prepared.splits["dev"].label).mean())
 
 
 def gemm_flops() -> float:

@@ -16,6 +16,7 @@ from mednli_jax.benchmarking.torch_models import Batch, Sentences
 from mednli_jax.corpora.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
+SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
 COMPILED_WARM = 12  # batches that warm up what torch.compile may compile anew for shapes not seen before
 
 
@@ -104,13 +105,16 @@ class TorchSide:
         premises, hypotheses = self._sentences("premise", premises), self._sentences("hypothesis", pairs)
         return Batch(premises, hypotheses, of, self.label[pairs.to(self.device)])
 
+    def lengths_of(self, rows):
+        """(of premises, of hypotheses) [N] that decide which rows stand together."""
+        return self.work.lengths(rows)
+
     def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:
-        """The rows of each batch of one pass; prediction has no need to shuffle, whatever the style."""
-        rows, by_length = self.work.rows(split), self.style == "bucketed" or mode == "predict"
-        return batches_of(
-            rows, self.work.lengths(rows), self.work.premise_of[rows], size=self.spec["batch"], by_length=by_length,
-            grouped=self.grouped, rng=np.random.default_rng([seed, epoch]),
-        )  # fmt: skip
+        """The rows of each batch of one pass; those that padding would slow down, and all predicted, by length."""
+        rows, by_length = self.work.rows(split), self.style not in SHUFFLED or mode == "predict"
+        how = {"size": self.spec["batch"], "by_length": by_length, "grouped": self.grouped}
+        rng = np.random.default_rng([seed, epoch])
+        return batches_of(rows, self.lengths_of(rows), self.work.premise_of[rows], rng=rng, **how)
 
     def tokens(self, rows) -> int:
         return int(sum(map(np.sum, self.work.lengths(rows))))
@@ -152,34 +156,12 @@ class TorchSide:
         logits = [self.call(self.batch(rows)) for rows in batches]
         return sum(map(len, batches)), [part.cpu() for part in logits]
 
-    def dev_accuracy(self) -> float:
-        batches = self.batches("predict", 0, 0, "dev")
-        examples, logits = self.predict(batches)
-        label = self.work.arrays["label"]
-        pairs = zip(logits, batches, strict=True)
-        return sum(int((x.argmax(dim=-1).numpy() == label[rows]).sum()) for x, rows in pairs) / examples
-
     def epoch(self, number: int) -> int:
-        """One epoch of training from newly drawn weights and the dev split after it."""
+        """One epoch of training from newly drawn weights, and the logits of the dev split after it."""
         self.start(number)
         examples = self.run("train", self.batches("train", number, 1))
-        self.dev_accuracy()
+        self.predict(self.batches("predict", 0, 0, "dev"))
         return examples
-
-
-class Pairs(torch.utils.data.Dataset):
-    """The pairs of a split, each as a dict of tensors."""
-
-    def __init__(self, work, split):
-        self.arrays, self.rows = work.arrays, work.rows(split)
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, i):
-        row, arrays = self.rows[i], self.arrays
-        item = {side: torch.from_numpy(arrays[side][row, : arrays[f"{side}_length"][row]]).long() for side in SIDES}
-        return item | {"label": int(arrays["label"][row])}
 
 
 class PlainScript(TorchSide):
@@ -192,35 +174,34 @@ class PlainScript(TorchSide):
     def optimizer_of(self, model):
         return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6)
 
-    def _collate(self, items) -> Batch:
-        """Items padded to the longest of the batch."""
+    def _loader(self, split):
+        arrays, rows = self.work.arrays, self.work.rows(split)
 
-        def side(name):
-            length = torch.tensor([len(item[name]) for item in items])
-            tokens = pad_sequence([item[name] for item in items], batch_first=True)
+        def side(name, items):
+            tokens = [torch.from_numpy(arrays[name][row, : arrays[f"{name}_length"][row]]).long() for row in items]
+            length, tokens = torch.tensor([len(each) for each in tokens]), pad_sequence(tokens, batch_first=True)
             mask = torch.arange(tokens.shape[1]) < length[:, None]
             return Sentences(tokens.to(self.device), length, mask.to(self.device))
 
-        return Batch(side("premise"), side("hypothesis"), None, torch.tensor([item["label"] for item in items]))
+        def collate(items):
+            label = torch.tensor([int(arrays["label"][row]) for row in items])
+            return Batch(side("premise", items), side("hypothesis", items), None, label.to(self.device))
 
-    def _loader(self, split):
-        pairs, shuffle = Pairs(self.work, split), split == "train"
-        how = {"batch_size": self.spec["batch"], "shuffle": shuffle, "collate_fn": self._collate}
-        return torch.utils.data.DataLoader(pairs, **how)
+        how = {"batch_size": self.spec["batch"], "shuffle": split == "train", "collate_fn": collate}
+        return torch.utils.data.DataLoader(rows, **how)
 
     def epoch(self, number: int) -> int:
         self.start(number)
         self.model.train()
-        examples, total = 0, 0.0
+        total = 0.0
         for batch in self._loader("train"):
             self.optimizer.zero_grad()
-            loss = F.cross_entropy(self.model(batch), batch.label.to(self.device))
+            loss = F.cross_entropy(self.model(batch), batch.label)
             loss.backward()
             self.optimizer.step()
             total += loss.item() * len(batch.label)
-            examples += len(batch.label)
         self.model.train(False)
         with torch.no_grad():
             for batch in self._loader("dev"):
-                (self.model(batch).argmax(dim=-1) == batch.label.to(self.device)).sum().item()
-        return examples
+                (self.model(batch).argmax(dim=-1) == batch.label).sum().item()
+        return len(self.work.rows("train"))

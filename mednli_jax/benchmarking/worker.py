@@ -17,12 +17,9 @@ import sys
 import threading
 import time
 
-import numpy as np
-
 from mednli_jax.benchmarking import families
 from mednli_jax.errors import UserError
 
-MOST_EPOCHS = 10  # of "until"
 ESTIMATED = (0.5, 0.2, 0.8, 0.05, 0.95, 0.35, 0.65)  # quantiles by cost of the batches that an estimate runs in turn
 
 
@@ -39,23 +36,6 @@ def build_side(name: str, spec: dict):
 def sample(plan: list, positions) -> list:
     """The batches of a plan sorted by cost that stand at these quantiles, each in [0, 1)."""
     return [plan[min(int(position * len(plan)), len(plan) - 1)] for position in positions]
-
-
-def until(side, accuracy: float, seed: int, most: int) -> tuple[int, float]:
-    """Trains one seed until the dev accuracy is reached, at most `most` epochs: (examples, accuracy then).
-
-    The dev split is scored four times an epoch.
-    """
-    side.start(seed)
-    examples, reached = 0, 0.0
-    for epoch in range(1, most + 1):
-        plan = side.batches("train", seed, epoch)
-        for part in np.array_split(np.arange(len(plan)), 4):
-            examples += side.run("train", [plan[i] for i in part])
-            reached = side.dev_accuracy()
-            if reached >= accuracy:
-                return examples, reached
-    return examples, reached
 
 
 class Worker:
@@ -87,30 +67,24 @@ class Worker:
         return {"tokens_per_second": tokens / (time.perf_counter() - started)}
 
     def start(self, name, spec):
-        """Builds a side, compiles and warms up. The modes that run whole epochs run once: 0 seconds per batch."""
+        """Builds a side, compiles and warms up. The mode "epoch" runs one: 0 seconds per batch."""
         self.side, self.mode, seconds = self.make(name, spec), spec["mode"], 0.0
         if self.mode == "epoch":
             self.side.epoch(0)
-        elif self.mode == "until":
-            until(self.side, 0.0, 0, 1)  # reached at the first look at the dev split
         else:
             self.plan = self.side.plan(self.mode)
             seconds = self.side.warm(self.mode, self.plan)
         return {"seconds_per_batch": seconds, "device": self.side.device}
 
-    def run(self, positions, number, accuracy=0.0):
+    def run(self, positions, number):
         """A round; what is compiled on the way is not counted."""
         compiled, started = self.side.compile_seconds(), time.perf_counter()
-        result = {}
         if self.mode == "epoch":
             examples = self.side.epoch(number)
-        elif self.mode == "until":
-            examples, reached = until(self.side, accuracy, number, MOST_EPOCHS)
-            result = {"accuracy": reached, "reached": reached >= accuracy}
         else:
             examples = self.side.run(self.mode, sample(self.plan, positions))
         seconds = time.perf_counter() - started - (self.side.compile_seconds() - compiled)
-        return {"seconds": seconds, "examples": examples, **result}
+        return {"seconds": seconds, "examples": examples}
 
     def peak(self):
         scale = 1 if sys.platform == "darwin" else 1024
