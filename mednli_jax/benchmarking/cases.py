@@ -2,8 +2,9 @@
 
 import itertools
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from mednli_jax.benchmarking import families
+from mednli_jax.benchmarking import families, workload
 from mednli_jax.errors import UsageError
 
 
@@ -43,6 +44,8 @@ def from_flags(values) -> list[Case]:
     _chosen(values, "against", ("torch", "none"))
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
+    if values.prepared:
+        workload.from_prepared(Path(values.prepared))  # fails here, not in a worker
     return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
 
 

@@ -19,7 +19,7 @@ from mednli_jax.errors import RunError
 # PyTorch's speed at batch 512. glibc refuses a mmap threshold that is large enough, but it accepts no mmap at all.
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
 DEFAULT = dict.fromkeys((*TUNED, "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"))  # removed
-CALIBRATION_SECONDS = 20.0  # of a row, for all settings of PyTorch together
+CALIBRATION_SECONDS, PASS_SECONDS = 20.0, 1.5  # of a row, all settings of PyTorch together; of a setting's timed pass
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
     *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
@@ -48,21 +48,22 @@ class Calibration:
     def _search(self, case):
         """One timed pass of each setting, in a process that they share.
 
-        Each may use its part of what is left. One that does not answer in time ends the search, and with it the
-        settings after it are left out; if none was timed before, the first is taken, which is expected to be fastest.
+        A setting that gives no answer in time ends the search, and those after it are left out. If none was timed, the
+        first is taken, which is expected to be the fastest.
         """
         mode = case.mode if case.mode in ("train", "predict") else "train"
         settings, begun = families.MODELS[case.model].settings, self._clock()
         ends, speeds, notes = begun + CALIBRATION_SECONDS, {}, []
         with self._side(TUNED) as child:
-            for number, setting in enumerate(settings):
+            for setting in settings:
                 left = ends - self._clock()
                 if left <= 0:
                     notes.append(f"{setting.name}: no time left")
                     continue
-                spec, part = case.spec(mode=mode, **setting._asdict()), left / (len(settings) - number)
+                spec = case.spec(mode=mode, **setting._asdict())
                 try:
-                    speeds[setting] = child.ask("estimate", spec=spec, seconds=part, timeout=left)["tokens_per_second"]
+                    answer = child.ask("estimate", spec=spec, seconds=PASS_SECONDS, timeout=left)
+                    speeds[setting] = answer["tokens_per_second"]
                     notes.append(f"{setting.name}: {speeds[setting]:.4g} tokens/s")
                 except SideFailed as failure:
                     notes.append(f"{setting.name}: {failure}")

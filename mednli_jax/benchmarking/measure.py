@@ -7,10 +7,10 @@ import json
 import math
 import os
 import resource
-import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -46,10 +46,10 @@ class Side:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            bufsize=0,
             env={name: value for name, value in values.items() if value is not None},
             start_new_session=True,  # Ctrl-C is for the parent, which ends its children
         )
-        self._unread = b""
 
     def __enter__(self):
         return self
@@ -61,34 +61,32 @@ class Side:
             file.close()
 
     def ask(self, do: str, *, timeout: float = PATIENCE, **arguments) -> dict:
-        """The answer to a command. Raises SideFailed, or RunError where the worker says it is the user's."""
+        """The answer to a command. Raises SideFailed, or RunError where the worker says it is the user's.
+
+        A process that gives no answer in time is ended.
+        """
+        timer, line, begun = threading.Timer(timeout, self._process.kill), b"", time.monotonic()
+        timer.start()
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
-            self._process.stdin.flush()
+            line = self._process.stdout.readline()
         except BrokenPipeError:
-            raise self._dead() from None
-        answer = json.loads(self._line(timeout))
+            pass
+        finally:
+            timer.cancel()
+        if not line:
+            late = time.monotonic() - begun >= timeout
+            raise SideFailed(f"no answer within {timeout:.0f} s" if late else self._how_it_ended())
+        answer = json.loads(line)
         if "error" in answer:
             raise RunError(answer["error"]) if answer["user"] else SideFailed(answer["error"])
         return answer
 
-    def _line(self, timeout):
-        pipe, until = self._process.stdout, time.monotonic() + timeout
-        while b"\n" not in self._unread:
-            if not select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
-                raise SideFailed(f"no answer within {timeout:.0f} s")
-            part = os.read(pipe.fileno(), 1 << 16)
-            if not part:
-                raise self._dead()
-            self._unread += part
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
-
-    def _dead(self):
+    def _how_it_ended(self):
         code = self._process.wait()
         self._log.seek(0)
         last = (self._log.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-        return SideFailed(f"the process ended, code {code}: {last[:200]}")
+        return f"the process ended, code {code}: {last[:200]}"
 
     def cpu_seconds(self) -> float:
         """CPU seconds of the process and its ended children; 0 where the system does not say."""
