@@ -7,15 +7,11 @@ torch = pytest.importorskip("torch")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+from safetensors.numpy import save_file  # noqa: E402
 from test_parity import tree_of  # noqa: E402
 
 from mednli_jax.benchmarking import families, ours, torch_readers, torch_side, workload  # noqa: E402
-from mednli_jax.corpora.batching import Layout  # noqa: E402
-from mednli_jax.models import table  # noqa: E402
-from mednli_jax.tasks.nli import NLITask, frozen  # noqa: E402
-from mednli_jax.training.optim import build_optimizer  # noqa: E402
-from mednli_jax.training.state import Learner  # noqa: E402
-from mednli_jax.training.step import train_step  # noqa: E402
+from mednli_jax.models.bert_import import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
 EXACT = {"bow": "distinct", "infersent": "packed", "esim": "packed"}  # styles in which padding reaches nothing
@@ -65,35 +61,6 @@ def same_length(work):
         arrays[side], arrays[f"{side}_length"] = tokens, np.full(len(tokens), size, np.int32)
     arrays["premise"] = arrays["premise"][work.premise_of]
     return workload.Workload(arrays, work.vectors, work.spans, work.premise_of, work.facts)
-
-
-@pytest.mark.parametrize("model", EXACT)
-def test_training_follows_ours_step_by_step(work, model):
-    """From the same weights, three steps of Adam with L2, then prediction: the logits are ours."""
-    side = pytorch(spec(model), work)
-    module = table.build(model, {"hidden_size": HIDDEN, "dropout": 0.0})
-    task, optimizer = NLITask(), build_optimizer(learning_rate=1e-3, weight_decay=1e-6)
-    width = tuple(work.arrays[name].shape[1] for name in ("premise", "hypothesis"))
-    params = jax.tree.map(np.float32, tree_of(arrays_of(side)))
-    bag, data = frozen(work.vectors), {name: jax.numpy.asarray(a) for name, a in work.arrays.items()}
-    layout = Layout.full(7, width)
-    nothing = task.to_batch(data, np.zeros((7, 1), np.int32), layout)
-    _, variables = module.apply(
-        {"frozen": bag}, nothing, train=False, rngs={"params": jax.random.key(0)}, mutable=["params", "batch_stats"]
-    )
-    stats = variables.get("batch_stats", {})
-    learner = Learner(np.uint32(0), np.int32(0), params, stats, optimizer.init(params))
-    learner = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf)[None], learner)
-    step = jax.jit(train_step(module, task, optimizer, layout))
-    batches = np.random.default_rng(0).permutation(ROWS).reshape(3, 7).astype(np.int32)
-    for batch in batches:
-        learner, _ = step(learner, bag, data, batch[None, :, None])
-    side.train(list(batches.astype(np.int64)))
-    _, logits = side.predict([batches[0].astype(np.int64)])
-    variables = jax.tree.map(lambda leaf: leaf[0], learner.variables)
-    batch = task.to_batch(data, batches[0][:, None], layout)
-    expected = module.apply({**variables, "frozen": bag}, batch, train=False)
-    np.testing.assert_allclose(logits[0].numpy(), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize(("model", "style"), CASES)
@@ -160,39 +127,15 @@ def reader_tree(w):
     return {**tree, "occurrence": w["feature.weight"]}
 
 
-def bert_tree(w):
-    """Our names of the arrays of `transformers`."""
+def steps_agree(values, work, tree):
+    """From the same weights, three steps on the batches of our plan, then prediction: the logits are ours.
 
-    def linear(name):
-        return {"kernel": w[f"{name}.weight"].T, "bias": w[f"{name}.bias"]}
-
-    def norm(name):
-        return {"scale": w[f"{name}.weight"], "bias": w[f"{name}.bias"]}
-
-    top = "bert.bert.embeddings."
-    names = {"words": "word", "positions": "position", "texts": "token_type"}
-    embeddings = {ours: w[f"{top}{theirs}_embeddings.weight"] for ours, theirs in names.items()}
-    tree = {"embeddings": {**embeddings, "norm": norm(top + "LayerNorm")}}
-    tree |= {"pooler": linear("bert.bert.pooler.dense"), "logits": linear("bert.classifier")}
-    for i in range(6):
-        at = f"bert.bert.encoder.layer.{i}."
-        parts = [linear(f"{at}attention.self.{name}") for name in ("query", "key", "value")]
-        tree[f"layer_{i}"] = {
-            "qkv": {key: np.concatenate([part[key] for part in parts], axis=-1) for key in ("kernel", "bias")},
-            "attended": linear(at + "attention.output.dense"),
-            "norm_attended": norm(at + "attention.output.LayerNorm"),
-            "inner": linear(at + "intermediate.dense"),
-            "outer": linear(at + "output.dense"),
-            "norm_outer": norm(at + "output.LayerNorm"),
-        }
-    return tree
-
-
-def steps_agree(values, work, tree_of_arrays):
-    """From the same weights, three steps on the batches of our plan, then prediction: the logits are ours."""
+    tree: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these arrays.
+    """
     mine, side = ours.Ours({**values, "seeds": 1}, work, dropout=0.0), pytorch(values, work)
-    params = jax.tree.map(lambda x: jnp.asarray(x)[None], tree_of_arrays(arrays_of(side)))
     learner = mine.trainer.learner
+    params = tree(arrays_of(side), jax.tree.map(lambda x: np.array(x[0]), learner.params))
+    params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32)[None], params)
     jax.tree.map(np.testing.assert_array_equal, *(jax.tree.map(np.shape, tree) for tree in (learner.params, params)))
     mine.trainer.learner = learner.replace(params=params)
     plan = mine.plan("train")[:3]
@@ -209,6 +152,12 @@ def steps_agree(values, work, tree_of_arrays):
     assert (logits[real][:, width:] <= torch_readers.MASKED_ENERGY).all()
 
 
+@pytest.mark.parametrize("grouping", ["off", "premise"])
+@pytest.mark.parametrize("model", EXACT)
+def test_training_of_pairs_follows_ours(work, model, grouping):
+    steps_agree(spec(model, grouping=grouping), work, lambda w, params: tree_of(w))
+
+
 @pytest.mark.parametrize(("grouping", "batch"), [("off", 1), ("off", 8), ("premise", 8)])
 @pytest.mark.parametrize("model", ["ga_reader", "sa_reader"])
 def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
@@ -218,12 +167,20 @@ def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
         monkeypatch.setattr(workload, "LONGEST", 1.0)
         monkeypatch.setattr(workload, "QUERY_CAPS", (9, 9))
     cloze = workload.made_up_passages(20, tokens=12, dim=DIM)
-    steps_agree({**spec(model, grouping=grouping), "batch": batch}, cloze, reader_tree)
+    steps_agree({**spec(model, grouping=grouping), "batch": batch}, cloze, lambda w, params: reader_tree(w))
 
 
-def test_training_of_bert_follows_ours():
+def test_training_of_bert_follows_ours(tmp_path):
+    """The weights come over as those of a published model do."""
     pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
-    steps_agree({**spec("bert", "eager"), "hidden": 64, "batch": 4}, workload.made_up_pieces(12, length=0), bert_tree)
+
+    def tree(w, params):
+        encoder = {name.removeprefix("bert.bert."): array for name, array in w.items() if ".classifier" not in name}
+        save_file(encoder, tmp_path / "model.safetensors")
+        head = {"kernel": w["bert.classifier.weight"].T, "bias": w["bert.classifier.bias"]}
+        return {**load_weights(tmp_path, params)[0], "logits": head}
+
+    steps_agree({**spec("bert", "eager"), "hidden": 64, "batch": 4}, workload.made_up_pieces(12, length=0), tree)
 
 
 def test_styles_of_bert_agree():
