@@ -258,11 +258,11 @@ def test_a_calibration_serves_the_rows_of_its_corpus_only():
     ("seconds", "style", "timed"), [(4.0, "chunked", 4), (12.0, "bucketed", 1), (30.0, "bucketed", 0)]
 )
 def test_calibration_ends_in_time(monkeypatch, seconds, style, timed):
-    """What was timed within 20 seconds is compared; if nothing was, the first setting is taken."""
+    """What was timed in time is compared; if nothing was, the first setting is taken."""
     monkeypatch.setattr(Slow, "seconds", seconds)
     Fake.now = 0.0
     setting, notes = compare.Calibration(Slow, clock=lambda: Fake.now).fastest(CASE)
-    assert Fake.now <= compare.CALIBRATION_SECONDS
+    assert Fake.now <= compare.CALIBRATION_SECONDS <= 20
     assert (setting.style, sum("tokens/s" in note for note in notes)) == (style, timed)
 
 

@@ -1,5 +1,6 @@
 """What the benchmark measures: one case for each line of its result, made from the command's flags."""
 
+import difflib
 import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,7 +80,8 @@ def _chosen(values, name, known) -> list[str]:
     words = [word.strip() for word in values[name].value.split(",")]
     for word in words:
         if word not in known:
-            raise UsageError(f"--{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+            near = "".join(f" Did you mean '{each}'?" for each in difflib.get_close_matches(word, known, n=1))
+            raise UsageError(f"--{name}: '{word}' is not known.{near} Fix: give one of {', '.join(known)}.")
     return words
 
 
