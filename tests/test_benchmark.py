@@ -252,6 +252,8 @@ def test_a_calibration_serves_the_rows_of_its_corpus_only():
     for case in (CASE, replace(CASE, seeds=6), replace(CASE, pairs=10 * CASE.pairs)):
         calibration.fastest(case)
     assert [pairs for _, _, pairs in Fake.log] == [60, 60, 600, 600]
+    assert calibration.fastest(replace(CASE, model="bow"))[0].style == "distinct"  # the only one
+    assert len(Fake.log) == 4
 
 
 @pytest.mark.parametrize(

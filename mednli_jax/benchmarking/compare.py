@@ -54,6 +54,8 @@ class Calibration:
         """
         mode = case.mode if case.mode in ("train", "predict") else "train"
         settings, begun = families.MODELS[case.model].settings, self._clock()
+        if len(settings) == 1:
+            return settings[0], []
         ends, speeds, notes = begun + CALIBRATION_SECONDS, {}, []
         with self._side(TUNED) as child:
             for setting in settings:

@@ -124,7 +124,7 @@ BERT = Family(
 
 RECURRENT = (Setting("bucketed"), Setting("chunked"), Setting("bucketed", True), Setting("chunked", True))
 MODELS = {
-    "bow": _pair_model(Setting("distinct"), Setting("distinct", True)),
+    "bow": _pair_model(Setting("distinct")),
     "infersent": _pair_model(*RECURRENT),
     "esim": _pair_model(*RECURRENT),
     "ga_reader": READER,
