@@ -55,7 +55,7 @@ def test_a_prepared_corpus(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "key": {"corpus": "mednli"}}))
     work = families.workload_of({"model": "esim", "prepared": str(tmp_path)})
     assert work.spans == made.spans
-    assert work.facts == {"corpus": "mednli", "pairs": 12, "dev_pairs": 6}
+    assert work.facts == {"corpus": "mednli", "rows": [12, 6]}
     same = made.premise_of[:, None] == made.premise_of
     assert ((work.premise_of[:, None] == work.premise_of) == same).all()
     (tmp_path / "label.npy").unlink()

@@ -26,25 +26,19 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
     lengths: (premise [N], hypothesis [N]) of these rows. premise_of [N]: the numbers of their premises.
     by_length: batches hold pairs of about one length. grouped: the pairs of a premise stay together.
     """
-    shuffled = rng.permutation(len(rows))
-    if grouped:
-        names, which = np.unique(premise_of, return_inverse=True)
-        premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of the premise and of its longest hypothesis
-        np.maximum.at(premise, which, lengths[0])
-        np.maximum.at(longest, which, lengths[1])
-        place = rng.permutation(len(names))[which]  # the premise's place in the epoch
-        shuffled = np.lexsort((place, longest[which], premise[which] // BUCKET) if by_length else (place,))
-    elif by_length:
-        shuffled = shuffled[np.lexsort((lengths[1][shuffled], lengths[0][shuffled] // BUCKET))]
-    cuts = np.arange(size, len(rows), size)
-    if grouped:  # moved back to the first pair of a premise
-        ordered = which[shuffled]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        cuts = np.unique(starts[np.searchsorted(starts, cuts, side="right") - 1])
-        cuts = cuts[cuts > 0]
+    names, which = np.unique(premise_of if grouped else np.arange(len(rows)), return_inverse=True)
+    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of what stands together
+    np.maximum.at(premise, which, lengths[0])
+    np.maximum.at(longest, which, lengths[1])
+    place = rng.permutation(len(names))[which]
+    order = np.lexsort((place, longest[which], premise[which] // BUCKET) if by_length else (place,))
+    starts = np.flatnonzero(np.r_[True, np.diff(which[order]) != 0])
+    # Each cut is moved back to the first pair of a premise.
+    cuts = np.unique(starts[np.searchsorted(starts, np.arange(size, len(rows), size), side="right") - 1])
+    cuts = cuts[cuts > 0]
     if len(cuts) and len(rows) - cuts[-1] < 2:  # batch norm needs two rows
         cuts = cuts[:-1]
-    parts = np.split(rows[shuffled], cuts)
+    parts = np.split(rows[order], cuts)
     return [parts[i] for i in rng.permutation(len(parts))]
 
 

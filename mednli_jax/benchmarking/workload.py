@@ -82,7 +82,7 @@ def made_up_pairs(pairs: int, *, dim: int = 300, dev_pairs: int | None = None, s
         arrays[side] = _padded(zipf(rng, number * cap).reshape(number, cap), length)
         arrays[f"{side}_length"] = length
     arrays |= {name: arrays[name][premise_of] for name in ("premise", "premise_length")}
-    facts = {"corpus": "made up, of MedNLI's shape", "pairs": pairs, "dev_pairs": dev_pairs}
+    facts = {"corpus": "made up, of MedNLI's shape"}
     spans = {"train": (0, pairs), "dev": (pairs, dev_pairs)}
     return Workload(arrays, _vectors(rng, dim), spans, premise_of, facts)
 
@@ -119,7 +119,7 @@ def from_prepared(folder: Path) -> Workload:
         spans = {name: (int(f["first"]), int(f["rows"])) for name, f in manifest["splits"].items()}
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in names}
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
-        facts = {"corpus": manifest["key"]["corpus"], "pairs": spans["train"][1], "dev_pairs": spans["dev"][1]}
+        facts = {"corpus": manifest["key"]["corpus"], "rows": [spans[name][1] for name in ("train", "dev")]}
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         problem = f"--prepared={folder}: no prepared corpus with train and dev ({type(error).__name__})"
         raise UsageError(f"{problem}. Fix: give the folder that `prepare` prints.") from None
@@ -141,7 +141,7 @@ def made_up_passages(queries: int, *, tokens: int = 1500, dim: int = 200, seed: 
     arrays |= {"query": _padded(query, length), "query_length": length, "blank": blank, "gold": gold, "label": gold}
     arrays |= {"query_passage": passage_of.astype(np.int32), "hypothesis_length": length}
     arrays["premise_length"] = np.diff(arrays["passage_start"]).astype(np.int32)[passage_of]
-    facts = {"corpus": f"made up, of CliCR's shape, {tokens} tokens a passage", "pairs": queries, "types": TYPES}
+    facts = {"corpus": f"made up, of CliCR's shape, {tokens} tokens a passage", "types": TYPES}
     return Workload(arrays, _vectors(rng, dim), {"train": (0, queries), "dev": (queries, dev)}, passage_of, facts)
 
 
