@@ -83,13 +83,10 @@ def test_made_up_passages_have_clicrs_shape():
 
 def test_each_candidate_of_a_made_up_passage_is_marked_where_its_word_stands():
     arrays = workload.made_up_passages(40, tokens=100, dim=4).arrays
-    starts = {"passage": "passage", "candidate_type": "candidate_type"} | dict.fromkeys(
-        ("position", "position_candidate"), "position"
-    )
+    names = ("passage", "candidate_type", "position", "position_candidate")
     for passage in range(10):
-        tokens, types, place, owner = (
-            arrays[name][slice(*arrays[f"{start}_start"][passage : passage + 2])] for name, start in starts.items()
-        )
+        spans = (arrays[f"{name.removesuffix('_candidate')}_start"][passage : passage + 2] for name in names)
+        tokens, types, place, owner = (arrays[name][slice(*span)] for name, span in zip(names, spans, strict=True))
         assert len(set(types)) == len(types)
         assert set(owner) == set(range(len(types)))
         assert (np.diff(owner) >= 0).all()

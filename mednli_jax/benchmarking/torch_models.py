@@ -41,6 +41,10 @@ class Batch(NamedTuple):
     label: torch.Tensor
 
 
+def attention(energies, mask, dim=-1):
+    return energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=dim)
+
+
 def maxima(states, mask):
     return states.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
@@ -164,9 +168,8 @@ class ESIM(Model):
         a_length = batch.premise.length if batch.of is None else batch.premise.length[batch.of.cpu()]
         b_length = batch.hypothesis.length
         energies = a @ b.transpose(1, 2)
-        lowest = torch.finfo(energies.dtype).min
-        a_attended = energies.masked_fill(~b_mask[:, None, :], lowest).softmax(dim=2) @ b
-        b_attended = energies.masked_fill(~a_mask[..., None], lowest).softmax(dim=1).transpose(1, 2) @ a
+        a_attended = attention(energies, b_mask[:, None, :]) @ b
+        b_attended = attention(energies, a_mask[..., None], dim=1).transpose(1, 2) @ a
         pooled = []
         for x, attended, length, mask in ((a, a_attended, a_length, a_mask), (b, b_attended, b_length, b_mask)):
             v = self.composition(self.enhance(x, attended), length)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mednli_jax.benchmarking.torch_models import Sentences
+from mednli_jax.benchmarking.torch_models import Sentences, attention
 from mednli_jax.benchmarking.torch_side import TorchSide
 
 HOPS = 3
@@ -60,10 +60,6 @@ def pointed(energies, batch: Cloze):
     top = at.new_full(size, MASKED_ENERGY).scatter_reduce(1, candidate, at.detach(), "amax")
     mass = at.new_zeros(size).scatter_add(1, candidate, (at - top.gather(1, candidate)).exp())[:, :-1]
     return torch.where(there, mass.clamp_min(1e-30).log() + top[:, :-1], MASKED_ENERGY)
-
-
-def attention(energies, mask):
-    return energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=-1)
 
 
 class Reader(nn.Module):
