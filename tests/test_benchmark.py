@@ -348,6 +348,7 @@ def test_our_side_in_a_child_process():
 
 def command(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
+    monkeypatch.setenv("XLA_FLAGS", XLA["XLA_FLAGS"])  # of the workers
     return cli.run(benchmark.main, benchmark.USAGE, benchmark.define)
 
 
