@@ -42,7 +42,7 @@ def scores(torch_side, work, rows) -> dict:
     """ClozeTask.score of a split by the present weights of the PyTorch side."""
     most = int(np.diff(work.arrays["candidate_type_start"]).max())
     logits = np.full((1, len(rows), most), MASKED_ENERGY, np.float32)
-    batches = torch_side._epoch(rows.name, 0, 0, "predict")
+    batches = torch_side.batches("predict", 0, 0, rows.name)
     for part, of_batch in zip(torch_side.predict(batches)[1], batches, strict=True):
         logits[0, of_batch - rows.first, : part.shape[1]] = part.numpy()
     return ClozeTask().score(rows, logits)
@@ -50,7 +50,7 @@ def scores(torch_side, work, rows) -> dict:
 
 def train(torch_side, work, splits, config, seed: int) -> dict:
     """Trains one seed; exact match and F1 of dev and test at its best epoch."""
-    torch_side._start(seed)
+    torch_side.start(seed)
     best, train = {"dev": {"exact_match": -1.0}}, config.train
     rate = torch_side.optimizer.param_groups[0]["lr"] = train.learning_rate
     stale, started = 0, time.monotonic()
@@ -58,7 +58,7 @@ def train(torch_side, work, splits, config, seed: int) -> dict:
         if train.schedule == "halving" and epoch >= train.halve_from:
             rate *= train.decay
             torch_side.optimizer.param_groups[0]["lr"] = rate
-        torch_side.run("train", torch_side._epoch("train", seed, epoch))
+        torch_side.run("train", torch_side.batches("train", seed, epoch))
         dev = scores(torch_side, work, splits["dev"])
         reached = dev["accuracy"]["mean"]
         say(f"seed {seed}, epoch {epoch}: dev exact match {reached:.4f}, {time.monotonic() - started:.0f} s")

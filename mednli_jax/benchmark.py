@@ -8,21 +8,21 @@ from mednli_jax import cli
 
 USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
-  python -m mednli_jax.benchmark --models=bow,infersent,esim --against=torch --batch=64,512
+  python -m mednli_jax.benchmark --models=bow --batch=64 --pairs=1024 --rounds=3       a first look
+  python -m mednli_jax.benchmark --models=bow,infersent,esim --batch=64,512
   python -m mednli_jax.benchmark --models=ga_reader --mode=train --tokens=1500 --json=readers.jsonl
 
   --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; bert
-  --against=torch|none         the other side: the fastest of several PyTorch styles (default: torch)
+  --against=torch|none         the other side: the fastest of at most four PyTorch settings (default: torch)
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
                                epoch: one epoch end to end, against the script that one would write first
-                               until: seconds to --accuracy on the dev pairs
   --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
   --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
   --pairs=N,...                training rows of the made-up corpus (11232, as MedNLI; readers 4096 queries)
   --tokens=N --length=N        tokens of a passage on average (1500); pieces of bert's pairs (64; 0 = as MedNLI's)
   --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up pairs
   --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300; readers 64, 200; bert 384)
-  --rounds=N --accuracy=A      rounds of each row (5); goal of `until` (0.7)
+  --rounds=N                   rounds of each row (5)
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
   --allow_load                 measure although others use the machine; rows are marked as loaded
 
@@ -30,21 +30,13 @@ PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad in
 
 
 def define(values: cli.Flags) -> None:
-    text, whole = flags.DEFINE_string, flags.DEFINE_integer
-    text("models", "bow,infersent,esim", "models", flag_values=values)
-    text("against", "torch", "other side", flag_values=values)
-    text("mode", "train,predict", "modes", flag_values=values)
-    text("grouping", "off", "premise grouping", flag_values=values)
-    text("batch", "", "batch sizes", flag_values=values)
-    text("seeds", "1", "numbers of seeds", flag_values=values)
-    text("pairs", "", "numbers of training rows", flag_values=values)
-    text("prepared", "", "prepared corpus", flag_values=values)
-    whole("hidden", None, "hidden size", lower_bound=1, flag_values=values)
-    whole("vectors", None, "numbers per made-up word vector", lower_bound=1, flag_values=values)
-    whole("tokens", 1500, "tokens of a passage", lower_bound=8, flag_values=values)
-    whole("length", 64, "pieces of a pair", lower_bound=0, upper_bound=512, flag_values=values)
-    whole("rounds", 5, "rounds of each row", lower_bound=1, flag_values=values)
-    flags.DEFINE_float("accuracy", 0.7, "goal", lower_bound=0.0, upper_bound=1.0, flag_values=values)
+    texts = {"models": "bow,infersent,esim", "against": "torch", "mode": "train,predict", "grouping": "off"}
+    for name, default in {**texts, "batch": "", "seeds": "1", "pairs": "", "prepared": ""}.items():
+        flags.DEFINE_string(name, default, name, flag_values=values)
+    numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (5, 1)}
+    for name, (default, least) in numbers.items():
+        most = 512 if name == "length" else None
+        flags.DEFINE_integer(name, default, name, lower_bound=least, upper_bound=most, flag_values=values)
     flags.DEFINE_bool("allow_load", False, "measure on a busy machine", flag_values=values)
     output = flags.Flag(flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON")
     output.boolean = True  # bare --json is "true": stdout
@@ -58,14 +50,14 @@ def main(values: cli.Flags) -> None:
     plan = cases.from_flags(values)
     if values.against == "torch":
         results.check_installed(case.model for case in plan)
-    guard = measure.Guard()
+    machine, write, guard = results.machine(), results.json_writer(values.json), measure.Guard()
     if not values.allow_load:
         guard.check_quiet()
-    machine, write = results.machine(), results.json_writer(values.json)
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
     calibration, rows = compare.Calibration(say=say), []
     with Bar("benchmark", len(plan), unit="rows") as bar:
-        for case in plan:
+        for number, case in enumerate(plan, start=1):
+            say(f"{number}/{len(plan)}: {case.model}, {case.mode}, batch {case.batch}")
             found = compare.measure_case(case, calibration, guard)
             for row in found:
                 write({**row, **machine})

@@ -1,9 +1,11 @@
 """What the benchmark measures: one case for each line of its result, made from the command's flags."""
 
+import difflib
 import itertools
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from mednli_jax.benchmarking import families
+from mednli_jax.benchmarking import families, workload
 from mednli_jax.errors import UsageError
 
 
@@ -12,11 +14,11 @@ class Case:
     """One line of the result.
 
     model, batch, seeds: its name, rows of a batch, seeds trained in one program.
-    mode: train, predict, epoch or until. grouping: off, or premise.
+    mode: train, predict or epoch. grouping: off, or premise.
     pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
     hidden, vectors: sizes of the model and of the made-up word vectors.
     tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
-    against: "torch" or "none". rounds: how often each side is measured. accuracy: goal of the mode "until".
+    against: "torch" or "none". rounds: how often each side is measured.
     """
 
     model: str
@@ -32,66 +34,59 @@ class Case:
     length: int = 64
     against: str = "torch"
     rounds: int = 5
-    accuracy: float = 0.7
 
     def spec(self, **changes) -> dict:
-        """What a worker is sent: the fields that shape its work, and these changes."""
-        fields = asdict(self)
-        for name in ("against", "rounds", "accuracy"):
-            del fields[name]
-        return {**fields, **changes}
+        """What a worker is sent: this case, with these changes."""
+        return {**asdict(self), **changes}
 
 
 def from_flags(values) -> list[Case]:
-    """The cases that the flags ask for. Raises UserError for a bad flag."""
+    """The cases that the flags ask for. Raises UsageError for a bad flag."""
     _chosen(values, "against", ("torch", "none"))
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
-    if "until" in modes and seeds != [1]:
-        raise UsageError("--mode=until trains one seed. Fix: leave --seeds out, or measure --mode=epoch.")
+    if values.prepared:
+        workload.from_prepared(Path(values.prepared))  # fails here, not in a worker
     return [case for model in models for case in _of_model(values, model, modes, groupings, seeds)]
 
 
 def _of_model(values, model, modes, groupings, seeds):
-    family = families.of(model)
+    family = families.MODELS[model]
     for name, words, known in (("mode", modes, family.modes), ("grouping", groupings, family.groupings)):
         for word in words:
             if word not in known:
-                raise UsageError(
-                    f"--{name}={word} cannot be measured of {model}. Fix: give one of {', '.join(known)}, "
-                    "or leave the model out."
-                )
+                fix = f"give one of {', '.join(known)}, or leave the model out"
+                raise UsageError(f"--{name}={word} cannot be measured of {model}. Fix: {fix}.")
     if values.prepared and not family.prepared:
-        known = ", ".join(name for name in families.MODELS if families.of(name).prepared)
+        known = ", ".join(name for name, family in families.MODELS.items() if family.prepared)
         raise UsageError(f"--prepared: {model} reads made-up rows only. Fix: give models among {known}.")
-    hidden, size = values.hidden or family.hidden, family.hidden_multiple
+    hidden, size, least = values.hidden or family.hidden, family.hidden_multiple, family.least_length
     if hidden % size:
-        raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: a multiple of {size}.")
-    if 0 < values.length < family.least_length:
-        raise UsageError(
-            f"--length={values.length}: too short for a pair. Fix: give at least {family.least_length}, or 0."
-        )
-    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds", "accuracy")}
+        raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: give a multiple of {size}.")
+    if 0 < values.length < least:
+        raise UsageError(f"--length={values.length}: too short for a pair. Fix: give at least {least}, or 0.")
+    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds")}
     shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
     pairs = [1] if values.prepared else _numbers(values, "pairs", (family.rows,))
     batches = _numbers(values, "batch", family.batch)
     return [
-        Case(model, batch, count, mode, grouping, size, **shared)
-        for size, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
+        Case(model, batch, count, mode, grouping, rows, **shared)
+        for rows, mode, batch, grouping, count in itertools.product(pairs, modes, batches, groupings, seeds)
     ]
 
 
 def _chosen(values, name, known) -> list[str]:
-    """The words of a flag. Raises UserError for one that is not known."""
+    """The words of a flag. Raises UsageError for one that is not known."""
     words = [word.strip() for word in values[name].value.split(",")]
     for word in words:
         if word not in known:
-            raise UsageError(f"--{name}: '{word}' is not known. Fix: give one of {', '.join(known)}.")
+            near = "".join(f" Did you mean '{each}'?" for each in difflib.get_close_matches(word, known, n=1))
+            raise UsageError(f"--{name}: '{word}' is not known.{near} Fix: give one of {', '.join(known)}.")
     return words
 
 
 def _numbers(values, name, default=()) -> list[int]:
-    """The numbers of a flag, each at least 1, or the default of an empty flag. Raises UserError."""
+    """The numbers of a flag, each at least 1, or the default of an empty flag. Raises UsageError."""
     text = values[name].value
     try:
         result = [int(word) for word in text.split(",")] if text else list(default)

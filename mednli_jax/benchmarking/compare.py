@@ -3,25 +3,25 @@
 Imports neither jax nor torch: both sides are child processes.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from mednli_jax.benchmarking import families, flops, measure
 from mednli_jax.benchmarking.cases import Case
-from mednli_jax.benchmarking.measure import Contender, ContenderFailed
-from mednli_jax.errors import UsageError
+from mednli_jax.benchmarking.families import Setting
+from mednli_jax.benchmarking.measure import Side, SideFailed, rounded
+from mednli_jax.errors import RunError
 
 # PyTorch's allocator: glibc's default returns pages to the system and takes them again at each step, which halves
 # PyTorch's speed at batch 512. glibc refuses a mmap threshold that is large enough, but it accepts no mmap at all.
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
-ONE_ARENA = {**TUNED, "MALLOC_ARENA_MAX": "1"}  # as training.devices.keep_memory sets it for jax
-HUGE = {**TUNED, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-PLAIN = dict.fromkeys({**ONE_ARENA, **HUGE})  # removed: the plain script runs with glibc's defaults
-MALLOC = {"tuned malloc": TUNED, "tuned malloc, one arena": ONE_ARENA, "tuned malloc, huge pages": HUGE}
-COMPILE_SECONDS = 120.0  # limit for torch.compile and its first batches
+DEFAULT = dict.fromkeys((*TUNED, "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"))  # removed
+CALIBRATION_SECONDS = 19.0  # of a row, for all settings of PyTorch; with the end of their process, 20 at most
+PASS_SECONDS = 1.5  # of a setting's timed pass
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
     *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
@@ -30,190 +30,132 @@ KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class TorchSetting:
-    """How the PyTorch side runs: its name for the reader, the worker's side and spec, its environment variables."""
-
-    name: str
-    side: str
-    spec: dict
-    environment: dict
-
-
 class Calibration:
-    """Finds the fastest PyTorch setting of a case: style, allocator setting and torch.compile. Remembers it.
+    """Finds the fastest PyTorch setting of a case within a time, and remembers it.
 
-    contender: makes a Contender. say: receives a line for each setting that was tried.
+    side: makes a Side. say: receives a line for each case. clock: seconds, for tests.
     """
 
-    def __init__(self, contender=Contender, say: Callable[[str], None] = lambda line: None):
-        self._contender, self._say, self._found = contender, say, {}
+    def __init__(self, side=Side, say: Callable[[str], None] = lambda line: None, clock=time.monotonic):
+        self._side, self._say, self._clock, self._found = side, say, clock, {}
 
-    def fastest(self, case: Case) -> tuple[TorchSetting, list[str]]:
-        """The setting and a note for each one tried. Raises ContenderFailed where none works."""
-        key = tuple(sorted(case.spec(seeds=1).items()))  # PyTorch trains one model at a time
+    def fastest(self, case: Case) -> tuple[Setting, list[str]]:
+        """The setting and notes on the search. Raises SideFailed where none works."""
+        key = replace(case, seeds=1, rounds=0)  # PyTorch trains one model at a time
         if key not in self._found:
             self._found[key] = self._search(case)
         return self._found[key]
 
     def _search(self, case):
-        mode = case.mode if case.mode in ("train", "predict") else "train"
-        family, styles = families.of(case.model), families.MODELS[case.model]
-        styles = styles.until if case.mode == "until" else styles.tried
-        tried = {}  # (style, compiled, malloc) -> examples per second, or why not
+        """One timed pass of each setting, in a process that they share.
 
-        def attempt(child, style, compiled, malloc):
-            spec = case.spec(mode=mode, style=style, compiled=compiled)
-            fastest = max((speed for speed in tried.values() if isinstance(speed, float)), default=0.0)
-            tried[style, compiled, malloc] = self._speed(child, spec, COMPILE_SECONDS if compiled else None, fastest)
-
-        def best():
-            speeds = {key: value for key, value in tried.items() if isinstance(value, float)}
-            if not speeds:
-                raise ContenderFailed("; ".join(dict.fromkeys(map(str, tried.values()))))
-            return max(speeds, key=speeds.__getitem__)
-
-        first, *rest = MALLOC
-        with self._contender("torch", {}, MALLOC[first]) as child:
-            for style in styles:
-                attempt(child, style, False, first)
-        for malloc in rest:
-            with self._contender("torch", {}, MALLOC[malloc]) as child:
-                attempt(child, best()[0], False, malloc)
-        style, _, malloc = best()
-        for each in styles if family.compile_each else (style,):
-            with self._contender("torch", {}, MALLOC[malloc]) as child:
-                attempt(child, each, True, malloc)
-        style, compiled, malloc = best()
-        notes = [f"{_name(*key)}: {_speed_text(value)}" for key, value in tried.items()]
-        for note in notes:
-            self._say(f"  torch {case.model} batch {case.batch} {mode}: {note}")
-        spec = case.spec(seeds=1, style=style, compiled=compiled)
-        return TorchSetting(_name(style, compiled, malloc), "torch", spec, MALLOC[malloc]), notes
-
-    @staticmethod
-    def _speed(child, spec, timeout, fastest=0.0):
-        """Examples per second over two short rounds, one where it takes long; or why there is none.
-
-        What a few batches show to be less than half as fast as the fastest so far is not measured further.
+        A setting that gives no answer in time ends the search, and those after it are left out. If none was timed, the
+        first is taken, which is expected to be the fastest.
         """
-        wait = {"timeout": timeout} if timeout else {}
-        try:
-            child.ask(do="build", side="torch", spec=spec, **wait)
-            each = child.ask(do="warm", **wait)["seconds_per_batch"]
-            if each and spec["batch"] / each < fastest / 2:
-                return spec["batch"] / each
-            count = measure.batches_per_round([each])
-            runs = [
-                child.ask(do="run", positions=measure.positions(i, count), number=i, accuracy=0.0, **wait)
-                for i in range(1 if count * each > 2 * measure.LONGEST_ROUND else 2)
-            ]
-        except ContenderFailed as failure:
-            return str(failure)
-        return sum(run["examples"] for run in runs) / sum(run["seconds"] for run in runs)
+        mode = case.mode if case.mode in ("train", "predict") else "train"
+        settings, begun = families.MODELS[case.model].settings, self._clock()
+        if len(settings) == 1:
+            return settings[0], []
+        ends, speeds, notes = begun + CALIBRATION_SECONDS, {}, []
+        with self._side(TUNED) as child:
+            for setting in settings:
+                left = ends - self._clock()
+                if left <= 0:
+                    notes.append(f"{setting.name}: no time left")
+                    continue
+                spec = case.spec(mode=mode, **setting._asdict())
+                try:
+                    answer = child.ask("estimate", spec=spec, seconds=PASS_SECONDS, timeout=left)
+                    speeds[setting] = answer["tokens_per_second"]
+                    notes.append(f"{setting.name}: {speeds[setting]:.4g} tokens/s")
+                except SideFailed as failure:
+                    notes.append(f"{setting.name}: {failure}")
+        if not speeds and self._clock() < ends:
+            raise SideFailed("; ".join(notes))
+        best = max(speeds, key=speeds.__getitem__, default=settings[0])
+        notes.append(f"{best.name} chosen in {self._clock() - begun:.1f} s")
+        self._say(f"  PyTorch, {case.model}, batch {case.batch}, {mode}: {'; '.join(notes)}")
+        return best, notes
 
 
-def _name(style, compiled, malloc):
-    return f"{style}{', torch.compile' if compiled else ''}, {malloc}"
-
-
-def _speed_text(value):
-    return f"{value:.4g} examples/s" if isinstance(value, float) else f"failed ({value})"
-
-
-def plain_script(case: Case) -> list[TorchSetting]:
-    """The plain script, with the default allocator and with the tuned one."""
-    spec = case.spec(style=families.MODELS[case.model].plain, compiled=False, grouping="off")
-    return [
-        TorchSetting("idiomatic, default malloc", "idiomatic", spec, PLAIN),
-        TorchSetting("idiomatic, tuned malloc", "idiomatic", spec, TUNED),
-    ]
-
-
-def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, contender=Contender) -> list[dict]:
-    """The lines of the result (KEYS) of a case: one, or one for each setting of the plain script ("epoch").
+def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, side=Side) -> list[dict]:
+    """The lines of the result (KEYS) of a case: one, or one for each allocator of the plain script ("epoch").
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
       count. seeds_cost: our seconds for S seeds in one program over S times those of one seed.
-    seconds: of one epoch at the measured speed, or until the accuracy was reached.
-    Raises: UserError, where no PyTorch setting works.
+    seconds: of one epoch at the measured speed.
+    Raises: RunError, where no PyTorch setting works.
     """
     try:
         settings, notes = _settings(case, calibration)
-        return [_against(case, setting, notes, guard, contender) for setting in settings]
-    except ContenderFailed as failure:
-        raise UsageError(
-            f"{case.model}, batch {case.batch}, {case.mode}: {failure}. Fix: leave the row out, or give --against=none."
-        ) from None
+        return [_against(case, *setting, notes, guard, side) for setting in settings]
+    except SideFailed as failure:
+        where = f"{case.model}, batch {case.batch}, {case.mode}"
+        raise RunError(f"{where}: {failure}. Fix: leave the row out, or give --against=none.") from None
 
 
 def _settings(case, calibration):
-    """The PyTorch settings that are measured, [None] without PyTorch, and notes on the search for them."""
+    """(setting of PyTorch or None, allocator's name, its environment) of each row, and notes on the search for them."""
     if case.against == "none":
-        return [None], []
-    if case.mode == "epoch":
-        grouped = case.grouping == "premise"
-        return ([calibration.fastest(case)[0]] if grouped else plain_script(case)), []
+        return [(None, "", {})], []
+    if case.mode == "epoch" and case.grouping == "off":
+        plain = Setting("plain script")
+        return [(plain, "default malloc", DEFAULT), (plain, "tuned malloc", TUNED)], []
     setting, notes = calibration.fastest(case)
-    return [setting], notes
+    return [(setting, "tuned malloc", TUNED)], notes
 
 
-def _against(case, setting, notes, guard, contender):
+def _against(case, setting, malloc, environment, notes, guard, side):
     with ExitStack() as stack:
-        children = {"ours": stack.enter_context(contender("ours", case.spec()))}
+        sides, specs = {"ours": stack.enter_context(side())}, {"ours": case.spec()}
         if setting:
-            children["torch"] = stack.enter_context(contender(setting.side, setting.spec, setting.environment))
+            sides["pytorch"] = stack.enter_context(side(environment))
+            specs["pytorch"] = case.spec(seeds=1, **setting._asdict())
         if case.seeds > 1:
-            children["single"] = stack.enter_context(contender("ours", case.spec(seeds=1)))
-        each = [child.start() for child in children.values()]
-        count = measure.batches_per_round(each)
-        answers, loaded = measure.interleave(
-            children, rounds=case.rounds, count=count, guard=guard, accuracy=case.accuracy
-        )
-        peak = {name: child.ask(do="peak") for name, child in children.items()}
-        gemm = children["ours"].ask(do="gemm")["flops_per_second"]  # after the peak, which it would raise
-        facts = children["ours"].facts
-    return _figures(case, setting, notes, answers, loaded, peak, gemm, facts)
+            sides["single"], specs["single"] = stack.enter_context(side()), case.spec(seeds=1)
+        started = {
+            name: child.ask("start", name="pytorch" if name == "pytorch" else "ours", spec=specs[name])
+            for name, child in sides.items()
+        }
+        count = measure.batches_per_round([answer["seconds_per_batch"] for answer in started.values()])
+        answers, loaded = measure.interleave(sides, rounds=case.rounds, count=count, guard=guard)
+        peak = {name: child.ask("peak") for name, child in sides.items()}
+        gemm = sides["ours"].ask("gemm")["flops_per_second"]  # after the peak, which it would raise
+    opponent = f"{setting.name}, {malloc}" if setting else None
+    facts = {"opponent": opponent, "device": started["ours"]["device"], "loaded": bool(loaded), "notes": list(notes)}
+    return _figures(case, facts, answers, peak, gemm)
 
 
-def _figures(case, setting, notes, answers, loaded, peak, gemm, facts):
-    whole = case.mode == "until"
-    seconds = {name: measure.seconds_each(a, whole=whole) for name, a in answers.items()}
-    speed = {name: float(np.median([a["examples"] / a["seconds"] for a in rows])) for name, rows in answers.items()}
+def _figures(case, facts, answers, peak, gemm):
+    seconds = {name: measure.seconds_each(a) for name, a in answers.items()}
+    speed = {name: float(np.median(1 / each)) for name, each in seconds.items()}
     work = families.workload_of(case.spec())
     rows = work.rows("train")
     operations = flops.per_pair(
         case.model, work.lengths(rows), work.premise_of[rows], hidden=case.hidden, dim=work.vectors.shape[1],
         train=case.mode != "predict", grouped=case.grouping == "premise",
     )  # fmt: skip
-    once = 1 if whole else len(rows)
     values = {
         **dict.fromkeys(KEYS),
         **{name: getattr(case, name) for name in ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden")},
+        **facts,
         "pairs": len(rows),
         "corpus": work.facts["corpus"],
-        "examples_per_second": measure.rounded(speed["ours"]),
-        "seconds": measure.rounded(np.median(seconds["ours"]) * once * (1 if whole else case.seeds)),
-        "gflop_per_pair": measure.rounded(operations / 1e9),
-        "gemm_gflops": measure.rounded(gemm / 1e9),
-        "gemm_share": measure.rounded(operations * speed["ours"] / gemm),
+        "examples_per_second": rounded(speed["ours"]),
+        "seconds": rounded(np.median(seconds["ours"]) * len(rows) * case.seeds),
+        "gflop_per_pair": rounded(operations / 1e9),
+        "gemm_gflops": rounded(gemm / 1e9),
+        "gemm_share": rounded(operations * speed["ours"] / gemm),
         "peak_mb": round(peak["ours"]["mb"]),
-        "compile_seconds": measure.rounded(peak["ours"]["compile_seconds"]),
-        "device": facts["device"],
-        "loaded": bool(loaded),
-        "notes": list(notes),
+        "compile_seconds": rounded(peak["ours"]["compile_seconds"]),
     }
-    if setting:
+    if "pytorch" in answers:
         values |= {
-            "opponent": setting.name,
-            "torch_examples_per_second": measure.rounded(speed["torch"]),
-            "torch_seconds": measure.rounded(np.median(seconds["torch"]) * once),
-            "torch_peak_mb": round(peak["torch"]["mb"]),
-            **measure.ratio(seconds["ours"], seconds["torch"]),
+            "torch_examples_per_second": rounded(speed["pytorch"]),
+            "torch_seconds": rounded(np.median(seconds["pytorch"]) * len(rows)),
+            "torch_peak_mb": round(peak["pytorch"]["mb"]),
+            **measure.ratio(seconds["ours"], seconds["pytorch"]),
         }
-    if "single" in seconds and not whole:
-        values["seeds_cost"] = measure.rounded(np.median(seconds["ours"] / seconds["single"]))
-    if whole:
-        reached = [a["accuracy"] for a in answers["ours"]]
-        values["notes"].append(f"dev accuracy {case.accuracy} asked for, ours ended at {min(reached):.3f} or better")
+    if "single" in seconds:
+        values["seeds_cost"] = rounded(np.median(seconds["ours"] / seconds["single"]))
     return values

@@ -6,66 +6,61 @@ Imports no array library but NumPy, since the command reads it for its flags.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from mednli_jax import defaults
 from mednli_jax.benchmarking import workload
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.corpora.batching import MAX_BUCKETS
 
-MODES, GROUPINGS = ("train", "predict", "epoch", "until"), ("off", "premise")
+MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")
 
 
-@dataclass(frozen=True)
-class Styles:
-    """The ways in which a model is written in PyTorch, by name.
+class Setting(NamedTuple):
+    """One way to run a model in PyTorch: how its text reaches the matrix products, and with torch.compile or without.
 
-    tried: all of them; the fastest is measured.
-    until: those of the mode "until". Batches of about one length would change what a step teaches the model.
-    plain: the one of the plain script.
+    style: of the modules torch_models, torch_readers, torch_bert; "plain script" of the mode "epoch".
     """
 
-    tried: tuple[str, ...]
-    until: tuple[str, ...] = ()
-    plain: str = "packed"
+    style: str
+    compiled: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.style}{', torch.compile' if self.compiled else ''}"
 
 
 @dataclass(frozen=True)
 class Family:
-    """Models that read the same kind of corpus.
+    """A model, as the benchmark measures it.
 
-    models: name -> styles of its PyTorch side.
+    settings: of PyTorch, four at most, of which the fastest is measured; the one expected to be it comes first.
     hidden, vectors: default sizes of the model and of its word vectors.
     batch: default batch sizes, in rows. rows: default number of training rows.
     rows_per_premise: rows of the made-up corpus that share a premise or passage.
     workload: spec -> the corpus. config: spec -> the published config of the model.
-    torch_sides: imports the PyTorch side, and gives its classes by side, "torch" and "idiomatic".
+    pytorch: (spec, corpus) -> the PyTorch side. packages: what it needs.
     modes, groupings: those that can be measured. prepared: whether --prepared can replace the made-up corpus.
     predict_buckets: length buckets of what is predicted.
-    packages: what the PyTorch side needs. compile_each: whether torch.compile is tried on every style, not only on the
-      fastest: models without loops over time gain more from it.
     hidden_multiple: what the hidden size must be a multiple of. least_length: least pieces of a pair.
     """
 
-    models: dict[str, Styles]
-    hidden: int
-    vectors: int
-    batch: tuple[int, ...]
-    rows: int
-    rows_per_premise: int
+    settings: tuple[Setting, ...]
     workload: Callable[[dict], Workload]
     config: Callable
-    torch_sides: Callable[[], dict[str, type]]
+    pytorch: Callable[[dict, Workload], Any]
+    hidden: int = 300
+    vectors: int = 300
+    batch: tuple[int, ...] = (64, 512)
+    rows: int = 11_232
+    rows_per_premise: int = workload.PAIRS_PER_PREMISE
     modes: tuple[str, ...] = MODES
     groupings: tuple[str, ...] = GROUPINGS
     prepared: bool = False
     predict_buckets: int = MAX_BUCKETS
     packages: tuple[str, ...] = ("torch",)
-    compile_each: bool = False
     hidden_multiple: int = 1
     least_length: int = 0
-
-
-# ---- sentence pairs ----
 
 
 def _pairs(spec):
@@ -74,74 +69,68 @@ def _pairs(spec):
     return workload.made_up_pairs(spec["pairs"], dim=spec["vectors"])
 
 
-def _pairs_torch():
+def _nli(spec):
+    return defaults.nli(spec["model"], "mednli")
+
+
+def _pairs_in_pytorch(spec, work):
     from mednli_jax.benchmarking.torch_side import PlainScript, TorchSide
 
-    return {"torch": TorchSide, "idiomatic": PlainScript}
+    return (PlainScript if spec["style"] == "plain script" else TorchSide)(spec, work)
 
 
-RECURRENT = Styles(("packed", "packed stacked", "bucketed", "chunked", "chunked stacked"), until=("packed", "chunked"))
-PAIRS = Family(
-    # The plain BOW pads its batches, which a DataLoader shuffles.
-    {
-        "bow": Styles(("flat", "distinct", "bucketed"), until=("flat", "distinct"), plain="bucketed"),
-        "infersent": RECURRENT,
-        "esim": RECURRENT,
-    },
-    hidden=300, vectors=300, batch=(64, 512), rows=11_232, rows_per_premise=workload.PAIRS_PER_PREMISE,
-    workload=_pairs, config=lambda spec: defaults.nli(spec["model"], "mednli"), torch_sides=_pairs_torch,
-    prepared=True, predict_buckets=1,
-)  # fmt: skip
+def _pair_model(*settings):
+    return Family(settings, _pairs, _nli, _pairs_in_pytorch, prepared=True, predict_buckets=1)
 
 
-# ---- readers ----
-
-
-def _readers_torch():
+def _readers_in_pytorch(spec, work):
     from mednli_jax.benchmarking.torch_readers import TorchReader
 
-    return {"torch": TorchReader}
+    return TorchReader(spec, work)
 
 
-READERS = Family(
-    dict.fromkeys(("ga_reader", "sa_reader"), Styles(("packed", "bucketed"))),
+READER = Family(
+    (Setting("bucketed"),),
+    lambda spec: workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"]),
+    lambda spec: defaults.cloze(spec["model"], "clicr"),
+    _readers_in_pytorch,
     hidden=64, vectors=200, batch=(32,), rows=4_096, rows_per_premise=workload.QUERIES_PER_PASSAGE,
-    workload=lambda spec: workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"]),
-    config=lambda spec: defaults.cloze(spec["model"], "clicr"), torch_sides=_readers_torch, modes=("train", "predict"),
+    modes=("train", "predict"),
 )  # fmt: skip
-
-
-# ---- BERT ----
 
 
 def _bert_config(spec):
-    config, hidden = defaults.nli(spec["model"], "mednli"), spec["hidden"]
+    config, hidden = _nli(spec), spec["hidden"]
     config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
     config.model.intermediate_size = workload.BERT_INNER * hidden
     config.train.schedule = "constant"  # a warm-up's first steps would hardly move
     return config
 
 
-def _bert_torch():
+def _bert_in_pytorch(spec, work):
     from mednli_jax.benchmarking.torch_bert import TorchBERT
 
-    return {"torch": TorchBERT}
+    return TorchBERT(spec, work)
 
 
 BERT = Family(
-    {"bert": Styles(("eager", "sdpa"))},
-    hidden=384, vectors=1, batch=(16, 32), rows=11_232, rows_per_premise=workload.PAIRS_PER_PREMISE,
-    workload=lambda spec: workload.made_up_pieces(spec["pairs"], length=spec["length"]), config=_bert_config,
-    torch_sides=_bert_torch, modes=("train", "predict"), groupings=("off",),
-    packages=("torch", "transformers"), compile_each=True, hidden_multiple=workload.BERT_HEAD_SIZE, least_length=8,
+    (Setting("sdpa"), Setting("eager"), Setting("sdpa", True), Setting("eager", True)),
+    lambda spec: workload.made_up_pieces(spec["pairs"], length=spec["length"]),
+    _bert_config,
+    _bert_in_pytorch,
+    hidden=384, vectors=1, batch=(16, 32), modes=("train", "predict"), groupings=("off",),
+    packages=("torch", "transformers"), hidden_multiple=workload.BERT_HEAD_SIZE, least_length=8,
 )  # fmt: skip
 
-FAMILIES = (PAIRS, READERS, BERT)
-MODELS = {model: styles for family in FAMILIES for model, styles in family.models.items()}
-
-
-def of(model: str) -> Family:
-    return next(family for family in FAMILIES if model in family.models)
+RECURRENT = (Setting("bucketed"), Setting("chunked"), Setting("bucketed", True), Setting("chunked", True))
+MODELS = {
+    "bow": _pair_model(Setting("distinct")),
+    "infersent": _pair_model(*RECURRENT),
+    "esim": _pair_model(*RECURRENT),
+    "ga_reader": READER,
+    "sa_reader": READER,
+    "bert": BERT,
+}
 
 
 def workload_of(spec: dict) -> Workload:
@@ -149,6 +138,6 @@ def workload_of(spec: dict) -> Workload:
 
     spec: `model` and `pairs` (training rows); for pairs `prepared` (a folder, or "") and `vectors` (numbers per word);
       for readers `tokens` of a passage and `vectors`; for BERT `length` of a pair in pieces, 0 = as words give.
-    Raises: UserError, where `prepared` holds no corpus.
+    Raises: UsageError, where `prepared` holds no corpus.
     """
-    return of(spec["model"]).workload(spec)
+    return MODELS[spec["model"]].workload(spec)

@@ -1,110 +1,100 @@
-"""Contenders as child processes, interleaved rounds, a guard against what else uses the machine, and the statistics.
+"""The two sides as child processes, interleaved rounds, a guard against what else uses the machine, and the statistics.
 
-Nothing here imports jax or torch: the parent process must stay small and idle while a contender works.
+Nothing here imports jax or torch: the parent process must stay small and idle while a side works.
 """
 
 import json
 import math
 import os
 import resource
-import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
 import mednli_jax
-from mednli_jax.errors import UsageError, UserError
+from mednli_jax.errors import RunError
 
-ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the contenders are not too far apart
+ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the sides are not too far apart
 FEWEST = 6  # batches of a round: those of length buckets differ tenfold in cost, and fewer are no fair sample
 OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
 ATTEMPTS = 3  # of a round that others disturb
 PATIENCE = 3600.0  # seconds to wait for an answer
 
 
-class ContenderFailed(Exception):
-    """A contender answered with an error, died, or took too long."""
+class SideFailed(Exception):
+    """A side answered with an error, died, or took too long."""
 
 
-class Contender:
-    """A worker process. `with Contender(...) as c: c.ask(do="warm")`; leaving ends the process.
+class Side:
+    """A worker process. `with Side() as side: side.ask("start", name="ours", spec=...)`; leaving ends the process.
 
-    side, spec: see worker. environment: variables added to this process's, None removes one.
+    environment: variables added to this process's; None removes one.
     """
 
-    def __init__(self, side: str, spec: dict, environment: dict | None = None):
-        self.side, self.spec, self.facts = side, spec, {}
+    def __init__(self, environment: dict | None = None):
         values = {**os.environ, **(environment or {})}
         root = str(Path(mednli_jax.__file__).parent.parent)
         values["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        self._noise = tempfile.TemporaryFile()  # noqa: SIM115 - libraries warn; `close` closes it
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - what libraries print; `__exit__` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mednli_jax.benchmarking.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._noise,
+            stderr=self._log,
+            bufsize=0,
             env={name: value for name, value in values.items() if value is not None},
             start_new_session=True,  # Ctrl-C is for the parent, which ends its children
         )
-        self._unread = b""
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self.close()
+        self._process.kill()
+        self._process.wait()
+        for file in (self._process.stdin, self._process.stdout, self._log):
+            file.close()
 
-    def ask(self, *, timeout: float = PATIENCE, **message) -> dict:
-        """The answer to a command. Raises ContenderFailed, or UserError where the worker says it is the user's."""
+    def ask(self, do: str, *, timeout: float = PATIENCE, **arguments) -> dict:
+        """The answer to a command. Raises SideFailed, or RunError where the worker says it is the user's.
+
+        A process that gives no answer in time is ended.
+        """
+        timer, line, begun = threading.Timer(timeout, self._process.kill), b"", time.monotonic()
+        timer.start()
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
+            self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            line = self._process.stdout.readline()
         except BrokenPipeError:
-            raise self._dead() from None
-        answer = json.loads(self._line(timeout))
+            pass
+        finally:
+            timer.cancel()
+        if not line:
+            late = time.monotonic() - begun >= timeout
+            raise SideFailed(f"no answer within {timeout:.0f} s" if late else self._how_it_ended())
+        answer = json.loads(line)
         if "error" in answer:
-            raise UserError(answer["error"]) if answer["user"] else ContenderFailed(answer["error"])
+            raise RunError(answer["error"]) if answer["user"] else SideFailed(answer["error"])
         return answer
 
-    def _line(self, timeout):
-        pipe, until = self._process.stdout, time.monotonic() + timeout
-        while b"\n" not in self._unread:
-            if not select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
-                raise ContenderFailed(f"no answer within {timeout:.0f} s")
-            part = os.read(pipe.fileno(), 1 << 16)
-            if not part:
-                raise self._dead()
-            self._unread += part
-        line, _, self._unread = self._unread.partition(b"\n")
-        return line
-
-    def _dead(self):
+    def _how_it_ended(self):
         code = self._process.wait()
-        self._noise.seek(0)
-        last = (self._noise.read().decode(errors="replace").strip().splitlines() or [""])[-1]
-        return ContenderFailed(f"the process ended, code {code}: {last[:200]}")
-
-    def start(self, *, timeout: float = PATIENCE) -> float:
-        """Builds and warms up; seconds per batch (0 where the mode runs whole epochs)."""
-        self.ask(do="build", side=self.side, spec=self.spec, timeout=timeout)
-        answer = self.ask(do="warm", timeout=timeout)
-        self.facts = answer["facts"]
-        return answer["seconds_per_batch"]
+        self._log.seek(0)
+        last = (self._log.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        return f"the process ended, code {code}: {last[:200]}"
 
     def cpu_seconds(self) -> float:
-        return process_seconds(self._process.pid)
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._noise.close()
+        """CPU seconds of the process and its ended children; 0 where the system does not say."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 # -- what else uses the machine ----------------------------------------------------------------------------------------
@@ -122,41 +112,31 @@ def machine_seconds() -> tuple[float, float] | None:
     return busy / ticks, (busy + idle + iowait) / ticks
 
 
-def process_seconds(pid: int) -> float:
-    """CPU seconds of a process and its ended children; 0 where the system does not say."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
 class Guard:
     """Measures which share of the machine others use. machine: see machine_seconds."""
 
     def __init__(self, machine=machine_seconds):
         self._machine = machine
 
-    def mark(self, contenders=()):
+    def mark(self, sides=()):
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        used = usage.ru_utime + usage.ru_stime + sum(c.cpu_seconds() for c in contenders)
-        return self._machine(), used
+        return self._machine(), usage.ru_utime + usage.ru_stime + sum(side.cpu_seconds() for side in sides)
 
-    def others(self, mark, contenders=()) -> float:
+    def others(self, mark, sides=()) -> float:
         """Share of the machine that others used since `mark`; 0 where it cannot be known."""
-        (before, used_before), (after, used_after) = mark, self.mark(contenders)
+        (before, used_before), (after, used_after) = mark, self.mark(sides)
         if before is None or after is None or after[1] <= before[1]:
             return 0.0
         busy = after[0] - before[0] - (used_after - used_before)
         return max(busy, 0.0) / (after[1] - before[1])
 
     def check_quiet(self, seconds: float = 1.0) -> None:
-        """Raises UserError where others keep the machine busy."""
+        """Raises RunError where others keep the machine busy."""
         mark = self.mark()
         time.sleep(seconds)
         share = self.others(mark)
         if share > OTHERS_AT_START:
-            raise UsageError(
+            raise RunError(
                 f"other programs use {share:.0%} of the CPU: figures would mean little. "
                 "Fix: stop them, or give --allow_load (rows are then marked as loaded)."
             )
@@ -172,27 +152,24 @@ def positions(number: int, count: int) -> list[float]:
 
 
 def batches_per_round(seconds_per_batch) -> int:
-    """How many batches make a round of ROUND_SECONDS for the fastest contender, LONGEST_ROUND for the slowest."""
+    """How many batches make a round of ROUND_SECONDS for the fastest side, LONGEST_ROUND for the slowest."""
     each = [s for s in seconds_per_batch if s > 0] or [ROUND_SECONDS]
     return max(FEWEST, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
 
 
-def interleave(contenders: dict, *, rounds: int, count: int, guard: Guard, accuracy: float = 0.0):
-    """Runs the contenders in turn, the order reversed every other round.
+def interleave(sides: dict, *, rounds: int, count: int, guard: Guard):
+    """Runs the sides in turn, the order reversed every other round.
 
     A round that others disturb is repeated, twice at most.
     Returns (name -> answers of its rounds, whether a round stayed disturbed).
     """
-    answers, loaded, all_ = {name: [] for name in contenders}, False, list(contenders.values())
+    answers, loaded, all_ = {name: [] for name in sides}, False, list(sides.values())
     for number in range(rounds):
-        names = list(contenders)[:: -1 if number % 2 else 1]
+        names = list(sides)[:: -1 if number % 2 else 1]
         where = positions(number, count)
         for _ in range(ATTEMPTS):
             mark = guard.mark(all_)
-            results = {
-                name: contenders[name].ask(do="run", positions=where, number=number, accuracy=accuracy)
-                for name in names
-            }
+            results = {name: sides[name].ask("run", positions=where, number=number) for name in names}
             disturbed = guard.others(mark, all_) > OTHERS
             if not disturbed:
                 break
@@ -202,24 +179,17 @@ def interleave(contenders: dict, *, rounds: int, count: int, guard: Guard, accur
     return answers, loaded
 
 
-def seconds_each(answers, *, whole: bool = False) -> np.ndarray:
-    """Seconds per example of each round; of the whole round where the goal is not a number of examples ("until").
-
-    NaN where the goal was not reached.
-    """
-    return np.array([
-        math.nan if not a.get("reached", True) else a["seconds"] / (1 if whole else a["examples"]) for a in answers
-    ])  # fmt: skip
+def seconds_each(answers) -> np.ndarray:
+    """Seconds per example of each round."""
+    return np.array([answer["seconds"] / answer["examples"] for answer in answers])
 
 
-def ratio(ours: np.ndarray, torch: np.ndarray) -> dict[str, float | None]:
-    """PyTorch's seconds over ours, round by round: the median and the extremes; None where a round has no figure."""
-    each = torch / ours
-    if not len(each) or np.isnan(each).any():
-        return dict.fromkeys(("ratio", "ratio_min", "ratio_max"))
+def ratio(ours: np.ndarray, pytorch: np.ndarray) -> dict[str, float]:
+    """PyTorch's seconds over ours, round by round: the median and the extremes."""
+    each = pytorch / ours
     return {"ratio": rounded(np.median(each)), "ratio_min": rounded(each.min()), "ratio_max": rounded(each.max())}
 
 
-def rounded(value, digits: int = 4) -> float | None:
-    """Four significant digits: what a measurement of this kind carries. None for NaN."""
-    return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")
+def rounded(value) -> float:
+    """Four significant digits: what a measurement of this kind carries."""
+    return float(f"{value:.4g}")

@@ -38,7 +38,7 @@ def prepared_of(work) -> Prepared:
 
 def config_of(spec: dict):
     """The published config of a case's model, in the case's sizes."""
-    family = families.of(spec["model"])
+    family = families.MODELS[spec["model"]]
     config = family.config(spec)
     config.seeds = tuple(range(spec["seeds"]))
     config.model.hidden_size = spec["hidden"]
@@ -55,47 +55,44 @@ class Ours:
     """
 
     def __init__(self, spec: dict, work, *, dropout: float | None = None):
-        self.work, self.config = work, config_of(spec)
+        self.config, self.device = config_of(spec), jax.devices()[0].platform
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
         self.experiment = experiment.of(self.config)
-        self.program, self.batches = self.experiment.program_over(self.prepared)
-        self.trainer = self._trainer(self.config.seeds)
-        self.facts = {"device": jax.devices()[0].platform}
+        self.program, self.epochs = self.experiment.program_over(self.prepared)
+        self.trainer = self._trainer()
 
-    def _trainer(self, seeds, epochs=1):
-        settings = replace(self.experiment.settings, epochs=epochs)
-        return loop.Trainer(self.program, settings, self.prepared.splits, self.batches, seeds)
+    def _trainer(self):
+        settings = replace(self.experiment.settings, epochs=1)
+        return loop.Trainer(self.program, settings, self.prepared.splits, self.epochs, self.config.seeds)
 
-    def compiled(self) -> float:
+    def compile_seconds(self) -> float:
         """Seconds spent on compiling so far."""
         return self.program.compile_seconds
 
-    # -- the plan of an epoch, cheapest batch first ------------------------------------------------------------------
-
     def plan(self, mode: str) -> list:
-        """The batches of one pass over the training pairs as (layout, rows)."""
-        train = self.batches["train"]
-        plan = train.epoch(1, np.asarray(self.config.seeds)) if mode == "train" else self._predicted().once()
+        """The batches of one pass over the training rows, as (layout, rows), cheapest first."""
+        if mode == "train":
+            plan = self.epochs["train"].epoch(1, np.asarray(self.config.seeds))
+        else:
+            train, task, model = self.config.train, self.experiment.task, self.program.model
+            buckets = families.MODELS[self.config.model.name].predict_buckets
+            how = TrainingBatches(train.batch_size, train.group, buckets)
+            plan = task.batches(self.prepared, "train", how, shares=self.program.devices.count, model=model).once()
         return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
 
-    def _predicted(self):
-        """The training rows as they are predicted, in batches of the case's size and grouping."""
-        train, program = self.config.train, self.program
-        how = TrainingBatches(train.batch_size, train.group, families.of(self.config.model.name).predict_buckets)
-        devices = program.devices.count
-        return self.experiment.task.batches(self.prepared, "train", how, shares=devices, model=program.model)
-
-    def warm(self, mode: str, plan: list) -> None:
-        """Compiles every layout of a plan and runs it twice."""
-        self.run(mode, list({layout: (layout, index) for layout, index in plan}.values()) * 2)
+    def warm(self, mode: str, plan: list) -> float:
+        """Compiles and runs each layout of a plan; seconds of a batch, on average of the layouts."""
+        layouts = list({layout: (layout, index) for layout, index in plan}.values())
+        self.run(mode, layouts)
+        started = time.perf_counter()
+        self.run(mode, layouts)
+        return (time.perf_counter() - started) / len(layouts)
 
     def run(self, mode: str, batches: list) -> int:
         """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds count each."""
-        if mode == "train":
-            return self.train(batches)
-        return self.predict(batches)
+        return self.train(batches) if mode == "train" else self.predict(batches)
 
     def train(self, batches) -> int:
         examples = 0
@@ -117,52 +114,24 @@ class Ours:
             np.asarray(part)
         return sum(int((index >= 0).sum()) for _, index in batches) * len(self.config.seeds)
 
-    # -- what a user waits for -------------------------------------------------------------------------------------
-
     def epoch(self, number: int) -> int:
         """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
-        trainer = self._trainer(self.config.seeds)
+        trainer = self._trainer()
         trainer.run()
         jax.block_until_ready(trainer.best)
         return len(self.prepared.splits["train"]) * len(self.config.seeds)
 
-    def until(self, accuracy: float, seed: int, most: int) -> tuple[int, float]:
-        """Trains one seed until the dev accuracy is reached, at most `most` epochs: (examples, accuracy then).
-
-        The dev split is scored four times an epoch.
-        """
-        trainer = self._trainer((seed,))
-        rows, examples, reached = self.prepared.splits["dev"], 0, 0.0
-        for epoch in range(1, most + 1):
-            plan = self.batches["train"].epoch(epoch, np.array([seed]))
-            for part in np.array_split(np.arange(len(plan)), 4):
-                for i in part:
-                    layout, index = plan[i]
-                    trainer.learner, _ = self.program.train(layout, trainer.learner, index)
-                    examples += int((index >= 0).sum())
-                logits = trainer.predict("dev", trainer.learner.variables)
-                reached = float((logits[0].argmax(axis=-1) == rows.label).mean())
-                if reached >= accuracy:
-                    return examples, reached
-        return examples, reached
-
 
 def gemm_flops() -> float:
     """Operations per second of a large matrix product in float32: the best of some sizes, each a median."""
-
-    def product(a, b):
-        return jnp.dot(a, b, precision=jax.lax.Precision.DEFAULT)
-
-    best = 0.0
+    product, best = jax.jit(lambda a, b: jnp.dot(a, b, precision=jax.lax.Precision.DEFAULT)), 0.0
     for m, k, n in GEMM_SIZES:
-        key = jax.random.key(0)
-        a, b = jax.random.normal(key, (m, k)), jax.random.normal(key, (k, n))
-        compiled = jax.jit(product).lower(a, b).compile()
-        jax.block_until_ready(compiled(a, b))
+        a, b = (jax.random.normal(jax.random.key(0), shape) for shape in ((m, k), (k, n)))
+        jax.block_until_ready(product(a, b))
         times = []
         while len(times) < 5 or (sum(times) < GEMM_SECONDS and len(times) < 200):
             started = time.perf_counter()
-            jax.block_until_ready(compiled(a, b))
+            jax.block_until_ready(product(a, b))
             times.append(time.perf_counter() - started)
         best = max(best, 2.0 * m * k * n / float(np.median(times)))
     return best

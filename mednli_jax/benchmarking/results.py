@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import UsageError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import append_line
 
 COLUMNS = {
@@ -18,7 +18,6 @@ COLUMNS = {
     "spread": "spread", "gemm_share": "of matmul", "seconds": "seconds", "seeds_cost": "seeds cost",
     "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
 }  # fmt: skip
-TITLES = {"torch": "PyTorch"}  # of packages that have another name than their distribution
 
 
 def version_of(package: str) -> str | None:
@@ -29,13 +28,12 @@ def version_of(package: str) -> str | None:
 
 
 def check_installed(models) -> None:
-    """Raises UserError where a package is missing that the PyTorch side of one of the models needs."""
-    needed = dict.fromkeys(package for model in models for package in families.of(model).packages)
+    """Raises RunError where a package is missing that the PyTorch side of one of the models needs."""
+    needed = dict.fromkeys(package for model in models for package in families.MODELS[model].packages)
     missing = next((package for package in needed if not version_of(package)), None)
     if missing:
-        raise UsageError(
-            f"{TITLES.get(missing, missing)} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none"
-        )
+        name = "PyTorch" if missing == "torch" else missing
+        raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
 
 
 def machine() -> dict:
@@ -59,7 +57,7 @@ def _processor():
 def json_writer(where: str | None) -> Callable[[dict], None]:
     """Writes a line of the result as JSON: to stdout ("true"), to the end of a file, or nowhere (None).
 
-    Raises UserError before anything is measured where the file cannot be written.
+    Raises UsageError before anything is measured where the file cannot be written.
     """
     if where is None:
         return lambda row: None
@@ -70,9 +68,7 @@ def json_writer(where: str | None) -> Callable[[dict], None]:
         with open(path, "a"):
             pass
     except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be written ({error.strerror}). Fix: give --json a file you can write."
-        ) from None
+        raise UsageError(f"--json={path}: {error.strerror}. Fix: give a file that can be written.") from None
     return lambda row: append_line(path, json.dumps(row, allow_nan=False))
 
 

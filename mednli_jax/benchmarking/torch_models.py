@@ -3,18 +3,15 @@
 Architecture, initialisation, dropout, loss and optimiser are those of `models` (Romanov & Shivade 2018); only how the
 sentences of a batch reach the matrix products differs, by style:
 
-  packed     pack_padded_sequence on shuffled batches, no work on padding
+  packed     pack_padded_sequence on shuffled batches, no work on padding; the plain script's
   bucketed   plain nn.LSTM on batches of about one length; its backward direction starts on padding, so that logits
-             differ a little from the packed ones, the work is the same
+             differ a little from the packed ones, the work is the same. (BOW: sums of padded sentences)
   chunked    plain nn.LSTM on shuffled batches, the sentences of a batch sorted by length and cut into chunks
-  stacked    both sides of the pairs in one call of the LSTM
-  flat       (BOW) real tokens only
-  distinct   (BOW) each distinct word of a batch is projected once
+  distinct   (BOW) each distinct word of a batch is projected once, real tokens are summed
 
 PyTorch keeps two biases per LSTM gate where `models` has one; they are only ever added.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -25,30 +22,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 CLASSES = 3
 LEAST_CHUNK, CHUNKS = 32, 8
 DROPOUT = {"bow": 0.5, "infersent": 0.5, "esim": 0.0}  # defaults.nli
-
-
-@dataclass(frozen=True)
-class Style:
-    """how: "packed", "bucketed" or "chunked" (or BOW's "flat", "distinct"); stacked: both sides in one call."""
-
-    how: str
-    stacked: bool = False
-
-    @property
-    def sorted_batches(self) -> bool:
-        """Whether batches hold pairs of about one length."""
-        return self.how == "bucketed"
-
-
-RECURRENT = {
-    "packed": Style("packed"),
-    "packed stacked": Style("packed", True),
-    "bucketed": Style("bucketed"),
-    "chunked": Style("chunked"),
-    "chunked stacked": Style("chunked", True),
-}
-WORDS = {"flat": Style("flat"), "distinct": Style("distinct"), "bucketed": Style("bucketed")}
-STYLES = {"bow": WORDS, "infersent": RECURRENT, "esim": RECURRENT}
 
 
 class Sentences(NamedTuple):
@@ -68,6 +41,10 @@ class Batch(NamedTuple):
     label: torch.Tensor
 
 
+def attention(energies, mask, dim=-1):
+    return energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=dim)
+
+
 def maxima(states, mask):
     return states.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
@@ -75,23 +52,23 @@ def maxima(states, mask):
 class BiLSTM(nn.Module):
     """[R, T, D] -> states [R, T, 2H]; the states of padding have no meaning."""
 
-    def __init__(self, inputs, hidden, style: Style):
+    def __init__(self, inputs, hidden, style: str):
         super().__init__()
         self.rnn = nn.LSTM(inputs, hidden, batch_first=True, bidirectional=True)
         self.style = style
 
     def forward(self, x, length):
-        if self.style.how == "packed":
+        if self.style == "packed":
             packed = pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
             return pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
-        if self.style.how == "bucketed":
+        if self.style == "bucketed":
             return self.rnn(x)[0]
         pieces = [F.pad(s, (0, 0, 0, x.shape[1] - s.shape[1])) for _, s in self._chunks(x, length)]
         return torch.cat(pieces)[self._back]
 
     def pooled(self, x, length, mask):
         """Maximum over real tokens [R, 2H]."""
-        if self.style.how != "chunked":
+        if self.style != "chunked":
             return maxima(self(x, length), mask)
         pieces = [maxima(states, mask[rows, : states.shape[1]]) for rows, states in self._chunks(x, length)]
         return torch.cat(pieces)[self._back]
@@ -104,20 +81,6 @@ class BiLSTM(nn.Module):
             longest = int(length[rows[-1]])
             rows = rows.to(x.device)
             yield rows, self.rnn(x[rows, :longest])[0]
-
-
-def both_sides(run, style, sides):
-    """run(x, length, mask) of each of two sides (x, length, mask); in one call where the style stacks them."""
-    if not style.stacked:
-        return [run(*side) for side in sides]
-    width = max(x.shape[1] for x, _, _ in sides)
-    x = torch.cat([F.pad(x, (0, 0, 0, width - x.shape[1])) for x, _, _ in sides])
-    mask = torch.cat([F.pad(mask, (0, width - mask.shape[1])) for _, _, mask in sides])
-    result = run(x, torch.cat([length for _, length, _ in sides]), mask)
-    parts = result.split([len(x) for x, _, _ in sides])
-    if result.dim() == 2:  # pooled
-        return list(parts)
-    return [part[:, : x.shape[1]] for part, (x, _, _) in zip(parts, sides, strict=True)]
 
 
 class Model(nn.Module):
@@ -148,18 +111,15 @@ class BOW(Model):
 
     def sums(self, batch):
         sides = (batch.premise, batch.hypothesis)
-        if self.style.how == "bucketed":
+        if self.style == "bucketed":
             states = [F.relu(self.projection(F.embedding(s.tokens, self.vectors))) for s in sides]
             return [(x * s.mask[..., None]).sum(dim=1) for x, s in zip(states, sides, strict=True)]
         tokens = torch.cat([s.tokens[s.mask] for s in sides])
         length = torch.cat([s.length for s in sides]).to(tokens.device)
-        starts = torch.cumsum(length, 0) - length
-        if self.style.how == "distinct":
-            words, place = torch.unique(tokens, return_inverse=True)
-        else:
-            words, place = tokens, torch.arange(len(tokens), device=tokens.device)
+        words, place = torch.unique(tokens, return_inverse=True)
         states = F.relu(self.projection(F.embedding(words, self.vectors)))
-        return F.embedding_bag(place, states, starts, mode="sum").split([len(s.tokens) for s in sides])
+        sums = F.embedding_bag(place, states, torch.cumsum(length, 0) - length, mode="sum")
+        return sums.split([len(s.tokens) for s in sides])
 
     def forward(self, batch):
         premise, hypothesis = self.sums(batch)
@@ -178,8 +138,7 @@ class InferSent(Model):
         self.logits = nn.Linear(hidden, CLASSES)
 
     def forward(self, batch):
-        sides = [self.embedded(batch.premise), self.embedded(batch.hypothesis)]
-        premise, h = both_sides(self.encoder.pooled, self.style, sides)
+        premise, h = (self.encoder.pooled(*self.embedded(side)) for side in (batch.premise, batch.hypothesis))
         p = self.spread(premise, batch)
         x = self.drop(torch.cat([p, h, (p - h).abs(), p * h], dim=-1))
         x = self.drop(torch.tanh(self.layer_0(x)))
@@ -195,26 +154,25 @@ class ESIM(Model):
         self.layer = nn.Linear(8 * hidden, hidden)
         self.logits = nn.Linear(hidden, CLASSES)
 
+    def encoded(self, sentences):
+        x, length, _ = self.embedded(sentences)
+        return self.encoder(self.drop(x), length)
+
     def enhance(self, x, attended):
         x = F.relu(self.projection(torch.cat([x, attended, x - attended, x * attended], dim=-1)))
         return self.drop(x)
 
     def forward(self, batch):
-        sides = [(self.drop(x), *rest) for x, *rest in (self.embedded(batch.premise), self.embedded(batch.hypothesis))]
-        premise, b = both_sides(lambda x, length, mask: self.encoder(x, length), self.style, sides)
+        premise, b = (self.encoded(side) for side in (batch.premise, batch.hypothesis))
         a, a_mask, b_mask = self.spread(premise, batch), self.spread(batch.premise.mask, batch), batch.hypothesis.mask
         a_length = batch.premise.length if batch.of is None else batch.premise.length[batch.of.cpu()]
+        b_length = batch.hypothesis.length
         energies = a @ b.transpose(1, 2)
-        lowest = torch.finfo(energies.dtype).min
-        a_attended = energies.masked_fill(~b_mask[:, None, :], lowest).softmax(dim=2) @ b
-        b_attended = energies.masked_fill(~a_mask[..., None], lowest).softmax(dim=1).transpose(1, 2) @ a
-        sides = [
-            (self.enhance(a, a_attended), a_length, a_mask),
-            (self.enhance(b, b_attended), batch.hypothesis.length, b_mask),
-        ]
-        states = both_sides(lambda x, length, mask: self.composition(x, length), self.style, sides)
+        a_attended = attention(energies, b_mask[:, None, :]) @ b
+        b_attended = attention(energies, a_mask[..., None], dim=1).transpose(1, 2) @ a
         pooled = []
-        for v, (_, length, mask) in zip(states, sides, strict=True):
+        for x, attended, length, mask in ((a, a_attended, a_length, a_mask), (b, b_attended, b_length, b_mask)):
+            v = self.composition(self.enhance(x, attended), length)
             total = v.masked_fill(~mask[..., None], 0.0).sum(dim=1)
             pooled += [total / length.to(v.device)[:, None], maxima(v, mask)]
         x = torch.tanh(self.layer(self.drop(torch.cat(pooled, dim=-1))))
@@ -224,12 +182,6 @@ class ESIM(Model):
 MODELS = {"bow": BOW, "infersent": InferSent, "esim": ESIM}
 
 
-def build(name: str, vectors, hidden: int, style: str, dropout: float | None = None) -> Model:
-    """A model by name in a style of STYLES[name], weights drawn as PyTorch draws them."""
-    rate = DROPOUT[name] if dropout is None else dropout
-    return MODELS[name](torch.as_tensor(vectors), hidden, rate, STYLES[name][style])
-
-
-def adam(model):
-    """The optimiser of the papers; on the fused path."""
-    return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6, fused=True)
+def build(name: str, vectors, hidden: int, style: str) -> Model:
+    """A model by name in a style, weights drawn as PyTorch draws them."""
+    return MODELS[name](torch.as_tensor(vectors), hidden, DROPOUT[name], style)

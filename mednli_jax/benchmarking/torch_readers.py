@@ -1,11 +1,10 @@
 """The readers in PyTorch, as fast as we know how to write them, and which of their rows stand in which batch.
 
 Architecture, dropout, loss, clipping and optimiser are those of `models` (Šuster & Daelemans 2018; Dhingra et al. 2017;
-Chen et al. 2016). Styles differ in how passages reach the recurrences:
-
-  packed     pack_padded_sequence on shuffled batches, no work on padding
-  bucketed   plain nn.GRU on batches of passages of about one length; its backward direction starts on padding, so that
-             logits differ a little from the packed ones, the work is the same
+Chen et al. 2016). nn.GRU runs unpacked on batches of passages of about one length; its backward direction starts on
+padding, so that logits differ a little from ours, the work is the same. Packed passages are no alternative: on a CPU
+PyTorch writes each step's gradient into zeros of the size of all tokens, so that training takes time with the square of
+the passages' length.
 
 PyTorch's update gate is one minus ours, and it keeps two biases per gate where `models` has one.
 Dimension letters: U passages, B queries, N passage tokens, Q query tokens, S marked tokens, C candidates.
@@ -16,18 +15,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mednli_jax.benchmarking import torch_side
-from mednli_jax.benchmarking.torch_models import Sentences, Style
+from mednli_jax.benchmarking.torch_models import Sentences, attention
+from mednli_jax.benchmarking.torch_side import TorchSide
 
 HOPS = 3
 UNKNOWN = 1  # text.UNK
 MASKED_ENERGY = -1e9  # models.packing
 DROPOUT = {"ga_reader": 0.4, "sa_reader": 0.6}  # defaults.cloze
-STYLES = {
-    name: {"packed": Style("packed"), "bucketed": Style("bucketed")} for name in ("ga_reader", "sa_reader")
-}  # fmt: skip
 
 
 class Cloze(NamedTuple):
@@ -52,19 +47,9 @@ class Cloze(NamedTuple):
         return x if self.of is None else x.index_select(0, self.of)
 
 
-class BiGRU(nn.Module):
-    """[R, T, D] -> states [R, T, 2H]; the states of padding have no meaning."""
-
-    def __init__(self, inputs, hidden, style: Style):
-        super().__init__()
-        self.rnn = nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
-        self.packed = style.how == "packed"
-
-    def forward(self, x, length):
-        if not self.packed:
-            return self.rnn(x)[0]
-        packed = pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+def gru(inputs, hidden):
+    """[R, T, D] -> (states [R, T, 2H], _); the states of padding have no meaning."""
+    return nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
 
 
 def pointed(energies, batch: Cloze):
@@ -78,10 +63,7 @@ def pointed(energies, batch: Cloze):
 
 
 class Reader(nn.Module):
-    """What the readers share: trained word vectors and dropout.
-
-    vectors: [V, D]. types: phrases of the corpus, of which the SA reader has vectors.
-    """
+    """What the readers share: trained word vectors [V, D] and dropout."""
 
     def __init__(self, vectors, dropout):
         super().__init__()
@@ -92,12 +74,11 @@ class Reader(nn.Module):
 class GAReader(Reader):
     """Gated attention: each hop reads passage and query anew and gates the passage by what it attends to."""
 
-    def __init__(self, vectors, hidden, dropout, style, types):
+    def __init__(self, vectors, hidden, dropout, types):
         super().__init__(vectors, dropout)
         dim, wide = vectors.shape[1], 2 * hidden
-        sizes = [(dim if hop == 0 else wide) + 2 * (hop == HOPS - 1) for hop in range(HOPS)]
-        self.passage = nn.ModuleList(BiGRU(size, hidden, style) for size in sizes)
-        self.query = nn.ModuleList(BiGRU(dim, hidden, style) for _ in sizes)
+        self.passage = nn.ModuleList(gru(size, hidden) for size in (dim, *[wide] * (HOPS - 2), wide + 2))
+        self.query = nn.ModuleList(gru(dim, hidden) for _ in range(HOPS))
         self.feature = nn.Embedding(2, 2)
 
     def occurs(self, batch):
@@ -108,18 +89,15 @@ class GAReader(Reader):
 
     def forward(self, batch: Cloze):
         words, x = self.embedding(batch.query.tokens), self.embedding(batch.passage.tokens)
-        length = batch.passage.length
-        lowest, no_word = torch.finfo(x.dtype).min, ~batch.query.mask[:, None, :]
         for hop, (of_passage, of_query) in enumerate(zip(self.passage, self.query, strict=True)):
-            last = hop == len(self.passage) - 1
+            last = hop == HOPS - 1
             if last:
                 x = torch.cat([x, self.feature(self.occurs(batch))], dim=-1)
-            d, q = of_passage(x, length), of_query(words, batch.query.length)
+            d, q = of_passage(x)[0], of_query(words)[0]
             if hop == 0:  # the same for all queries of a passage up to here
-                d, length = batch.spread(d), length if batch.of is None else length[batch.of.cpu()]
+                d = batch.spread(d)
             if not last:
-                weights = (d @ q.transpose(1, 2)).masked_fill(no_word, lowest).softmax(dim=2)
-                x = self.drop(d * (weights @ q))
+                x = self.drop(d * (attention(d @ q.transpose(1, 2), batch.query.mask[:, None, :]) @ q))
         at_blank = q[torch.arange(len(q), device=q.device), batch.blank]
         return pointed((d @ at_blank[:, :, None])[..., 0], batch)
 
@@ -130,28 +108,23 @@ class GAReader(Reader):
 class SAReader(Reader):
     """Attention of one vector of the query over the passage; candidates are scored by what it attends to."""
 
-    def __init__(self, vectors, hidden, dropout, style, types):
+    def __init__(self, vectors, hidden, dropout, types):
         super().__init__(vectors, dropout)
         self.hidden = hidden
-        self.passage = BiGRU(vectors.shape[1], hidden, style)
-        self.query = BiGRU(vectors.shape[1], hidden, style)
+        self.passage, self.query = gru(vectors.shape[1], hidden), gru(vectors.shape[1], hidden)
         self.bilinear = nn.Linear(2 * hidden, 2 * hidden, bias=False)
         self.output = nn.Embedding(types, 2 * hidden)
         nn.init.uniform_(self.output.weight, -0.01, 0.01)
 
     def forward(self, batch: Cloze):
-        passage, query = self.drop(self.embedding(batch.passage.tokens)), self.drop(self.embedding(batch.query.tokens))
-        h, states = batch.spread(self.passage(passage, batch.passage.length)), self.query(query, batch.query.length)
-        rows = torch.arange(len(states), device=states.device)
-        end = (batch.query.length - 1).to(states.device)
+        passage, states = self.passage, self.query(self.drop(self.embedding(batch.query.tokens)))[0]
+        h = batch.spread(passage(self.drop(self.embedding(batch.passage.tokens)))[0])
+        rows, end = torch.arange(len(states), device=states.device), (batch.query.length - 1).to(states.device)
         q = torch.cat([states[rows, end, : self.hidden], states[:, 0, self.hidden :]], dim=-1)
-        energies = (h @ self.bilinear(q)[:, :, None])[..., 0]
-        mask = batch.spread(batch.passage.mask)
-        weights = energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=1)
+        weights = attention((h @ self.bilinear(q)[:, :, None])[..., 0], batch.spread(batch.passage.mask))
         o = (weights[:, None, :] @ h)[:, 0]
-        kind, there = batch.spread(batch.kind), batch.spread(batch.there)
-        scores = (self.output(kind) @ o[:, :, None])[..., 0]
-        return torch.where(there, scores, MASKED_ENERGY)
+        scores = (self.output(batch.spread(batch.kind)) @ o[:, :, None])[..., 0]
+        return torch.where(batch.spread(batch.there), scores, MASKED_ENERGY)
 
     def optimizer(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
@@ -165,46 +138,44 @@ def padded(flat, start, of, fill):
     first, length = start[of], start[of + 1] - start[of]
     places = torch.arange(int(length.max()))
     inside = places < length[:, None]
-    at = torch.where(inside, first[:, None] + places, 0)
-    return torch.where(inside, flat[at], fill), length
+    return torch.where(inside, flat[torch.where(inside, first[:, None] + places, 0)], fill), length
 
 
-class TorchReader(torch_side.TorchSide):
-    """One reader in one style over one workload."""
+class TorchReader(TorchSide):
+    """One reader over one workload."""
 
-    STYLES = STYLES
     clip = 10.0
-    warmers = 5
 
-    def _load(self, tensor):
-        self.of_corpus = tensor
+    def load(self, tensor):
+        self.corpus = tensor
 
-    def _build(self):
+    def build(self):
         name, vectors = self.spec["model"], torch.from_numpy(self.work.vectors)
-        return MODELS[name](vectors, self.spec["hidden"], DROPOUT[name], self.style, self.work.facts["types"])
+        return MODELS[name](vectors, self.spec["hidden"], DROPOUT[name], self.work.facts["types"])
 
-    def _optimizer(self):
-        return self.model.optimizer()
+    def optimizer_of(self, model):
+        return model.optimizer()
 
     def _sentences(self, tokens, length):
         mask = torch.arange(tokens.shape[1]) < length[:, None]
         return Sentences(tokens.to(self.device), length, mask.to(self.device))
 
     def batch(self, rows: np.ndarray) -> Cloze:
-        corpus, rows = self.of_corpus, torch.from_numpy(rows)
+        corpus, rows = self.corpus, torch.from_numpy(rows)
         passages, of = corpus["query_passage"][rows], None
         if self.grouped:
             passages, of = torch.unique(passages, return_inverse=True)
+            of = of.to(self.device)
 
         def pieces(name, of_start, fill=0):
             return padded(corpus[name], corpus[f"{of_start}_start"], passages, fill)
 
         kind, count = pieces("candidate_type", "candidate_type")
         there = torch.arange(kind.shape[1]) < count[:, None]
-        position, _ = pieces("position", "position")
-        candidate, _ = pieces("position_candidate", "position", kind.shape[1])
+        position, candidate = (
+            pieces(name, "position", fill)[0] for name, fill in (("position", 0), ("position_candidate", kind.shape[1]))
+        )
         length = corpus["query_length"][rows]
         query = self._sentences(corpus["query"][rows, : int(length.max())], length)
         rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
-        of = None if of is None else of.to(self.device)
         return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))

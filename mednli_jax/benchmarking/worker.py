@@ -1,14 +1,13 @@
-"""A contender in a child process: commands as JSON lines on stdin, answers as JSON lines on stdout.
+"""A side of the benchmark in a child process: commands as JSON lines on stdin, answers as JSON lines on stdout.
 
-  {"do": "build", "side": "ours", "spec": {...}}  -> {"batches", "facts"}
-  {"do": "warm"}                                   -> {"seconds_per_batch", "facts"}
+  {"do": "estimate", "spec": {...}, "seconds": 5}  -> {"tokens_per_second"}, of PyTorch in the spec's setting
+  {"do": "start", "name": "ours", "spec": {...}}   -> {"seconds_per_batch", "device"}
   {"do": "run", "positions": [...], "number": 0}   -> {"seconds", "examples"}
-  {"do": "gemm"}                                   -> {"flops_per_second"}
   {"do": "peak"}                                   -> {"mb", "compile_seconds"}
-  {"do": "stop"}
+  {"do": "gemm"}                                   -> {"flops_per_second"}
 
-Thread pools, allocator settings and peak memory of two contenders do not mix this way. What a library prints goes to
-stderr. A failure is answered by {"error", "user"}, the process lives on.
+Thread pools, allocator settings and peak memory of two sides do not mix this way. What a library prints goes to
+stderr. A failure is answered by {"error", "user"}; the process lives on.
 """
 
 import json
@@ -18,84 +17,85 @@ import sys
 import threading
 import time
 
-import numpy as np
-
 from mednli_jax.benchmarking import families
 from mednli_jax.errors import UserError
 
-MOST_EPOCHS = 10  # of "until"
+ESTIMATED = (0.5, 0.2, 0.8, 0.05, 0.95, 0.35, 0.65)  # quantiles by cost of the batches that an estimate runs in turn
 
 
-def build_contender(side: str, spec: dict):
-    """The contender of a side: "ours", "torch" or "idiomatic". Only the libraries of that side are imported."""
-    if side == "ours":
-        from mednli_jax.benchmarking.ours import Ours
+def build_side(name: str, spec: dict):
+    """The side "ours" or "pytorch" over its corpus. Only the libraries of that side are imported."""
+    work = families.workload_of(spec)
+    if name == "pytorch":
+        return families.MODELS[spec["model"]].pytorch(spec, work)
+    from mednli_jax.benchmarking.ours import Ours
 
-        return Ours(spec, families.workload_of(spec))
-    return families.of(spec["model"]).torch_sides()[side](spec, families.workload_of(spec))
-
-
-class Worker:
-    """Answers commands; `contender` is what `build` made."""
-
-    def __init__(self, make=build_contender):
-        self.make, self.contender, self.mode, self.plan = make, None, "", []
-
-    def answer(self, message: dict) -> dict:
-        """The answer to one command."""
-        commands = {"build": self.build, "warm": self.warm, "run": self.run, "gemm": self.gemm, "peak": self.peak}
-        arguments = {name: value for name, value in message.items() if name != "do"}
-        return commands[message["do"]](**arguments)
-
-    def build(self, side, spec):
-        self.contender, self.spec, self.mode = self.make(side, spec), spec, spec["mode"]
-        if self.mode in ("train", "predict"):
-            self.plan = self.contender.plan(self.mode)
-        return {"batches": len(self.plan), "facts": self.contender.facts}
-
-    def warm(self):
-        """Compiles, warms up, and times a few batches; the modes that run whole epochs run once, untimed."""
-        if not self.plan:
-            if self.mode == "epoch":
-                self.contender.epoch(0)
-            else:
-                self.contender.until(0.0, 0, 1)  # reached at the first look at the dev split
-            return {"seconds_per_batch": 0.0, "facts": self.contender.facts}
-        self.contender.warm(self.mode, self.plan)
-        few = sample(self.plan, [(i + 0.5) / 4 for i in range(4)])
-        started = time.perf_counter()
-        self.contender.run(self.mode, few)
-        each = (time.perf_counter() - started) / len(few)
-        return {"seconds_per_batch": each, "facts": self.contender.facts}
-
-    def run(self, positions, number, accuracy=0.0):
-        """A round; what is compiled on the way is not counted."""
-        compiled, started = self.contender.compiled(), time.perf_counter()
-        result = {}
-        if self.mode == "epoch":
-            examples = self.contender.epoch(number)
-        elif self.mode == "until":
-            examples, reached = self.contender.until(accuracy, number, MOST_EPOCHS)
-            result = {"accuracy": reached, "reached": reached >= accuracy}
-        else:
-            examples = self.contender.run(self.mode, sample(self.plan, positions))
-        seconds = time.perf_counter() - started - (self.contender.compiled() - compiled)
-        return {"seconds": seconds, "examples": examples, **result}
-
-    def gemm(self):
-        from mednli_jax.benchmarking import ours
-
-        return {"flops_per_second": ours.gemm_flops()}
-
-    def peak(self):
-        scale = 1 if sys.platform == "darwin" else 1024
-        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6
-        return {"mb": megabytes, "compile_seconds": self.contender.compiled()}
+    return Ours(spec, work)
 
 
 def sample(plan: list, positions) -> list:
     """The batches of a plan sorted by cost that stand at these quantiles, each in [0, 1)."""
     return [plan[min(int(position * len(plan)), len(plan) - 1)] for position in positions]
+
+
+class Worker:
+    """Answers commands. make: (name, spec) -> a side."""
+
+    def __init__(self, make=build_side):
+        self.make, self.side, self.mode, self.plan = make, None, "", []
+
+    def answer(self, message: dict) -> dict:
+        """The answer to one command."""
+        commands = {name: getattr(self, name) for name in ("estimate", "start", "run", "peak", "gemm")}
+        return commands[message.pop("do")](**message)
+
+    def estimate(self, spec, seconds):
+        """Speed on a few batches of all sizes, after a cheap one; begins no batch once the seconds are over.
+
+        What is compiled runs them all once before. Tokens, not examples: which batches were run then hardly matters.
+        """
+        mode = spec["mode"]
+        side = self.make("pytorch", spec)
+        plan = side.plan(mode)
+        side.run(mode, sample(plan, ESTIMATED if spec["compiled"] else (0.1,)))
+        tokens, started = 0, time.perf_counter()
+        for rows in sample(plan, ESTIMATED):
+            side.run(mode, [rows])
+            tokens += side.tokens(rows)
+            taken = time.perf_counter() - started
+            if taken > seconds:
+                break
+        return {"tokens_per_second": tokens / taken}
+
+    def start(self, name, spec):
+        """Builds a side, compiles and warms up. The mode "epoch" runs one: 0 seconds per batch."""
+        self.side, self.mode, seconds = self.make(name, spec), spec["mode"], 0.0
+        if self.mode == "epoch":
+            self.side.epoch(0)
+        else:
+            self.plan = self.side.plan(self.mode)
+            seconds = self.side.warm(self.mode, self.plan)
+        return {"seconds_per_batch": seconds, "device": self.side.device}
+
+    def run(self, positions, number):
+        """A round; what is compiled on the way is not counted."""
+        compiled, started = self.side.compile_seconds(), time.perf_counter()
+        if self.mode == "epoch":
+            examples = self.side.epoch(number)
+        else:
+            examples = self.side.run(self.mode, sample(self.plan, positions))
+        seconds = time.perf_counter() - started - (self.side.compile_seconds() - compiled)
+        return {"seconds": seconds, "examples": examples}
+
+    def peak(self):
+        scale = 1 if sys.platform == "darwin" else 1024
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6
+        return {"mb": megabytes, "compile_seconds": self.side.compile_seconds()}
+
+    def gemm(self):
+        from mednli_jax.benchmarking import ours
+
+        return {"flops_per_second": ours.gemm_flops()}
 
 
 def end_with(parent: int) -> None:
@@ -111,22 +111,15 @@ def main() -> None:
     os.dup2(2, 1)
     worker = Worker()
     for line in sys.stdin:
-        message = json.loads(line)
-        if message["do"] == "stop":
-            break
         try:
-            answer = worker.answer(message)
+            answer = worker.answer(json.loads(line))
         except UserError as error:
             answer = {"error": str(error), "user": True}
         except Exception as error:  # sent to the parent, which goes on without a style that does not work here
             first = (str(error).strip().splitlines() or [""])[0][:200]
             answer = {"error": f"{type(error).__name__}: {first}", "user": False}
-        answers.write(json.dumps(answer, default=_plain) + "\n")
+        answers.write(json.dumps(answer) + "\n")
         answers.flush()
-
-
-def _plain(value):
-    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 if __name__ == "__main__":
