@@ -43,18 +43,6 @@ class RunError(UserError):
     """A run directory, a checkpoint, a process or the disk that is not as it has to be."""
 
 
-class UsageError(UserError):
-    """A flag or a use of a command that is wrong."""
-
-
-class ConfigError(UserError):
-    """A field of the config that is wrong."""
-
-
-class RunError(UserError):
-    """A run directory, a checkpoint, a process or the disk that is not as it has to be."""
-
-
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
