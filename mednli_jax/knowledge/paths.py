@@ -1,7 +1,7 @@
 """Distances of concept pairs kept on disk: found once for an ontology, a direction, a cut-off and a set of pairs.
 
 A file holds 32 bytes of digest, the 32 bytes of its key, and one little-endian int16 for each distinct pair, in the
-order of `distance.distinct_pairs`. The digest is that of all that follows: a damaged file is never used.
+order of `distances.distinct_pairs`. The digest is that of all that follows: a damaged file is never used.
 """
 
 import hashlib
