@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError
 
 STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
 _FIX = "free space or check the folder's permissions"
 
 
-class Refused(UserError):
+class Refused(RunError):
     """the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):

@@ -6,7 +6,6 @@ does everything, without threads: the heartbeat stops when the loop does.
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -66,11 +65,11 @@ class _Training:
         return self.process is not None and self.process.poll() is None
 
     def said(self) -> str:
-        """The last line `E-XXX-NNN ...` of this process; any other may hold words of a corpus."""
+        """The last error that this process printed; another line may hold words of a corpus."""
         with open(self.log, "rb") as file:
             file.seek(self.begun)
             lines = file.read().decode(errors="replace").splitlines()
-        return next((line for line in reversed(lines) if re.match(r"E-[A-Z]+-\d+ ", line)), "")
+        return next((line for line in reversed(lines) if line.startswith(("error: ", "bug: "))), "")
 
 
 class Worker:
@@ -206,7 +205,7 @@ class Worker:
                     values = ", ".join(f"{field}={value}" for field, value in attempt.values.items())
                     say(f"trial {attempt.trial}: {self.sweep.metric} {facts['metric']:.4f} of {values}")
                 return True
-        elif text.startswith(""):  # another process holds the lock
+        elif RunDirectory(training.folder).in_training():  # another process was faster
             training.process = None
             return False
         elif code == INTERRUPTED or code < 0 or code > 128:
