@@ -143,7 +143,7 @@ def search(
     maximize: bool = True,
     seed: int = 0,
 ) -> Sweep:
-    """Random draws: of the choices each alike, of a range evenly. Raises: ConfigError for neither choices nor a range."""
+    """Random draws: each choice alike, a range evenly. Raises: ConfigError for what is neither choices nor a range."""
     return Sweep(_checked(fields), trials, metric, maximize, seed)
 
 

@@ -5,7 +5,9 @@ import json
 import os
 import random
 import runpy
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -510,12 +512,45 @@ def test_help_is_one_screen_and_needs_neither_jax_nor_optuna():
     assert len(text.splitlines()) <= 30
 
 
+@pytest.fixture
+def postgresql(tmp_path_factory):
+    """The URL of a database of a PostgreSQL server of its own, on a loopback port (Debian's package `postgresql`)."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not programs:
+        pytest.skip("PostgreSQL is not installed")
+    home = Path(tempfile.mkdtemp(prefix="pg"))  # a socket's path is short
+    user = []
+    if os.getuid() == 0:  # a server refuses to run as root
+        shutil.chown(home, "postgres")
+        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def call(program, *arguments):
+        subprocess.run(
+            [*user, programs[-1] / program, *arguments], check=True, cwd=home, stdout=subprocess.DEVNULL, timeout=120
+        )
+
+    call("initdb", "-D", home / "data", "-U", "kd", "--auth=trust")
+    call("pg_ctl", "-D", home / "data", "-w", "-o", f"-h 127.0.0.1 -p {port} -k {home}", "-l", home / "log", "start")
+    try:
+        call("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "kd", "kd")
+        yield f"postgresql+psycopg2://kd@127.0.0.1:{port}/kd"
+    finally:
+        call("pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+        shutil.rmtree(home)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_killed(place):
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_killed(place, database, request):
     """Two workers, ten kills at random; a worker that is killed is begun anew, as a pod's would be."""
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH))
-    given = ("--config.train.steps=5", "--config.train.pace=0.1")
+    url = request.getfixturevalue("postgresql") if database == "postgresql" else "sqlite:///runs/kd/study.db"
+    given = ("--config.train.steps=5", "--config.train.pace=0.1", f"--storage={url}")
+    Path("runs/kd").mkdir(parents=True)
     draws, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), 0
     workers = [started(*given) for _ in range(2)]
     while kills < 10:
@@ -531,7 +566,7 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     assert [worker.returncode for worker in workers] == [0, 0], told
     from mednli_jax.sweeps.study import Study
 
-    study = Study("sqlite:///runs/kd/study.db", "kd")
+    study = Study(url, "kd")
     found = study._study.get_trials(deepcopy=False)
     complete = [attempt.user_attrs["trial"] for attempt in found if attempt.state.name == "COMPLETE"]
     assert sorted(complete) == list(range(30))
