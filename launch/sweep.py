@@ -10,7 +10,7 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import ConfigError, UsageError, UserError
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.progress import say
 from mednli_jax.sweeps.spaces import Sweep
@@ -54,18 +54,17 @@ def main(values: cli.Flags) -> int:
     """Trains what is left of the study, or prints its table; returns the exit code."""
     name = values.study if values.study is not None else cli.config_name()
     if not re.fullmatch(r"\w[\w.-]*", name):
-        raise RunError("--study names a folder of runs/. Fix: give letters, digits, '-', '_' and '.'.")
+        raise UsageError("--study names a folder of runs/. Fix: give letters, digits, '-', '_' and '.'.")
     for flag, least in (("workers", 1), ("trials", 1), ("grace", 3)):
         if values[flag].value is not None and values[flag].value < least:
-            raise RunError(f"--{flag} is {values[flag].value}. Fix: give at least {least}.")
+            raise UsageError(f"--{flag} is {values[flag].value}. Fix: give at least {least}.")
     folder = Path("runs") / name
     url = values.storage or f"sqlite:///{folder / 'study.db'}"
     if values.table:
         from mednli_jax.sweeps import summary  # drawing is slow to import, and --help does without
 
-        study = Study.open(url, name, None, {}, grace=values.grace)
-        rows, sweep = study.rows(), study.sweep
-        print("\n".join(summary.table(rows, sweep)))
+        study = Study(url, name)
+        print("\n".join(summary.table(study.rows(), study.description)))
         return cli.OK
     return _train(values, name, folder, url)
 
@@ -77,11 +76,11 @@ def _train(values, name, folder, url):
         return cli.USAGE
     total = values.trials or sweep.trials
     if sweep.most is not None and total > sweep.most:
-        raise RunError(f"--trials is {total}: the product has {sweep.most}. Fix: give at most so many.")
+        raise UsageError(f"--trials is {total}: the product has {sweep.most}. Fix: give at most so many.")
     private_folder(folder)
-    study = Study.open(url, name, sweep, config.to_dict(), grace=values.grace)
+    study = Study(url, name, sweep, config.to_dict(), grace=values.grace)
     command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
-    worker = Worker(study, sweep, folder, command, given, slots=values.workers, total=total, grace=values.grace)
+    worker = Worker(study, folder, command, given, slots=values.workers, total=total, grace=values.grace)
     if not worker.run(retry=values.retry):
         say("interrupted. The same command goes on with the study.")
         return cli.INTERRUPTED
@@ -98,7 +97,7 @@ def sweep_of(path: Path) -> Sweep:
     fix = "write one as in configs/sweep_esim_kd.py"
     make = runpy.run_path(str(path)).get("get_sweep")
     if make is None:
-        raise RunError(f"{path}: it defines no get_sweep. Fix: {fix}.")
+        raise ConfigError(f"{path}: it defines no get_sweep. Fix: {fix}.")
     try:
         sweep = make()
     except UserError:
@@ -106,9 +105,9 @@ def sweep_of(path: Path) -> Sweep:
     except Exception as error:  # a config file is code, and may come to anything
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
         where = f"{path}:{frames[-1]}" if frames else path
-        raise RunError(f"{where}: {type(error).__name__} in get_sweep. Fix: correct the line.") from None
+        raise ConfigError(f"{where}: {type(error).__name__} in get_sweep. Fix: correct the line.") from None
     if not isinstance(sweep, Sweep):
-        raise RunError(f"{path}: its get_sweep returns no Sweep. Fix: {fix}.")
+        raise ConfigError(f"{path}: its get_sweep returns no Sweep. Fix: {fix}.")
     return sweep
 
 
@@ -116,7 +115,7 @@ def _accepted(sweep, given) -> bool:
     """Whether the config has all fields, for all values: read as train reads its flags. Prints a line where not."""
     twice = sorted(set(sweep.fields) & {a.lstrip("-").removeprefix("config.").partition("=")[0] for a in given})
     if twice:
-        raise RunError(f"--config.{twice[0]}: the sweep gives it its values. Fix: leave it out.")
+        raise UsageError(f"--config.{twice[0]}: the sweep gives it its values. Fix: leave it out.")
     typed = sys.argv
     sys.argv = [typed[0], *given, *sweep.flags()]
     try:
@@ -128,7 +127,7 @@ def _accepted(sweep, given) -> bool:
 def _report(study, total, folder):
     from mednli_jax.sweeps import summary
 
-    rows, sweep = study.rows(total), study.sweep
+    rows, sweep = study.rows(total), study.description
     lines = list(summary.table(rows, sweep))
     write_atomic(folder / "table.md", "\n".join(lines) + "\n")
     write_json(folder / "trials.json", {"sweep": sweep, "trials": [vars(row) for row in rows]})

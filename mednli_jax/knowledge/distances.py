@@ -7,9 +7,8 @@ import numpy as np
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Mention
-from mednli_jax.knowledge.bits import ramps
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, spread
+from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, ramps, spread
 from mednli_jax.knowledge.string_arrays import Relations
 
 DIRECTIONS = ("either", "undirected", "all")

@@ -12,37 +12,15 @@ import json
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import ConfigError
 
 SCALARS = (bool, int, float, str)
 
 
-def _fault(problem: str, fix: str) -> UserError:
-    return RunError(f"get_sweep: {problem}. Fix: {fix}.")
-
-
-@dataclass(frozen=True)
-class Whole:
-    """Whole numbers from low to high, both included; log: as many draws from 1-10 as from 10-100."""
-
-    low: int
-    high: int
-    log: bool = False
-
-    def __post_init__(self):
-        if type(self.low) is not int or type(self.high) is not int or not self.low <= self.high:
-            raise _fault("Whole is not given two whole numbers, the lower first", "Whole(32, 96)")
-        if self.log and self.low < 1:
-            raise _fault("Whole with log begins under 1", "begin at 1 or more")
-
-    def at(self, share: float) -> int:
-        """The number at a share of the range, 0 <= share < 1."""
-        if not self.log:
-            return self.low + int(share * (self.high - self.low + 1))
-        low, high = math.log(self.low), math.log(self.high + 1)
-        return min(int(math.exp(low + share * (high - low))), self.high)
+def _error(problem: str, fix: str) -> ConfigError:
+    return ConfigError(f"get_sweep: {problem}. Fix: {fix}.")
 
 
 @dataclass(frozen=True)
@@ -54,25 +32,44 @@ class Real:
     log: bool = False
 
     def __post_init__(self):
-        numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (self.low, self.high))
-        if not numbers or not self.low <= self.high:
-            raise _fault("Real is not given two numbers, the lower first", "Real(0.2, 0.7)")
-        if self.log and self.low <= 0:
-            raise _fault("Real with log begins at 0 or under", "begin over 0")
+        kind = type(self).__name__
+        if not all(type(end) in (int, float) and math.isfinite(end) for end in (self.low, self.high)):
+            raise _error(f"{kind} takes two numbers", f"write {kind}(2, 7), say")
+        if not self.low <= self.high or (self.log and self.low <= 0):
+            raise _error(f"{kind} begins above its end, or with log at 0 or under", "correct the range")
 
     def at(self, share: float) -> float:
-        """The number at a share of the range, to four digits, so that a command stays legible."""
+        """The number at a share of the range, 0 <= share < 1, to four digits, so that a command stays legible."""
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         drawn = low + share * (high - low)
         return min(max(float(f"{math.exp(drawn) if self.log else drawn:.4g}"), float(self.low)), float(self.high))
 
 
 @dataclass(frozen=True)
+class Whole(Real):
+    """Whole numbers from low to high, both included; log: as many draws from 1-10 as from 10-100."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not type(self.low) is type(self.high) is int:
+            raise _error("Whole takes whole numbers", "write Whole(32, 96), say")
+
+    def at(self, share: float) -> int:
+        """The number at a share of the range, 0 <= share < 1."""
+        if not self.log:
+            return self.low + int(share * (self.high - self.low + 1))
+        low, high = math.log(self.low), math.log(self.high + 1)
+        return min(int(math.exp(low + share * (high - low))), self.high)
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What is varied: made by `product` or `search`.
 
-    fields: a config's field -> its choices, or a range. trials: how many. metric: of result.json, with dots between;
-    maximize: whether more of it is better. seed: of the draws, None for a product.
+    Args:
+      fields: a config's field -> its choices (a tuple), or a range.
+      trials: how many. metric: of result.json, with dots between names; maximize: whether more of it is better.
+      seed: of the draws; None for a product.
     """
 
     fields: Mapping[str, tuple | Whole | Real]
@@ -80,6 +77,17 @@ class Sweep:
     metric: str
     maximize: bool
     seed: int | None
+
+    def __post_init__(self):
+        if not self.fields or not all(isinstance(field, str) for field in self.fields):
+            raise _error("it varies no field", "give {'train.learning_rate': (0.001, 0.0003)}, say")
+        if not isinstance(self.metric, str) or not all(self.metric.split(".")):
+            raise _error("the metric is no name of a number in result.json", "'dev.accuracy.mean', say")
+        for name, least, value in (("trials", 1, self.trials), ("seed", 0, self.seed or 0)):
+            if type(value) is not int or value < least:
+                raise _error(f"{name} is no whole number from {least} up", "correct it")
+        if self.most is not None and self.trials > self.most:
+            raise _error(f"trials is more than the {self.most} of the product", "leave it out")
 
     @property
     def most(self) -> int | None:
@@ -94,7 +102,7 @@ class Sweep:
                 rest, place = divmod(rest, len(choices))
                 chosen[field] = choices[place]
             return {field: chosen[field] for field in self.fields}
-        draws = random.Random(f"{self.seed}/{trial}")  # of these, random() alone never changes with the version
+        draws = random.Random(f"{self.seed}/{trial}")  # random() alone never changes with Python's version
         return {field: _at(space, draws.random()) for field, space in self.fields.items()}
 
     def flags(self) -> list[str]:
@@ -114,22 +122,17 @@ def flag(field: str, value: bool | int | float | str) -> str:
     return f"--config.{field}={value}"
 
 
-def _at(space, share):
-    return space[int(share * len(space))] if isinstance(space, tuple) else space.at(share)
-
-
 def product(
     fields: Mapping[str, tuple], *, metric: str = "dev.accuracy.mean", maximize: bool = True, trials: int = 0
 ) -> Sweep:
     """Every combination of the choices, the last field changing fastest; or the first `trials` of them.
 
-    Raises: UserError for choices that are not tuples of distinct values.
+    Raises: ConfigError for choices that are not tuples of distinct values.
     """
     if any(not isinstance(space, tuple) for space in fields.values()):
-        raise _fault("product takes choices alone", "give tuples, or use search")
-    checked = _checked(fields, metric)
-    sweep = Sweep(checked, 0, metric, maximize, None)
-    return replace(sweep, trials=_number(trials, most=sweep.most) or sweep.most)
+        raise _error("product takes choices alone", "give tuples, or use search")
+    checked = _checked(fields)
+    return Sweep(checked, trials or math.prod(map(len, checked.values())), metric, maximize, None)
 
 
 def search(
@@ -140,37 +143,23 @@ def search(
     maximize: bool = True,
     seed: int = 0,
 ) -> Sweep:
-    """Random draws: of the choices each alike, of a range evenly.
-
-    Raises: UserError for what is neither choices nor a range.
-    """
-    return Sweep(_checked(fields, metric), _number(trials, least=1), metric, maximize, _number(seed))
+    """Random draws: each choice alike, a range evenly. Raises: ConfigError for what is neither choices nor a range."""
+    return Sweep(_checked(fields), trials, metric, maximize, seed)
 
 
-def _number(value, least=0, most=None):
-    if type(value) is not int or value < least or (most is not None and value > most):
-        end = "up" if most is None else f"to {most}"
-        raise _fault(f"trials and seed are to be whole numbers from {least} {end}", "correct them")
-    return value
+def _at(space, share):
+    return space[int(share * len(space))] if isinstance(space, tuple) else space.at(share)
 
 
-def _checked(fields, metric):
-    if not fields or not all(isinstance(field, str) for field in fields):
-        raise _fault("it varies no field", "give {'train.learning_rate': (0.001, 0.0003)}, say")
-    if not isinstance(metric, str) or not all(metric.split(".")):
-        raise _fault("the metric is no name of a number in result.json", "'dev.accuracy.mean', say")
+def _checked(fields):
+    """The fields; a choice that is a tuple becomes its text, because a database has no such type."""
     found = {}
     for field, space in fields.items():
-        if not isinstance(space, (tuple, Whole, Real)):
-            raise _fault(f"{field} has neither choices nor a range", "give a tuple, Whole or Real")
-        found[field] = _choices(field, space) if isinstance(space, tuple) else space
+        if isinstance(space, tuple):
+            space = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in space)
+            if not space or len(set(map(str, space))) < len(space) or not all(isinstance(c, SCALARS) for c in space):
+                raise _error(f"the choices of {field} are not distinct values", "give numbers, texts, True or False")
+        elif not isinstance(space, Real):
+            raise _error(f"{field} has neither choices nor a range", "give a tuple, Whole or Real")
+        found[field] = space
     return found
-
-
-def _choices(field, choices):
-    kinds = all(isinstance(choice, (*SCALARS, tuple)) for choice in choices)
-    # A tuple is kept as its text: a database has no such type, and the command line reads it back.
-    texts = tuple(repr(choice) if isinstance(choice, tuple) else choice for choice in choices) if kinds else ()
-    if not texts or len(set(texts)) != len(texts):
-        raise _fault(f"the choices of {field} are not distinct values", "give numbers, texts or True and False")
-    return texts

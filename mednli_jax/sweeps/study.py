@@ -1,37 +1,27 @@
-"""The trials of a sweep in a database that any number of workers on any number of machines share.
+"""A sweep's trials as an optuna study in a database that any number of workers on any number of machines share.
 
-A trial may be attempted several times: an attempt is what optuna calls a trial, and is found by the user attribute
-"trial". Attempts end COMPLETE, or FAIL with one of the attributes "error" (the training refused; not tried again unless
-asked for), "killed", "interrupted", "twice", or none (the worker died and its heartbeat with it).
+Trial K of the sweep may be attempted several times: a worker dies, and another goes on with its run directory. An
+attempt is what optuna calls a trial; its user attribute "trial" is K. An attempt ends COMPLETE, or FAIL with the user
+attribute "error" where training refused. Trial K is settled when an attempt at it is COMPLETE or has an error.
 """
 
 import contextlib
-import hashlib
-import itertools
-import json
+import fcntl
+import os
 import warnings
+from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
-from mednli_jax.errors import RunError
-from mednli_jax.sweeps import database
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.sweeps.spaces import Sweep, Whole
 
-MOST_KILLED = 5  # attempts of one trial whose training was killed, say for memory, while its worker lived on
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A trial that is this worker's to train: its number, its values, and the attempt's number in the study."""
-
-    trial: int
-    values: dict
-    number: int
-    key: int  # the attempt's, in the database
+ADVISORY_LOCK = 0x6D65646E  # any number that other programs do not use in the same database
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """How a trial ended: its metric and test score, or the error that it was given up with."""
+    """A settled trial: its metric and test score, or the error of its last attempt."""
 
     trial: int
     values: dict
@@ -43,111 +33,122 @@ class TrialResult:
 
 
 class Study:
-    """The trials of a sweep in a database. Open it with `open`; several workers may have it open at once.
+    """An optuna study of a sweep's trials.
 
-    A worker that is killed at any point leaves either what was before or what is after: an attempt is waiting,
-    running with a heartbeat, or ended. What is missing is put right by `fill`, whoever calls it next. optuna's
-    callback for the purpose adds the retry after it has marked the failure: a kill between the two loses a trial.
+    A worker that is killed at any point leaves an attempt that waits, one that runs until its heartbeat is too old, or
+    one that has ended. `fill` enqueues again what is neither settled, nor waiting, nor running, whoever calls it next.
+
+    Args:
+      url: an SQLite file (sqlite:///FILE) or a PostgreSQL database, as SQLAlchemy writes it.
+      sweep, config: what the study tries; None opens a study that is there, to read it.
+      grace: seconds without a heartbeat after which a worker counts as dead.
+
+    Raises:
+      UsageError: no such URL. RunError: optuna is missing, the database cannot be used, or it holds another sweep.
     """
 
-    def __init__(self, storage, name, lock):
-        self._optuna = database.optuna()
-        self._storage, self._lock = storage, lock
+    def __init__(self, url: str, name: str, sweep: Sweep | None = None, config: dict | None = None, *, grace: int = 60):
         try:
-            self._study = self._optuna.load_study(study_name=name, storage=storage)
+            import optuna
+        except ImportError:
+            raise RunError("optuna is not installed. Fix: pip install 'mednli_jax[sweep]'.") from None
+        from sqlalchemy import exc
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats, metric names
+        self._optuna, self._states, self.sweep = optuna, optuna.trial.TrialState, sweep
+        self._lock = _lock_file(url, must_exist=sweep is None)
+        options = {"connect_args": {"timeout": 60}} if self._lock else {"pool_pre_ping": True}
+        try:
+            with _flock(self._lock):
+                self._storage = optuna.storages.RDBStorage(
+                    url, engine_kwargs=options, heartbeat_interval=max(1, grace // 4), grace_period=grace
+                )
+            if sweep is None:
+                self._study = optuna.load_study(study_name=name, storage=self._storage)
+            else:
+                self._create(name, sweep, config)
         except KeyError:
             raise RunError(f"there is no study '{name}' in the database. Fix: check --study and --storage.") from None
-        self._id = storage.get_study_id_from_name(name)
-        self._states = self._optuna.trial.TrialState
+        except (exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, RuntimeError) as error:
+            reason = f"--storage: the database cannot be opened ({type(error).__name__})"
+            raise RunError(f"{reason}. Fix: check the URL, its driver, and that the database is there.") from None
 
-    @classmethod
-    def open(cls, url: str, name: str, sweep: Sweep | None, config: dict, *, grace: int) -> "Study":
-        """The study of that name, made where there is none; with no sweep, one that is there already, to be read.
-
-        url: of any database that SQLAlchemy knows. grace: seconds without a heartbeat after which a worker counts as
-        dead. Raises UserError for a database that cannot be used, and a study of another sweep or config.
-        """
-        lock = database.lock_of(url, must_exist=sweep is None)
-        storage = database.storage(url, grace, lock)
-        if sweep is None:
-            return cls(storage, name, lock)
-        optuna, description = database.optuna(), sweep.description(config)
-        with database.held(lock), contextlib.suppress(optuna.exceptions.DuplicatedStudyError):
-            optuna.create_study(
-                storage=storage, study_name=name, direction="maximize" if sweep.maximize else "minimize"
+    def _create(self, name, sweep, config):
+        """Makes the study, or checks that the one of that name has the same sweep and config."""
+        direction = "maximize" if sweep.maximize else "minimize"
+        new = sweep.description(config or {})
+        with self._turn():
+            self._study = self._optuna.create_study(
+                storage=self._storage, study_name=name, direction=direction, load_if_exists=True
             )
-        study = cls(storage, name, lock)
-        with database.held(lock):
-            study._agree(description, name)
-        return study
+            if "sweep" not in self._study.user_attrs:
+                self._study.set_metric_names([sweep.metric])
+                self._study.set_user_attr("sweep", new)
+        known = self._study.user_attrs["sweep"]
+        if known != new:
+            old, new = _flat(known), _flat(new)
+            names = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+            problem = f"study '{name}' was begun with other values of {', '.join(names[:5])}"
+            raise RunError(f"{problem}. Fix: give the same flags, or another --study.")
 
-    def _agree(self, description, name):
-        """Refuses a study of another sweep; a new one is marked as this sweep's."""
-        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
-        known = self._study.user_attrs
-        if "digest" not in known and not self._study.get_trials(deepcopy=False):
-            self._study.set_user_attr("sweep", description)
-            self._study.set_user_attr("digest", digest)  # last: a study that has it has both
-            known = self._study.user_attrs
-        if known.get("digest") == digest:
-            return
-        old, new = _flat(known.get("sweep", {})), _flat(description)
-        names = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-        raise RunError(
-            f"study '{name}' was begun with other values of {', '.join(names[:5]) or 'its sweep'}. "
-            "Fix: give the same flags, or another --study."
-        )
+    @contextlib.contextmanager
+    def _turn(self):
+        """Lets one worker at a time use the study. The lock is released when its process ends, however it ends."""
+        from sqlalchemy import exc, text
+
+        try:
+            if self._lock:
+                with _flock(self._lock):
+                    yield
+            else:
+                with self._storage.engine.begin() as connection:
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
+                    yield
+        except (exc.SQLAlchemyError, self._optuna.exceptions.StorageInternalError) as error:
+            problem = f"--storage: the database does not answer ({type(error).__name__})"
+            raise RunError(f"{problem}. Fix: see to it, and give the same command again.") from None
 
     @property
-    def no_answer(self) -> tuple[type[Exception], ...]:
-        """What is raised while the database does not answer; everything here may be called again after it."""
-        return database.no_answer()
+    def description(self) -> dict:
+        """The sweep as JSON: its fields, metric, direction and seed. Raises: RunError for a study of something else."""
+        if "sweep" not in self._study.user_attrs:
+            raise RunError("the study has no sweep of this package. Fix: check --study and --storage.")
+        return self._study.user_attrs["sweep"]["sweep"]
 
-    @property
-    def sweep(self) -> dict:
-        """The part of `Sweep.description` that is of the sweep. Raises UserError."""
-        known = self._study.user_attrs
-        if "sweep" not in known:
-            raise RunError("the study is none of a sweep. Fix: check --study and --storage.")
-        return known["sweep"]["sweep"]
+    def _attempts(self) -> dict[int, list]:
+        """Trial -> its attempts, as optuna's FrozenTrial, in the order in which they were made."""
+        attempts = defaultdict(list)
+        for attempt in self._study.get_trials(deepcopy=False):
+            if "trial" in attempt.user_attrs:
+                attempts[attempt.user_attrs["trial"]].append(attempt)
+        return attempts
 
-    def _attempts(self):
-        """Trial -> its attempts in the order in which they were made."""
-        attempts = [a for a in self._study.get_trials(deepcopy=False) if "trial" in a.user_attrs]
-        attempts.sort(key=lambda a: (a.user_attrs["trial"], a.number))
-        return {k: list(group) for k, group in itertools.groupby(attempts, lambda a: a.user_attrs["trial"])}
+    def _settled(self, attempts):
+        """The attempt that settles the trial, or None."""
+        complete = [attempt for attempt in attempts if attempt.state == self._states.COMPLETE]
+        failed = [attempt for attempt in attempts[-1:] if "error" in attempt.user_attrs]
+        return next(iter(complete or failed), None)
 
-    def _ended(self, attempts):
-        """The attempt that settled the trial: a complete one, or the last where it was given up. Else None."""
-        for attempt in attempts:
-            if attempt.state == self._states.COMPLETE:
-                return attempt
-        last = [attempt for attempt in attempts if "twice" not in attempt.user_attrs][-1:]
-        return last[0] if last and last[0].state == self._states.FAIL and "error" in last[0].user_attrs else None
+    def fill(self, total: int, *, retry: bool = False) -> None:
+        """Enqueues those of the first `total` trials that are not settled, waiting or running.
 
-    def fill(self, sweep: Sweep, total: int, *, retry: bool = False) -> None:
-        """Sees to it that each of the first `total` trials is settled, running or waiting.
-
-        Attempts without a heartbeat are ended first. retry: trials that were given up wait once more.
+        Attempts whose heartbeat is too old fail first. retry: trials with an error are enqueued again.
         """
-        with database.held(self._lock):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # optuna calls the function experimental
-                self._optuna.storages.fail_stale_trials(self._study)
+        with self._turn():
+            self._optuna.storages.fail_stale_trials(self._study)
             found = self._attempts()
             for trial in range(total):
-                attempts = found.get(trial, [])
-                live = any(not attempt.state.is_finished() for attempt in attempts)
-                ended = self._ended(attempts)
-                again = retry and ended is not None and ended.state == self._states.FAIL
-                if not live and (ended is None or again):
-                    self._study.add_trial(self._waiting(sweep, trial, attempts))
+                attempts = found[trial]
+                settled = self._settled(attempts)
+                again = settled is None or (retry and settled.state == self._states.FAIL)
+                if again and all(attempt.state.is_finished() for attempt in attempts):
+                    self._study.add_trial(self._waiting(trial))
 
-    def _waiting(self, sweep, trial, attempts):
-        """An attempt in waiting, with the values of those before it."""
-        kinds = self._optuna.distributions
-        spaces = {}
-        for field, space in sweep.fields.items():
+    def _waiting(self, trial):
+        """optuna's FrozenTrial of a new attempt, with the trial's values."""
+        kinds, spaces = self._optuna.distributions, {}
+        for field, space in self.sweep.fields.items():
             if isinstance(space, tuple):
                 spaces[field] = kinds.CategoricalDistribution(space)
             else:
@@ -155,95 +156,97 @@ class Study:
                 spaces[field] = kind(space.low, space.high, log=space.log)
         return self._optuna.trial.create_trial(
             state=self._states.WAITING,
-            params=attempts[0].params if attempts else sweep.values(trial),
+            params=self.sweep.values(trial),
             distributions=spaces,
             user_attrs={"trial": trial},
         )
 
-    def claim(self, total: int) -> Attempt | None:
-        """A waiting attempt of the first `total` trials, from now on this worker's; None where none waits."""
-        with database.held(self._lock):
-            for trial, attempts in self._attempts().items():
-                for attempt in attempts if trial < total else ():
-                    if attempt.state != self._states.WAITING:
-                        continue
-                    key = self._storage.get_trial_id_from_study_id_trial_number(self._id, attempt.number)
-                    self._storage.record_heartbeat(key)  # first: an attempt that runs without one is never given up
-                    if not self._taken(key):
-                        continue
-                    if self._twice(attempt, attempts):
-                        self._end(key, twice=True)
-                        continue
-                    return Attempt(trial, dict(attempt.params), attempt.number, key)
-        return None
+    def claim(self):
+        """The next attempt in the queue as an optuna Trial, which is now this worker's; None where none waits."""
+        with self._turn():
+            waiting = self._study.get_trials(deepcopy=False, states=(self._states.WAITING,))
+            if not waiting:
+                return None
+            # The heartbeat comes first: optuna never frees a running trial that has none.
+            self._beat(min(attempt.number for attempt in waiting))
+            return self._study.ask()
 
-    def _taken(self, key):
-        """Whether the attempt is now ours: where two workers want it, a server's row lock lets one of them have it."""
-        try:
-            return self._storage.set_trial_state_values(key, self._states.RUNNING)
-        except RuntimeError:  # what older versions of optuna raise for an attempt that has ended
-            return False
+    def _beat(self, number):
+        study = self._storage.get_study_id_from_name(self._study.study_name)
+        self._storage.record_heartbeat(self._storage.get_trial_id_from_study_id_trial_number(study, number))
 
-    def _twice(self, attempt, attempts):
-        """Whether the trial is done or another's: of attempts that two workers made at once, the first is the one."""
-        return any(
-            other.state == self._states.COMPLETE or (other.number < attempt.number and not other.state.is_finished())
-            for other in attempts
-        )
-
-    def _end(self, key, values=None, **facts) -> bool:
-        """Ends an attempt; False where it was given up in the meantime."""
-        try:
-            for name, fact in facts.items():
-                self._storage.set_trial_user_attr(key, name, fact)
-            state = self._states.FAIL if values is None else self._states.COMPLETE
-            return self._storage.set_trial_state_values(key, state, values)
-        except RuntimeError:
-            return False
-
-    def beat(self, attempts: list[Attempt]) -> list[Attempt]:
-        """Says that the attempts are being trained; returns those that are not this worker's any more."""
-        with database.held(self._lock):
+    def beat(self, attempts: list) -> list:
+        """Records that the attempts are being trained; returns those that another worker was given in the meantime."""
+        with self._turn():
             running = {a.number for a in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,))}
             for attempt in attempts:
                 if attempt.number in running:
-                    self._storage.record_heartbeat(attempt.key)
+                    self._beat(attempt.number)
         return [attempt for attempt in attempts if attempt.number not in running]
 
-    def finish(self, attempt: Attempt, metric: float, **facts) -> bool:
-        """Settles a trial. False where the worker was taken for dead and the attempt counts no more."""
-        with database.held(self._lock):
-            return self._end(attempt.key, [metric], **facts)
+    def tell(self, attempt, metric: float | None = None, **facts) -> bool:
+        """Ends an attempt: COMPLETE with a metric, else FAIL. facts: kept as user attributes.
 
-    def fail(self, attempt: Attempt, reason: str, text: str) -> str:
-        """Ends an attempt without a score. reason: "interrupted", "killed" or "error"; returns what it came to.
-
-        A trial that was killed MOST_KILLED times counts as one with an error.
+        Returns False where the attempt was taken from this worker, so that its end does not count.
         """
-        with database.held(self._lock):
-            before = sum("killed" in a.user_attrs for a in self._attempts().get(attempt.trial, []))
-            if reason == "killed" and before + 1 >= MOST_KILLED:
-                reason, text = "error", f"{text}, for the {MOST_KILLED}th time"
-            self._end(attempt.key, **{reason: text})
-        return reason
+        with self._turn():
+            try:
+                for name, fact in facts.items():
+                    attempt.set_user_attr(name, fact)
+                self._study.tell(attempt, metric, None if metric is not None else self._states.FAIL)
+            except (RuntimeError, ValueError):  # the attempt has ended
+                return False
+        return True
 
     def rows(self, total: int | None = None) -> list[TrialResult]:
-        """The settled trials, the best first and those without a score last. total: of the first trials alone."""
+        """The settled trials, the best first, those without a metric last. total: only of the first trials."""
         rows = []
-        for trial, attempts in self._attempts().items():
-            ended = self._ended(attempts) if total is None or trial < total else None
-            if ended is not None:
-                facts = {"error": "", "test": None, "seconds": None, **ended.user_attrs}
-                if ended.state == self._states.COMPLETE:
-                    facts["error"] = ""
-                tried = sum("twice" not in a.user_attrs for a in attempts)
-                rows.append(
-                    TrialResult(
-                        trial, ended.params, ended.value, facts["test"], facts["seconds"], tried, facts["error"]
-                    )
-                )
+        with self._turn():
+            found = self._attempts()
+        for trial, attempts in found.items():
+            end = self._settled(attempts) if total is None or trial < total else None
+            if end is not None:
+                facts = (end.value, end.user_attrs.get("test"), end.user_attrs.get("seconds"), len(attempts))
+                rows.append(TrialResult(trial, end.params, *facts, end.user_attrs.get("error", "")))
         sign = -1 if self._study.direction.name == "MAXIMIZE" else 1
         return sorted(rows, key=lambda row: (row.metric is None, sign * (row.metric or 0.0), row.trial))
+
+
+@contextlib.contextmanager
+def _flock(path: Path | None):
+    """SQLite has no row locks: two workers could take the same attempt. A file's lock makes them take turns."""
+    if path is None:
+        yield
+        return
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_file(url: str, *, must_exist: bool) -> Path | None:
+    """The lock file beside an SQLite database; None for PostgreSQL. A message never repeats the URL or its password."""
+    from sqlalchemy import exc
+    from sqlalchemy.engine import make_url
+
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (exc.ArgumentError, ValueError):
+        backend = ""
+    if backend not in ("sqlite", "postgresql"):
+        raise UsageError(
+            "--storage is no URL of a database. Fix: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME."
+        )
+    if backend == "postgresql":
+        return None
+    if parsed.database in (None, "", ":memory:"):
+        raise UsageError("--storage names no file. Fix: sqlite:///FILE.")
+    path = Path(parsed.database)
+    if must_exist and not path.is_file():
+        raise RunError(f"{path}: there is no such database. Fix: check --study and --storage.")
+    if not path.parent.is_dir():
+        raise RunError(f"{path}: there is no such folder. Fix: make it, or check --storage.")
+    return path.with_name(f"{path.name}.lock")
 
 
 def _flat(tree, prefix=""):

@@ -16,7 +16,7 @@ def _text(value) -> str:
 
 
 def table(rows: Sequence[TrialResult], sweep: Mapping) -> Iterator[str]:
-    """Lines of a Markdown table. sweep: as `Study.sweep` gives it; scores to four places, as runs report them."""
+    """Lines of a Markdown table. sweep: as `Study.description` gives it; scores to four places, as runs report them."""
     names = list(sweep["fields"])
     test = f"test{sweep['metric'].removeprefix('dev')}" if sweep["metric"].startswith("dev.") else "test"
     heads = ["trial", *names, sweep["metric"], test, "attempts"]

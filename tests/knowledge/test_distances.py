@@ -8,7 +8,7 @@ from scipy.sparse import csgraph, csr_array
 
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
-from mednli_jax.knowledge import bits, search
+from mednli_jax.knowledge import search
 from mednli_jax.knowledge.distances import Links, corpus_links, distinct_pairs, shortest_paths
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -102,34 +102,23 @@ def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
 
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
 @pytest.mark.parametrize(
-    "sizes",
-    [
-        {"_BLOCK": 1, "_FEW": 1, "_THREADS": 1},
-        {"_BLOCK": 7, "_FEW": 2, "_THREADS": 3},
-        {"_BLOCK": 64, "_FEW": 64},
-        {"_WORDS": 1, "_TABLE": 1},
-        {"_WORDS": 2, "_BITS": 1, "_TABLE": 5000},
-        {"_WORDS": 4},
-    ],
+    "sizes", [{"BLOCK": 1}, {"BLOCK": 7, "TABLE": 1}, {"BITS": 1, "TABLE": 5000}, {"BITS": 24_000, "BLOCK": 64}]
 )
-def test_sizes_of_blocks_words_tables_and_threads_change_nothing(monkeypatch, direction, sizes):
+def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction, sizes):
     rng = np.random.default_rng(3)
     edges, others = random_graph(rng, 1500, 1.2)
     edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]  # 0 has far more neighbours
     ontology, pairs = graph(edges, 1500, other=others), rng.integers(0, 1500, (6000, 2))
     expected = shortest_paths(ontology, pairs, direction=direction)
-    monkeypatch.setattr(bits, "_cores", lambda: 3)
     for name, value in sizes.items():
-        monkeypatch.setattr(bits if hasattr(bits, name) else search, name, value)
+        monkeypatch.setattr(search, name, value)
     np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
 
 
-@pytest.mark.parametrize("met", [1, 5, 32])
 @pytest.mark.parametrize("count", [2, 60])
-def test_few_concepts_of_a_large_graph_with_favoured_ones(monkeypatch, met, count):
+def test_few_concepts_of_a_large_graph_with_favoured_ones(count):
     """Lengths from 1 to 15 and more, most of them over concepts with many neighbours, some not."""
-    monkeypatch.setattr(bits, "_MET", met)
-    rng = np.random.default_rng(met)
+    rng = np.random.default_rng(5)
     size = 6000
     parent = [0, 0]
     for child in range(2, size):  # beside another concept, or below it
@@ -199,32 +188,6 @@ def test_distinct_pairs():
     assert (distinct.shape, back.shape) == ((0, 2), (0,))
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 20])
-def test_every_pair_has_a_source_and_few_concepts_are(monkeypatch, rounds):
-    monkeypatch.setattr(search, "_ROUNDS", rounds)
-    rng = np.random.default_rng(6)
-    low, high = np.unique(np.sort(rng.zipf(1.5, (3000, 2)) % 1000, axis=1), axis=0).T
-    low, high = low[low != high], high[low != high]
-    partners = np.bincount(np.append(low, high), minlength=1000)
-    taken = search._cover(partners, low, high)
-    assert (taken[low] | taken[high]).all()
-    if rounds == 20:
-        assert taken.sum() < 0.4 * (partners > 0).sum()
-        alone = [set(high[low == one]) | set(low[high == one]) for one in np.flatnonzero(taken)]
-        assert not any(taken[list(others)].all() for others in alone)  # none could be left out
-
-
-def test_memory_is_used_again_where_it_is_enough():
-    spread = bits.Spread(bits.Graph(np.array([0, 1]), np.array([1, 1]), np.array([1, 0])))
-    small, large = np.empty(5, np.uint64), np.empty(8, np.uint64)
-    spread.pool = [small, large]
-    first, second = spread._buffer(3), spread._buffer(3)
-    assert first.base is large
-    assert second.base is not large
-    assert first.shape == second.shape == (2, 3)
-    assert spread._buffer(2).base is small
-
-
 def test_pairs_of_parts_that_do_not_meet():
     # Two chains, a pair of concepts, and one alone: 0-1-2-3-4, 5-6-7-8, 9-10, 11.
     edges = [(1, 0), (2, 1), (3, 2), (4, 3), (6, 5), (7, 6), (8, 7), (10, 9)]
@@ -238,8 +201,8 @@ def test_pairs_of_parts_that_do_not_meet():
 
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
 def test_progress_is_told_of_finished_sources(monkeypatch, direction):
-    monkeypatch.setattr(search, "_WORDS", 1)
-    monkeypatch.setattr(search, "_TABLE", 5000)
+    monkeypatch.setattr(search, "BITS", 1)
+    monkeypatch.setattr(search, "TABLE", 5000)
     rng = np.random.default_rng(8)
     edges, _ = random_graph(rng, 300, 1.3)
     told = []
