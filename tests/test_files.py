@@ -21,11 +21,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cache import KEY, Builder, Trap
+from made_up_files import KEY, Builder, Trap, ontology, rich, some_pairs
 from test_checkpoint import training
 from test_filtering import by_feature, corpus
-from test_paths import ontology, some_pairs
-from test_store import rich
 
 from mednli_jax import cli, errors
 from mednli_jax.analysis.artifacts import filtering

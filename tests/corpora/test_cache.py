@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up_files import KEY, Builder, Trap
 from test_encoding import ENCODING, LINKER, SPLITS, words_of
 
 from mednli_jax.corpora.arrays import SIDES
@@ -17,20 +18,6 @@ from mednli_jax.errors import RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_json
 from mednli_jax.text import Vocab
-
-
-class Builder:
-    """Builds the corpus of test_encode and counts how often."""
-
-    def __init__(self, splits=SPLITS, encoding=ENCODING):
-        self.splits, self.encoding, self.calls = splits, encoding, 0
-
-    def __call__(self):
-        self.calls += 1
-        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
-
-
-KEY = {"corpus": "made-up", "max_length": 10}
 
 
 def same(a, b):
@@ -132,16 +119,6 @@ def test_a_missing_or_cut_file_is_noticed(tmp_path, name, damage):
     again, hit = cache.get("c", KEY, build)
     assert (hit, build.calls) == (False, 2)
     assert same(first, again)
-
-
-class Trap:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
 
 
 def test_a_planted_pickle_is_refused_not_run(tmp_path):

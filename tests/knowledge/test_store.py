@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from made_up_files import KEY, rich
 from scipy.sparse import csr_array
 from test_ontology import small
 
@@ -20,22 +21,7 @@ from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.store import stored
 from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
 
-KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"
-
-
-def rich():
-    """An ontology with every field filled, and letters of one to four bytes."""
-    labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
-    return small(
-        labels=labels,
-        names=(*((label, index) for index, label in enumerate(labels)), ("chf", 3), ("μ", 3)),
-        types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
-        link_types=("T1", "T2"),
-        abbreviations=frozenset({"chf", "μ"}),
-        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
-        cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
-    )
 
 
 def assert_equal(one, other):
