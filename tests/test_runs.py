@@ -75,7 +75,7 @@ def test_json_has_no_nan_and_damage_is_named(tmp_path):
         write_json(path, {"accuracy": float("nan")})
     assert read_json(path) == {"accuracy": [0.1, None]}
     path.write_text('{"accuracy": secret')
-    with pytest.raises(RunError, match=r".*a.json") as caught:
+    with pytest.raises(RunError, match=r"a\.json") as caught:
         read_json(path)
     assert "secret" not in str(caught.value)
     with pytest.raises(RunError):
@@ -218,7 +218,7 @@ def test_a_refused_write_leaves_no_cycle_that_keeps_its_callers_alive(tmp_path):
 
 def test_existing_wants_a_run(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(RunError, match=r".*not a run directory") as caught:
+        with pytest.raises(RunError, match=str(folder)) as caught:
             RunDirectory.existing(folder)
         assert "Did you mean" not in str(caught.value)
     start(tmp_path / "esim-mednli")
@@ -259,7 +259,7 @@ def test_damaged_notes_on_the_data_never_pass_for_the_same_data(tmp_path, conten
 def test_a_damaged_config_is_told(tmp_path):
     folder = start(tmp_path / "a")
     (folder / "config.json").write_text("[]")
-    with pytest.raises(RunError, match=rf"{folder}/config.json: holds no JSON object"):
+    with pytest.raises(RunError, match=rf"{folder}/config\.json: "):
         start(folder, resume=True)
 
 
@@ -303,7 +303,7 @@ def test_resume_wants_a_folder_and_names_the_runs_like_it(tmp_path):
     start(tmp_path / "bow")
     (tmp_path / "esim-kb").mkdir()  # no run
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r".*/esim-dk: no such run directory\..*leave --resume out") as caught:
+    with pytest.raises(RunError, match=r"/esim-dk: .*--resume") as caught:
         start(tmp_path / "esim-dk", resume=True)
     assert f"Did you mean {tmp_path / 'esim-kd'}?" in str(caught.value)
     with pytest.raises(RunError) as caught:
@@ -343,7 +343,7 @@ def test_a_damaged_row_of_metrics_is_named_and_kept(tmp_path, line, number):
     path = run.folder / "metrics.jsonl"
     path.write_bytes(b"".join(row + b"\n" for row in rows) + b'{"epoch": 3, "dev')
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=rf"{path}:{number}: is no row .* Fix: ") as caught:
+    with pytest.raises(RunError, match=rf"{path}:{number}: .* Fix: ") as caught:
         run.keep_metrics(1)
     assert "quokka" not in str(caught.value)
     assert contents(tmp_path) == before
