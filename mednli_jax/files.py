@@ -21,7 +21,7 @@ _FIX = "free space or check the folder's permissions"
 
 
 class Refused(RunError):
-    """the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
+    """The system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):
         self.reason = reason or "the disk took a part of it only"

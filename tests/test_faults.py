@@ -19,12 +19,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from made_up_files import ontology, rich, some_pairs
 from test_benchmark_files import big
 from test_cloze_commands import write_articles
 from test_commands import SMALL, places, write_corpus
 from test_filtering import by_feature, corpus
-from test_paths import ontology, some_pairs
-from test_store import rich
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis.artifacts import filtering

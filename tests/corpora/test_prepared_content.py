@@ -437,7 +437,7 @@ def test_changed_content_under_the_same_number_is_told_with_what_to_do(make, pla
 @pytest.mark.parametrize("make", [words, cloze])
 def test_a_raised_number_is_recorded_too(make, tmp_path, monkeypatch):
     monkeypatch.setattr(f"mednli_jax.{MADE_BY[make]}.FORMAT", 0)
-    with pytest.raises(AssertionError, match="python tests/test_prepared_content"):
+    with pytest.raises(AssertionError, match=r"test_prepared_content\.py"):
         check(make, tmp_path)
 
 

