@@ -1,6 +1,10 @@
-"""Eight host devices for the suite, set before jax starts; a cache and a home of its own."""
+"""Eight host devices for the suite, set before jax starts; a cache and a home of its own; the memory that it took."""
 
+import ctypes
+import gc
 import os
+import resource
+import sys
 import tempfile
 
 from compiler import FAST
@@ -17,6 +21,9 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
+MEMORY_LOG = os.environ.get("MEDNLI_JAX_TESTS_MEMORY")  # a file: what each test file leaves behind, a line each
+PEAKS = {}  # process -> MB
+
 
 def pytest_unconfigure():
     COMPILED.cleanup()  # workers end without their finalizers
@@ -27,3 +34,48 @@ def _own_cache(tmp_path_factory, monkeypatch):
     """No test sees the user's data or prepared corpora; tests share one cache."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("MEDNLI_JAX_DATA", raising=False)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory_is_given_back(request):
+    """jax keeps every compiled program and what it was traced from: over the suite, gigabytes that no test needs."""
+    yield
+    if jax := sys.modules.get("jax"):
+        jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+    if MEMORY_LOG:
+        with open(MEMORY_LOG, "a") as file:
+            file.write(f"{peak()} MB at most, {now()} MB now, {request.node.nodeid}\n")
+
+
+def peak():
+    """Megabytes that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> (20 if sys.platform == "darwin" else 10)
+
+
+def now():
+    """Megabytes that this process holds."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak"] = peak()
+    else:
+        PEAKS["this process"] = peak()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    PEAKS[node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    told = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
+    terminalreporter.write_line(f"memory at most: {told}")
