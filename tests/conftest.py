@@ -21,7 +21,7 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
-MEMORY_LOG = os.environ.get("MEDNLI_JAX_TESTS_MEMORY")  # a file: what each test file leaves behind, a line each
+LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")  # a file: memory and processor time after each test file, a line each
 PEAKS = {}  # process -> MB
 
 
@@ -47,10 +47,11 @@ def _memory_is_given_back(request):
         jax.clear_caches()
     gc.collect()
     if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
-    if MEMORY_LOG:
-        with open(MEMORY_LOG, "a") as file:
-            file.write(f"{peak()} MB at most, {now()} MB now, {request.node.nodeid}\n")
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
+    if LOG:
+        seconds = sum(os.times()[:4])
+        with open(LOG, "a") as file:
+            file.write(f"{peak()} MB at most, {now()} MB now, {seconds:.0f} s so far: {request.node.nodeid}\n")
 
 
 def peak():

@@ -11,9 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 from compiler import FAST
 
-from mednli_jax import cli
+from mednli_jax import cli, experiment
+from mednli_jax.tasks import new_inputs
+from mednli_jax.training.devices import Devices
 
 ROOT = Path(__file__).parents[1]
 LABELS = ("entailment", "neutral", "contradiction")
@@ -51,6 +54,12 @@ def run_command(name, *arguments, cwd, stdin="", **environment):
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
     )
+
+
+def use_one_device(patch):
+    """Commands of this process take the first of the suite's devices, as on most machines; compiling costs less."""
+    for module in (experiment, new_inputs):
+        patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 
 def call_command(module, *flags, stdin="", words=sys.maxsize):

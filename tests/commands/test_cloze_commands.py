@@ -17,6 +17,7 @@ from made_up_commands import (
     json_lines,
     read_json,
     run_command,
+    use_one_device,
     write_articles,
 )
 from made_up_runs import GOLD, write_run
@@ -57,6 +58,7 @@ def home(tmp_path_factory):
 @pytest.fixture
 def at_home(home, monkeypatch):
     monkeypatch.chdir(home)
+    use_one_device(monkeypatch)
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
 
 
