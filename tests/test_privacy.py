@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -41,7 +42,7 @@ ALLOWED = (
     r"work/folds/(data\.json|result\.json|report\.html)",
     r"cache/prepared/diskne-[^/]+/manifest\.json",
 )
-OUTPUTS_OF_OTHERS = (r"(data|guard)(/.*)?",)
+OF_OTHERS = (r"(data|guard|\.git)(/.*)?",)  # which no command wrote
 WORDS_OF_8 = ("--config.vectors.path=", "--config.vectors.dim=8")
 SMALL = ("--config.train.batch_size=16", "--config.train.epochs=1", "--config.train.max_buckets=1")
 OF_4 = "--config.model.hidden_size=4"
@@ -124,6 +125,7 @@ class Home:
         for name in ("data", "work", "home", "tmp", "guard", "streams"):
             (folder / name).mkdir()
         write_corpora(folder / "data")
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
         (folder / "guard" / "sitecustomize.py").write_text(GUARD)
         (folder / "work" / "ids.txt").write_text("test-1\ntest-4\n")
         (folder / "work" / "answers.json").write_text(json.dumps({"test0.0": "an answer"}))
@@ -155,18 +157,22 @@ class Home:
     def run(self, *names):
         for name in names:
             command, *flags = COMMANDS[name]
-            script = [str(ROOT / "launch" / f"{command}.py")] if name == "build" else ["-m", f"mednli_jax.{command}"]
+            script = ROOT / "launch" / f"{command}.py"
+            script = [str(script)] if script.is_file() else ["-m", f"mednli_jax.{command}"]
             code, err = self.python(name, *script, *flags)
             assert code == FAILS.get(name, 0), f"{name}: {code}\n{err[-3000:]}"
             assert "NETWORK" not in err
 
     def check(self):
-        """Words only where they may be, and there they are; nothing that a command wrote readable by others."""
-        assert leaks(self.folder, (*OUTPUTS_OF_OTHERS, *ALLOWED)) == {}
+        """Words only where they may be, and there they are; nothing is readable by others or taken by git."""
+        assert leaks(self.folder, (*OF_OTHERS, *ALLOWED)) == {}
         written = [*(self.folder / "work").iterdir(), self.folder / "cache"]
         below = [path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()]
         assert [str(path) for path in below if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
-        whole = leaks(self.folder, OUTPUTS_OF_OTHERS)
+        done = subprocess.run(["git", "add", "-A", "-n"], cwd=self.folder, capture_output=True, text=True, check=True)
+        taken = [line for line in done.stdout.splitlines() if re.match(r"add '(cache|work/[^']+)/", line)]
+        assert taken == []  # of a folder that a command made; a file that its user named is seen by git
+        whole = leaks(self.folder, OF_OTHERS)
         assert any(name.startswith("cache/prepared/mednli-") and name.endswith("vocabulary.json") for name in whole)
         assert whole["work/bow/private/vocabulary.json"] > 300
         return whole

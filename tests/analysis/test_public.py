@@ -1,4 +1,4 @@
-"""What may be given to others: scores, and counts of ten and more; no text, no name, nothing that could be worked out."""
+"""What may be given to others: scores, and counts of ten and more; no text and no name."""
 
 import json
 

@@ -459,27 +459,25 @@ def test_the_config_files_differ_by_the_premise(name, hypothesis_only):
 
 
 BAD = {
-    "train.optimizer": ("adam", "E-CONF-005"),
-    "train.momentum": (0.9, "E-CONF-005"),
-    "train.weight_decay": (1e-6, "E-CONF-005"),
-    "train.clip": (1.0, "E-CONF-005"),
-    "vectors.path": ("glove.txt", "E-CONF-005"),
-    "vectors.retrofit": ("ontology", "E-CONF-005"),
-    "data.features": (True, "E-CONF-005"),
-    "model.train_vectors": (False, "E-CONF-005"),
-    "model.knowledge": ("replace", "E-CONF-005"),
-    "model.dim": (0, "E-CONF-003"),
-    "model.buckets": (0, "E-CONF-003"),
+    "train.optimizer": "adam",
+    "train.momentum": 0.9,
+    "train.weight_decay": 1e-6,
+    "train.clip": 1.0,
+    "vectors.path": "glove.txt",
+    "vectors.retrofit": "ontology",
+    "data.features": True,
+    "model.train_vectors": False,
+    "model.knowledge": "replace",
+    "model.dim": 0,
+    "model.buckets": 0,
 }
 
 
 @pytest.mark.parametrize("field", BAD)
 def test_what_plain_sgd_on_rows_cannot_do_is_refused(field):
-    value, code = BAD[field]
     config = defaults.nli("fasttext")
-    section, _, name = field.partition(".")
-    config[section][name] = value
-    with pytest.raises(UserError, match=rf"^{code} config\.{field}.* Fix: "):
+    config.update_from_flattened_dict({field: BAD[field]})
+    with pytest.raises(ConfigError, match=rf"config\.{field}.* Fix: "):
         experiment.of(config)
 
 
@@ -503,11 +501,9 @@ def test_majority_is_the_share_of_the_most_frequent_training_label():
     assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of equally frequent ones
 
 
-@pytest.mark.parametrize(
-    ("train", "labels", "code"), [([""], ["neutral"], "E-MAJ-001"), (["neutral"], [""], "E-MAJ-002")]
-)
-def test_majority_needs_labels(train, labels, code):
-    with pytest.raises(UserError, match=rf"^{code} .* Fix: "):
+@pytest.mark.parametrize(("train", "labels"), [([""], ["neutral"]), (["neutral"], [""])])
+def test_majority_needs_labels(train, labels):
+    with pytest.raises(UserError, match=r" Fix: "):
         majority(train, labels)
 
 

@@ -347,42 +347,42 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path, monkeypatc
     assert "Table 2" in shown
     assert "macro average" in shown
     assert door(report, monkeypatch, "--table=diskne9", f"--runs={place.parent}") == 2
-    assert "E-DIS-021" in capsys.readouterr().err
+    assert "diskne9" in capsys.readouterr().err
     assert door(report, monkeypatch, place, words=9) == 0
     with pytest.raises(RunError):
         load_run(place)
     (place / "private" / "folds.jsonl").write_text("{}\n")
     assert door(report, monkeypatch, "--table=diskne2", f"--runs={place.parent}") == 2
-    assert "E-DIS-025" in capsys.readouterr().err
+    assert "folds.jsonl" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "code"),
+    ("field", "value"),
     [
-        ("seeds", (MOST_SEED + 1,), "E-DIS-027"),
-        ("diskne.at_once", -1, "E-CONF-003"),
-        ("diskne.categories", ("moods",), "E-CONF-004"),
-        ("transfer.init_from", "runs/x", "E-DIS-028"),
+        ("seeds", (MOST_SEED + 1,)),
+        ("diskne.at_once", -1),
+        ("diskne.categories", ("moods",)),
+        ("transfer.init_from", "runs/x"),
     ],
 )
-def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value, code):
-    with pytest.raises(UserError, match=code):
+def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value):
+    with pytest.raises(ConfigError, match=field.partition(".")[0]):
         experiment.of(config_of(folder, **{field: value}))
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "code"),
+    ("field", "value"),
     [
-        ("data.limit", 5, "E-DIS-023"),
-        ("data.builder", "tfds", "E-DIS-023"),
-        ("diskne.wording", "full", "E-DIS-023"),
-        ("diskne.dev", 1.5, "E-CONF-003"),
-        ("data.dir", "/nowhere", "E-DIS-024"),
-        ("data.name", "snli", "E-CONF-004"),
+        ("data.limit", 5),
+        ("data.builder", "tfds"),
+        ("diskne.wording", "full"),
+        ("diskne.dev", 1.5),
+        ("data.dir", "/nowhere"),
+        ("data.name", "snli"),
     ],
 )
-def test_what_is_no_corpus_of_folds_is_refused(folder, field, value, code):
-    with pytest.raises(UserError, match=code):
+def test_what_is_no_corpus_of_folds_is_refused(folder, field, value):
+    with pytest.raises(UserError, match=f"{field}|/nowhere"):
         loaded(config_of(folder, **{field: value}))
 
 

@@ -129,7 +129,6 @@ def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage
         path.write_bytes(DAMAGES[damage](data))
         assert epoch_of(copied) == 1, path.name
         error = capsys.readouterr().err
-        assert "E-RUN-008" in error
         assert f"{copied.folder / '2'}: the checkpoint is damaged" in error
         path.write_bytes(data)
         told += 1
@@ -164,7 +163,7 @@ def test_all_damaged_is_an_error_not_a_fresh_start(copied, capsys):
         path.write_bytes(flipped(path.read_bytes()))
     with pytest.raises(RunError, match=r".*every checkpoint is damaged.*--force"):
         copied.load()
-    assert capsys.readouterr().err.count("E-RUN-008") == 2
+    assert capsys.readouterr().err.count("the checkpoint is damaged") == 2
 
 
 def test_a_checkpoint_without_manifest_does_not_count(copied):
