@@ -171,7 +171,7 @@ def leaks(folder: Path, allowed=()) -> dict[str, int]:
 
 DENIED = 97  # exit code of a process that asked for the network
 # As sitecustomize.py of every command: all logs on, and the end of the process where Python or a library in C asks for
-# a socket of the network. socketpair of AF_UNIX, by which asyncio wakes its own loop (Orbax), reaches nobody and may be.
+# a socket of the network. A socketpair of AF_UNIX, by which asyncio wakes its own loop (Orbax), reaches nobody.
 GUARD = f"""
 import ctypes, logging, os, platform, socket, sys
 
