@@ -12,6 +12,9 @@ from compiler import FAST
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`).
+os.environ["MALLOC_TRIM_THRESHOLD_"] = "131072"
+
 # What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
 # an entry in one piece, so that each worker has a folder of its own.
 COMPILED = tempfile.TemporaryDirectory(prefix="mednli_jax_compiled_", ignore_cleanup_errors=True)

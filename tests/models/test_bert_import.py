@@ -200,37 +200,23 @@ def test_pickles_are_refused_with_the_way_out(name, tmp_path):
             bert_import.read_architecture(path)
 
 
-def cut_short(path):
-    path.write_bytes(path.read_bytes()[:-100])
+DAMAGES = {
+    "cut short": lambda content: content[:-100],
+    "cut in the header": lambda content: content[:50],
+    "empty": lambda content: b"",
+    "giant header": lambda content: struct.pack("<Q", 1 << 62) + b"{}",
+    "no JSON": lambda content: struct.pack("<Q", 16) + b"patient: secret.",
+    "offsets outside": lambda content: struct.pack("<Q", len(OUTSIDE)) + OUTSIDE,
+}
+OUTSIDE = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
 
 
-def cut_in_the_header(path):
-    path.write_bytes(path.read_bytes()[:50])
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def giant_header(path):
-    path.write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
-
-
-def no_json(path):
-    path.write_bytes(struct.pack("<Q", 16) + b"patient: secret.")
-
-
-def offsets_outside(path):
-    header = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header)
-
-
-@pytest.mark.parametrize("damage", [cut_short, cut_in_the_header, emptied, giant_header, no_json, offsets_outside])
-def test_damaged_weights_are_told_in_one_line(damage, small, tmp_path):
-    folder = written(tmp_path / "weights")
-    damage(folder / "model.safetensors")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_weights_are_named_in_one_line(damage, small, tmp_path):
+    path = written(tmp_path / "weights") / "model.safetensors"
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(UserError, match=r"model\.safetensors: .* Fix: [^\n]*$") as raised:
-        bert_import.load_weights(folder, small[1])
+        bert_import.load_weights(path.parent, small[1])
     assert "secret" not in str(raised.value)
 
 
