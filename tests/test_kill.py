@@ -20,8 +20,19 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from made_up_commands import SMALL, config_flag, environment_of, json_lines, read_json, write_articles, write_pairs
+from made_up_commands import (
+    SMALL,
+    call_command,
+    config_flag,
+    environment_of,
+    json_lines,
+    read_json,
+    use_one_device,
+    write_articles,
+    write_pairs,
+)
 
+from mednli_jax import train
 from mednli_jax.analysis.artifacts import filtering
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.errors import UserError
@@ -64,13 +75,16 @@ def home(tmp_path_factory):
     return home
 
 
-def start(home, system, folder, *flags, epochs=EPOCHS):
+def flags_of(system, folder, epochs=EPOCHS):
     if system == "aflite":
-        command = ("mednli_jax.analyze", *AFLITE, f"--out={folder}", *flags)
-    else:
-        often = (f"--config.train.epochs={epochs}", "--config.train.patience=99",
-                 "--config.train.checkpoint_minutes=0.005")  # fmt: skip
-        command = ("mednli_jax.train", *TRAINED[system], *often, f"--workdir={folder}", *flags)
+        return (*AFLITE, f"--out={folder}")
+    often = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
+    return (*TRAINED[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+
+
+def start(home, system, folder, *flags, epochs=EPOCHS):
+    name = "analyze" if system == "aflite" else "train"
+    command = (f"mednli_jax.{name}", *flags_of(system, folder, epochs), *flags)
     environment = {**os.environ, **environment_of(home)}
     del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs lie in the cache of home, which kills hit too
     with open(home / "out.txt", "a") as out:
@@ -143,12 +157,19 @@ def phase(system, folder):
     return "compilation" if not whole else "evaluation" if rows == EPOCHS else "epochs"
 
 
-def test_a_killed_run_resumes_bit_for_bit(home):
-    complete(home, "bow", "quick-whole", epochs=4)
-    process = start(home, "bow", "quick", epochs=4)
+def test_a_killed_run_resumes_bit_for_bit(home, monkeypatch):
+    """The process that is killed is one of its own; it is resumed in this one."""
+    monkeypatch.chdir(home)
+    use_one_device(monkeypatch)
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
+        monkeypatch.setenv(name, environment_of(home)[name])
+    process = start(home, "bow", "quick", epochs=6)
     wait_for_epochs(process, home / "quick", 2)
     assert kill(process)
-    complete(home, "bow", "quick", epochs=4)
+    assert len(json_lines("quick/metrics.jsonl")) < 6
+    for folder, more in (("quick", ["--resume"]), ("quick-whole", [])):
+        code, _, err = call_command(train, *flags_of("bow", folder, 6), *more)
+        assert code == 0, err
     assert_same("bow", home / "quick", results("bow", home / "quick-whole"))
 
 
