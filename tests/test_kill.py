@@ -44,6 +44,7 @@ from mednli_jax.training.checkpoint import Checkpoints
 
 KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
+SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
 COLD = 4  # one run of so many compiles anew
 EPOCHS = 12
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
@@ -105,20 +106,6 @@ def last_lines(home):
     return (home / "out.txt").read_text()[-3000:]
 
 
-def kill(process):
-    """Whether the process was still alive."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
-
-
-def wait_for_epochs(process, folder, count):
-    """Compilation is over then."""
-    while not (folder / "metrics.jsonl").is_file() or len(json_lines(folder, "metrics.jsonl")) < count:
-        time.sleep(0.02)
-        assert process.poll() is None
-
-
 def results(system, folder):
     """All that must not depend on how often a run was interrupted: (arrays, the rest)."""
     assert not list(folder.rglob("*.tmp"))
@@ -142,35 +129,28 @@ def assert_same(system, folder, expected):
             assert one == other
 
 
-def phase(system, folder):
-    """Where a process was that left the folder as it is."""
-    if system == "aflite":
-        state = folder / filtering.STATE
-        return "save" if list(folder.glob(".*.tmp")) else "rounds" if state.is_file() else "start"
-    if not (folder / "config.json").is_file():
-        return "start"
-    saved = {path.name for path in folder.glob("checkpoints/*")}
-    whole = {name.removesuffix(".manifest.json") for name in saved if name.endswith(".manifest.json")}
-    if {name for name in saved if not name.endswith(".manifest.json")} - whole:
-        return "save"
-    rows = (folder / "metrics.jsonl").read_bytes().count(b"\n")
-    return "compilation" if not whole else "evaluation" if rows == EPOCHS else "epochs"
-
-
-def test_a_killed_run_resumes_bit_for_bit(home, monkeypatch):
-    """The process that is killed is one of its own; it is resumed in this one."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.slow) for n in SAVING)])
+def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
+    """The process that is stopped is one of its own; it is resumed in this one."""
     monkeypatch.chdir(home)
     use_one_device(monkeypatch)
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
         monkeypatch.setenv(name, environment_of(home)[name])
-    process = start(home, "bow", "quick", epochs=6)
-    wait_for_epochs(process, home / "quick", 2)
-    assert kill(process)
-    assert len(json_lines("quick/metrics.jsonl")) < 6
-    for folder, more in (("quick", ["--resume"]), ("quick-whole", [])):
-        code, _, err = call_command(train, *flags_of("bow", folder, 6), *more)
+    folder, epochs = home / f"stopped-{number}", 6 if number == signal.SIGKILL else 60
+    process = start(home, "bow", folder.name, epochs=epochs)
+    while not (folder / "metrics.jsonl").is_file() or len(json_lines(folder, "metrics.jsonl")) < 2:
+        time.sleep(0.02)  # compilation is over then
+        assert process.poll() is None, last_lines(home)
+    begun = time.monotonic()
+    process.send_signal(number)
+    assert process.wait() == (3 if number in SAVING else -number)
+    assert time.monotonic() - begun < 10
+    assert read_json(folder, "result.json")["status"] == ("interrupted" if number in SAVING else "running")
+    assert len(json_lines(folder, "metrics.jsonl")) < epochs
+    for name, more in ((folder.name, ["--resume"]), (f"{folder.name}-whole", [])):
+        code, _, err = call_command(train, *flags_of("bow", name, epochs), *more)
         assert code == 0, err
-    assert_same("bow", home / "quick", results("bow", home / "quick-whole"))
+    assert_same("bow", folder, results("bow", home / f"{folder.name}-whole"))
 
 
 @slow
@@ -181,8 +161,8 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, system):
     cold, length = (complete(home, system, f"{system}-{kind}") for kind in ("cold", "whole"))
     expected = results(system, home / f"{system}-whole")
     assert_same(system, home / f"{system}-cold", expected)
-    landed, number = Counter(), 0
-    while landed.total() < KILLS:
+    killed = number = 0
+    while killed < KILLS:
         assert number < 3 * KILLS + 3, "too few kills find a run under way"
         anew = number % COLD == COLD - 1
         if anew:
@@ -191,29 +171,13 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, system):
         number += 1
         process = start(home, system, folder)
         time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
-        if kill(process):
-            landed[phase(system, home / folder)] += 1
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
         complete(home, system, folder)
         assert_same(system, home / folder, expected)
         shutil.rmtree(home / folder)
-    where = ", ".join(f"{count} in {name}" for name, count in landed.most_common())
-    print(f"\n{system}: {landed.total()} kills ({where}); a run takes {length:.1f} s; 0 resumed runs differ")
-
-
-@slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_exits_3_within_10_seconds(home, number):
-    complete(home, "bow", f"signal-{number}-whole", epochs=60)
-    folder = home / f"signal-{number}"
-    process = start(home, "bow", folder.name, epochs=60)
-    wait_for_epochs(process, folder, 1)
-    asked = time.monotonic()
-    process.send_signal(number)
-    assert process.wait() == 3
-    assert time.monotonic() - asked < 10
-    assert read_json(folder, "result.json")["status"] == "interrupted"
-    complete(home, "bow", folder.name, epochs=60)
-    assert_same("bow", folder, results("bow", home / f"signal-{number}-whole"))
+    print(f"\n{system}: {killed} kills; a run takes {length:.1f} s; no resumed run differs")
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -371,13 +371,6 @@ def test_tpu_pod_makes_trains_fetches_and_deletes():
     assert [command[3] for command in (c[1:] for c in pod("create"))] == ["create"]
 
 
-def test_scripts_are_sound():
-    for name in ("tpu_pod.sh", "slurm.sbatch"):
-        subprocess.run(["bash", "-n", LAUNCH / name], check=True)
-        if shellcheck := shutil.which("shellcheck"):
-            subprocess.run([shellcheck, LAUNCH / name], check=True)
-
-
 @pytest.mark.parametrize(("code", "restarts", "queued"), [(0, 0, False), (2, 0, False), (3, 0, True), (3, 20, False)])
 def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, code, restarts, queued):
     for name, body in (("srun", f'echo "$@" >>calls; exit {code}'), ("scontrol", 'echo "scontrol $@" >>calls')):
@@ -392,20 +385,6 @@ def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, 
     first, *rest = (tmp_path / "calls").read_text().splitlines()
     assert first.endswith("--distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
     assert rest == ["scontrol requeue 5"] * queued
-
-
-def test_the_job_set_is_one():
-    yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load((LAUNCH / "gke_jobset.yaml").read_text())
-    assert (job["apiVersion"], job["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
-    (replicated,) = job["spec"]["replicatedJobs"]
-    work = replicated["template"]["spec"]
-    assert work["parallelism"] == work["completions"]
-    assert work["completionMode"] == "Indexed"
-    (container,) = work["template"]["spec"]["containers"]
-    assert "mednli_jax.train --distributed" in container["command"][2]
-    volumes = {volume["name"] for volume in work["template"]["spec"]["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 # -- scaling ----------------------------------------------------------------------------------------------------------
