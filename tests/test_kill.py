@@ -201,7 +201,7 @@ class Kept:
     right: Any = None  # beside an error, or building it again
 
     def notices(self, draw, how, capsys):
-        """Whether damage is told and what is damaged is not used; the folder is as before then."""
+        """Whether damage is reported and what is damaged is not used; the folder is as before then."""
         spare = self.folder.with_name(f"{self.folder.name}-spare")
         shutil.copytree(self.folder, spare)
         path = draw.choice([p for p in sorted(self.folder.rglob(self.files)) if p.is_file() and p.stat().st_size])

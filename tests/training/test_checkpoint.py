@@ -121,7 +121,7 @@ DAMAGES = {"flipped": flipped, "cut": lambda data: data[: len(data) // 2], "empt
 def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage, capsys):
     files = files_of(copied, 2)
     assert len(files) > 4
-    told = 0
+    noticed = 0
     for path in files:
         data = path.read_bytes()
         if not data:
@@ -131,8 +131,8 @@ def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage
         error = capsys.readouterr().err
         assert f"{copied.folder / '2'}: the checkpoint is damaged" in error
         path.write_bytes(data)
-        told += 1
-    assert told > 4
+        noticed += 1
+    assert noticed > 4
     assert epoch_of(copied) == 2  # undamaged again
     assert capsys.readouterr().err == ""
 
@@ -215,9 +215,9 @@ def test_a_save_the_system_refuses_is_told_once_and_leaves_nothing(copied):
     """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
     arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    told = f"{copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
-    assert done.stdout == f"{told}the previous checkpoint stands, --resume goes on from it.\n"
-    # A fault of ours is still told: the one traceback is its own.
+    message = f"{copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
+    assert done.stdout == f"{message}the previous checkpoint stands, --resume goes on from it.\n"
+    # A fault of ours is still reported: the one traceback is its own.
     assert done.stderr.count("Traceback") == 1
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
     assert copied.numbers() == [2, 3]

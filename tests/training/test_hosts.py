@@ -70,8 +70,8 @@ def assert_same_as_on_one_device(name, folder):
     command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, name, f"127.0.0.1:{port}", "2")
     workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
     one = hosts_worker.results(name, Devices(jax.local_devices()[:1]))  # meanwhile
-    told = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], told
+    errors = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], errors
     with np.load(path, allow_pickle=False) as many:
         assert set(many.files) == set(one)
         assert one["losses"].shape == (20, 2)
@@ -99,8 +99,8 @@ def test_a_shared_checkpoint_is_the_one_saved():
     }
     template = {"a": np.zeros((4, 3), np.float32), "b": {"c": np.zeros(4, np.uint32), "d": np.float64(0)}}
     meta = {"epoch": 3, "sums": {"loss": [0.1, None]}}
-    found, told = unpacked(template, packed(tree, meta))
-    assert told == meta
+    found, facts = unpacked(template, packed(tree, meta))
+    assert facts == meta
     jax.tree.map(np.testing.assert_array_equal, found, tree)
     assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(tree)]
 
@@ -227,7 +227,7 @@ def home(tmp_path_factory):
 
 
 def train(home, run, *flags, processes=2):
-    """Starts the door once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
+    """Starts the command once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
     coordinator, started = f"127.0.0.1:{free_port()}", []
     for index in range(processes):
         own = (f"--coordinator={coordinator}", f"--processes={processes}", f"--process={index}")

@@ -85,7 +85,7 @@ def _batches(most, shares, batch_size):
 def trainer_of(program, settings=SETTINGS, seeds=SEEDS, batch_size=BATCH, **how):
     trainer = Trainer(program, settings, splits(), batches_of(program, batch_size), seeds, **how)
     if isinstance(program.task, Scripted):
-        program.task.told[:] = [trainer]
+        program.task.trainer[:] = [trainer]
     return trainer
 
 
@@ -307,10 +307,10 @@ class Scripted(NLITask):
     """Dev losses as given, by seed and epoch; the training is real."""
 
     script: dict = dataclasses.field(default_factory=dict)
-    told: list = dataclasses.field(default_factory=list)  # the trainer under way
+    trainer: list = dataclasses.field(default_factory=list)  # the trainer under way
 
     def losses(self, rows, logits):
-        trainer = self.told[0]
+        trainer = self.trainer[0]
         seeds = [trainer.seeds[place] for place in trainer._learner_slots()]
         assert len(seeds) == len(logits)
         return np.array([self.script[seed][trainer.epoch - 1] for seed in seeds])
@@ -403,7 +403,7 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
 # ---- protocols ----
 
 AVERAGED = {"average_from": 2, "average_every": 4}
-# Name -> what the optimiser and the loop are told.
+# Name -> what the optimiser and the loop are given.
 PROTOCOLS = {
     "constant": ({}, {}),
     "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau", "decay": 0.5}),
@@ -424,8 +424,8 @@ def _built(name):
 
 def protocol_of(name, bow):
     """(program, settings of three epochs)."""
-    how, told = PROTOCOLS[name]
-    return _built(name) if how else bow, dataclasses.replace(SETTINGS, **told)
+    how, fields = PROTOCOLS[name]
+    return _built(name) if how else bow, dataclasses.replace(SETTINGS, **fields)
 
 
 # Seed 0 gets worse once, seed 5 never, seed 7 has no number at first.
@@ -499,7 +499,7 @@ def test_halving_lowers_the_rate_with_each_epoch_from_one_on(bow):
     assert 0.35 < moved[1] / moved[0] < 0.75
 
 
-def test_a_cycle_is_an_epoch_unless_told(bow):
+def test_a_cycle_is_an_epoch_unless_set(bow):
     program, settings = protocol_of("cyclical", bow)
     steps = len(batches_of(program)["train"].epoch(1, SEEDS))
     trainer = trainer_of(program, settings)

@@ -1,4 +1,4 @@
-"""Transfer: what is merged, drawn anew or kept still; and sequential and direct transfer through the doors."""
+"""Transfer: what is merged, drawn anew or kept still; and sequential and direct transfer by the commands."""
 
 import contextlib
 import gc
@@ -53,12 +53,12 @@ def test_everything_that_does_not_fit_is_listed():
         transfer.merge(tree(1), source, rows=np.zeros(1, int))
     text = str(caught.value)
     assert text.startswith("3 of 4 weights do not fit the source run: ")
-    for told in (
+    for part in (
         "params/encoder/bias (5 in the source, 2 here)",
         "params/logits/kernel (not in the source)",
         "batch_stats/norm/mean (not in the source)",
     ):
-        assert told in text
+        assert part in text
     assert "params/encoder/kernel" not in text
 
 
@@ -80,9 +80,9 @@ def test_what_is_skipped_stays_as_drawn_and_need_not_fit():
         np.testing.assert_array_equal(leaf, expected)
 
 
-@pytest.mark.parametrize(("skip", "told"), [("lgoits", "no weight"), (".", "every weight")])
-def test_a_pattern_that_finds_none_or_all_is_refused(skip, told):
-    with pytest.raises(ConfigError, match=rf"config\.transfer\.skip: the pattern finds {told}"):
+@pytest.mark.parametrize(("skip", "found"), [("lgoits", "no weight"), (".", "every weight")])
+def test_a_pattern_that_finds_none_or_all_is_refused(skip, found):
+    with pytest.raises(ConfigError, match=rf"config\.transfer\.skip: the pattern finds {found}"):
         transfer.merge(tree(1), tree(1), rows=np.zeros(1, int), skip=transfer.drawn_anew("bow", skip=skip))
 
 
@@ -151,10 +151,10 @@ def test_frozen_weights_stay_to_the_bit_and_the_others_move():
     assert (np.asarray(before.batch_stats["norm_0"]["mean"]) != np.asarray(after.batch_stats["norm_0"]["mean"])).any()
 
 
-@pytest.mark.parametrize(("text", "told"), [("nothing", "no weight"), ("kernel|bias|scale", "every weight")])
-def test_a_freeze_that_finds_none_or_all_is_refused(text, told):
+@pytest.mark.parametrize(("text", "found"), [("nothing", "no weight"), ("kernel|bias|scale", "every weight")])
+def test_a_freeze_that_finds_none_or_all_is_refused(text, found):
     optimizer = optim.all_but(optim.build_optimizer(learning_rate=1e-2), re.compile(text))
-    with pytest.raises(ConfigError, match=rf"config\.transfer\.freeze: the pattern finds {told}"):
+    with pytest.raises(ConfigError, match=rf"config\.transfer\.freeze: the pattern finds {found}"):
         learner_of("bow", (0,), optimizer)
 
 
