@@ -197,14 +197,14 @@ class Kept:
 
     folder: Path
     load: Any
-    files: str = "*"  # a pattern
     right: Any = None  # beside an error, or building it again
 
     def notices(self, draw, how, capsys):
         """Whether damage is reported and what is damaged is not used; the folder is as before then."""
         spare = self.folder.with_name(f"{self.folder.name}-spare")
         shutil.copytree(self.folder, spare)
-        path = draw.choice([p for p in sorted(self.folder.rglob(self.files)) if p.is_file() and p.stat().st_size])
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and path.name != ".gitignore"]
+        path = draw.choice([path for path in files if path.stat().st_size])
         damage(draw, path, how)
         capsys.readouterr()
         try:
@@ -230,13 +230,11 @@ def damage(draw, path, how):
 @pytest.fixture(scope="module")
 def kept(home):
     """All that is kept, by name, undamaged."""
-    for system in ("bow", "ga_reader", "aflite"):
-        complete(home, system, f"{system}-damage")
-    found = {
-        "filtering": Kept(home / "aflite-damage", lambda: filtering._read(home / "aflite-damage" / filtering.STATE))
-    }
-    found["filtering"].files = filtering.STATE
+    (home / "filtering").mkdir()
+    filtering.save(home / "filtering", {"m": 20}, filtering.State(np.zeros(90, int), np.zeros(90), ((0, 90),), False))
+    found = {"filtering": Kept(home / "filtering", lambda: filtering.load(home / "filtering", {"m": 20}, 90))}
     for system in ("bow", "ga_reader"):
+        complete(home, system, f"{system}-damage")
         folder = home / f"{system}-damage" / "checkpoints"
         newest = Checkpoints(folder).numbers()[-1]
         for other in [*folder.glob("*")]:  # the newest alone, so that damage is an error

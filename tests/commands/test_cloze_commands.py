@@ -23,7 +23,7 @@ from made_up_commands import (
 from made_up_runs import GOLD, write_run
 from test_report import check_offline
 
-from mednli_jax import answers, evaluate, finished_run, prepare, report
+from mednli_jax import answers, evaluate, finished_run, prepare, report, train
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.cloze.table4 import against_baselines
@@ -47,9 +47,12 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     write_articles(home / "own")
     flags = (CONFIG, "--config.data.dir=own", *SMALL, "--config.seeds=0,1", "--workdir=run")
-    done = run_command("train", *flags, cwd=home, **environment_of(home))
-    assert done.returncode == 0, done.stderr
-    assert SECRET not in done.stdout + done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+        use_one_device(patch)
+        code, out, err = call_command(train, *flags)
+    assert (code, SECRET in out + err) == (0, False), err
     (home / "skills.tsv").write_text("test0.0\tbridging\ntest2.0\tbridging\ntest0.1\tellipsis\n")
     (home / "v.txt").write_text("fever 1 0\ncough 0 1\nrash 1 1\npain 1 2\n")
     return home
