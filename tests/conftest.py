@@ -25,11 +25,28 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 import pytest
 
 LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")  # a file: memory and processor time after each test file, a line each
+MOST = 1200  # MB, beyond which a test gives memory back, not its file alone
 PEAKS = {}  # process -> MB
 
 
 def pytest_unconfigure():
     COMPILED.cleanup()  # workers end without their finalizers
+
+
+@pytest.fixture(autouse=True)
+def _memory_stays_small():
+    yield
+    if sys.platform == "linux" and now() > MOST:
+        give_back_memory()
+
+
+def give_back_memory():
+    """jax keeps every compiled program and what it was traced from: over the suite, gigabytes that no test needs."""
+    if jax := sys.modules.get("jax"):
+        jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +61,8 @@ def _own_cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(scope="module", autouse=True)
 def _memory_is_given_back(request):
-    """jax keeps every compiled program and what it was traced from: over the suite, gigabytes that no test needs."""
     yield
-    if jax := sys.modules.get("jax"):
-        jax.clear_caches()
-    gc.collect()
-    if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
+    give_back_memory()
     if LOG:
         seconds = sum(os.times()[:4])
         with open(LOG, "a") as file:
