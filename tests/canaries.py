@@ -28,49 +28,44 @@ SIZES = (("train", 60), ("dev", 18), ("test", 18))
 # -- corpora -----------------------------------------------------------------------------------------------------------
 
 
+def write_corpora(data: Path) -> None:
+    """mednli/, clicr/ and own/ (pairs that DisKnE is built of), and two ontologies whose names are words of theirs."""
+    write_pairs(data / "mednli")
+    write_articles(data / "clicr")
+    write_diseases(data / "own")
+    rows = [f"Q{i}\t{name}\tC01{'.100' * (i % 4)}.{i:03}\t{name} {WORDS[70]}\n" for i, name in enumerate(_CONCEPTS)]
+    (data / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\n" + "".join(rows))
+    terms = [f"[Term]\nid: Q:{i}\nname: {name}\n" + f"is_a: Q:{i - 1}\n" * bool(i) for i, name in enumerate(_CONCEPTS)]
+    (data / "own.obo").write_text("format-version: 1.2\n\n" + "\n".join(terms))
+
+
+def write_lines(path: Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def write_pairs(folder: Path) -> None:
     """MedNLI's layout; every word stands somewhere, some words of hypotheses give their class away."""
-    folder.mkdir(parents=True)
     number = 0
     for split, size in SIZES:
-        lines = []
+        rows = []
         for i in range(size):
             words = [_PREMISE[(number // 3 * 12 + k) % len(_PREMISE)] for k in range(12)]
             own = [_HYPOTHESIS[(i % 3) * 46 + (number * 5 + k) % 46] for k in range(5)]
-            premise, hypothesis = " ".join(words) + " .", f"{own[0].capitalize()} {' '.join(own[1:])} ."
-            lines.append(
-                json.dumps({
-                    "pairID": f"{split}-{i}", "gold_label": LABELS[i % 3], "sentence1": premise,
-                    "sentence2": hypothesis, "sentence1_binary_parse": f"( {premise} )",
-                    "sentence2_binary_parse": f"( {hypothesis} )",
-                })
-            )  # fmt: skip
+            texts = {"sentence1": f"{' '.join(words)} .", "sentence2": f"{own[0].capitalize()} {' '.join(own[1:])} ."}
+            parses = {f"{name}_binary_parse": f"( {text} )" for name, text in texts.items()}
+            rows.append({"pairID": f"{split}-{i}", "gold_label": LABELS[i % 3], **texts, **parses})
             number += 1
-        (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
-
-
-def write_ontology(folder: Path) -> None:
-    """own.tsv in MeSH's layout and own.obo: concepts whose names are words of the corpora."""
-    rows = [f"Q{i}\t{name}\tC01{'.100' * (i % 4)}.{i:03}\t{name} {WORDS[70]}" for i, name in enumerate(_CONCEPTS)]
-    (folder / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\n" + "\n".join(rows) + "\n")
-    terms = [f"[Term]\nid: Q:{i}\nname: {name}\n" + f"is_a: Q:{i - 1}\n" * bool(i) for i, name in enumerate(_CONCEPTS)]
-    (folder / "own.obo").write_text("format-version: 1.2\n\n" + "\n".join(terms))
+        write_lines(folder / f"mli_{split}_v1.jsonl", rows)
 
 
 def write_diseases(folder: Path) -> None:
     """Pairs of one's own, each entailing one of four concepts of own.tsv, and kinds.tsv, their categories."""
-    folder.mkdir(parents=True)
-    for split, first, count in (("train", 0, 12), ("dev", 12, 4)):
-        rows = [
-            {
-                "uid": f"{split}-{i}",
-                "premise": f"{WORDS[90 + i]} seen .",
-                "hypothesis": f"patient has {WORDS[i % 4 * 3]}",
-                "label": "entailment",
-            }
-            for i in range(first, first + count)
-        ]
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for split, numbers in (("train", range(12)), ("dev", range(12, 16))):
+        texts = [(f"{WORDS[90 + i]} seen .", f"patient has {WORDS[i % 4 * 3]}") for i in numbers]
+        rows = [{"uid": f"{split}-{i}", "premise": premise, "hypothesis": hypothesis, "label": "entailment"}
+                for i, (premise, hypothesis) in zip(numbers, texts, strict=True)]  # fmt: skip
+        write_lines(folder / f"{split}.jsonl", rows)
         with open(folder / "kinds.tsv", "a") as kinds:
             kinds.write("".join(f"{row['uid']}\tsymptoms\n" for row in rows))
 
@@ -84,14 +79,11 @@ def write_articles(folder: Path) -> None:
             words = WORDS[(first + number) * 42 : (first + number + 1) * 42]
             phrases = [" ".join(words[k : k + 2]) for k in (0, 2, 4)]
             marked = " and ".join(f"BEG__{phrase}__END" for phrase in phrases)
-            queries = [
-                {
-                    "id": f"{split}{number}.{k}",
-                    "query": f"{words[6 + k]} had @placeholder .",
-                    "answers": [{"text": phrase, "cui": "C1", "sem_type": "problem", "origin": "dataset"}],
-                }
-                for k, phrase in enumerate(phrases)
-            ]
+            queries = []
+            for k, phrase in enumerate(phrases):
+                answer = {"text": phrase, "cui": "C1", "sem_type": "problem", "origin": "dataset"}
+                query = f"{words[6 + k]} had @placeholder ."
+                queries.append({"id": f"{split}{number}.{k}", "query": query, "answers": [answer]})
             document = {"title": words[9], "context": f"{marked} .\n{' '.join(words[10:])} .", "qas": queries}
             articles.append({"source": f"{split}{number}", "document": document})
         (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
@@ -178,8 +170,8 @@ def leaks(folder: Path, allowed=()) -> dict[str, int]:
 # -- a Python that reaches nobody --------------------------------------------------------------------------------------
 
 DENIED = 97  # exit code of a process that asked for the network
-# As sitecustomize.py of every door: all logs on, and the end of the process where Python or a library in C asks for a
-# socket of the network. socketpair of AF_UNIX, by which asyncio wakes its own loop (Orbax), reaches nobody and may be.
+# As sitecustomize.py of every command: all logs on, and the end of the process where Python or a library in C asks for
+# a socket of the network. A socketpair of AF_UNIX, by which asyncio wakes its own loop (Orbax), reaches nobody.
 GUARD = f"""
 import ctypes, logging, os, platform, socket, sys
 

@@ -1,12 +1,19 @@
-"""Eight host devices for the suite, set before jax starts; a cache and a home of its own."""
+"""Eight host devices for the suite, set before jax starts; a cache and a home of its own; the memory that it took."""
 
+import ctypes
+import gc
 import os
+import resource
+import sys
 import tempfile
 
 from compiler import FAST
 
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
 os.environ["JAX_PLATFORMS"] = "cpu"
+
+# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`).
+os.environ["MALLOC_TRIM_THRESHOLD_"] = "131072"
 
 # What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
 # an entry in one piece, so that each worker has a folder of its own.
@@ -17,9 +24,29 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
+LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")  # a file: memory and processor time after each test file, a line each
+MOST = 1200  # MB, beyond which a test gives memory back, not its file alone
+PEAKS = {}  # process -> MB
+
 
 def pytest_unconfigure():
     COMPILED.cleanup()  # workers end without their finalizers
+
+
+@pytest.fixture(autouse=True)
+def _memory_stays_small():
+    yield
+    if sys.platform == "linux" and now() > MOST:
+        give_back_memory()
+
+
+def give_back_memory():
+    """jax keeps every compiled program and what it was traced from: over the suite, gigabytes that no test needs."""
+    if jax := sys.modules.get("jax"):
+        jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +54,44 @@ def _own_cache(tmp_path_factory, monkeypatch):
     """No test sees the user's data or prepared corpora; tests share one cache."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("MEDNLI_JAX_DATA", raising=False)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory_is_given_back(request):
+    yield
+    give_back_memory()
+    if LOG:
+        seconds = sum(os.times()[:4])
+        with open(LOG, "a") as file:
+            file.write(f"{peak()} MB at most, {now()} MB now, {seconds:.0f} s so far: {request.node.nodeid}\n")
+
+
+def peak():
+    """Megabytes that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> (20 if sys.platform == "darwin" else 10)
+
+
+def now():
+    """Megabytes that this process holds."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak"] = peak()
+    else:
+        PEAKS["this process"] = peak()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    PEAKS[node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    told = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
+    terminalreporter.write_line(f"memory at most: {told}")

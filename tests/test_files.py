@@ -1,6 +1,6 @@
 """Files get there whole or not at all, one writer for all of them: refused by the disk, cut off, damaged or in the way.
 
-The minutes-long part, kills and thousands of damages, is test_faults.py.
+The minutes-long part, kills and thousands of damages, is test_kill.py.
 """
 
 import ast

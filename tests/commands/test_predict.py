@@ -5,7 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from test_commands import ROOT, door, places
+from made_up_commands import ROOT
+from made_up_commands import environment_of as places
+from made_up_commands import run_command as door
 
 from mednli_jax import inputs
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError

@@ -1,26 +1,21 @@
 """Seconds and rates of a run that was interrupted and resumed are those of all its sessions, by a clock of the test."""
 
-import contextlib
-import json
-import os
 import signal
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from made_up_commands import call_command, config_flag, json_lines, read_json, use_one_device, write_own_pairs
 
 from mednli_jax import cli, train
 from mednli_jax.baselines import boosting
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.diskne.store import write_benchmark
-from mednli_jax.examples import LABELS
 from mednli_jax.fitting import folds, session
 from mednli_jax.runs import RunDirectory
 from mednli_jax.training import loop
 from mednli_jax.training import program as programs
 
-ROOT = Path(__file__).parents[2]
 ROWS, SEEDS, EPOCHS = {"train": 24, "dev": 6, "test": 6}, 2, 2
 
 
@@ -74,59 +69,36 @@ class Clock:
 def clock(monkeypatch, tmp_path):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
+    use_one_device(monkeypatch)
     # All steps of an epoch are one chunk else, and the signal is looked at after the last.
     monkeypatch.setattr(loop.Trainer, "_chunk", property(lambda self: 1, lambda self, value: None), raising=False)
     return Clock(monkeypatch)
 
 
-@pytest.fixture
-def call(monkeypatch):
-    """call(workdir, *flags) -> exit code of `train`."""
-
-    def run(workdir, *flags):
-        monkeypatch.setattr(sys, "argv", ["train", *flags, f"--workdir={workdir}"])
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        mask = os.umask(0o077)
-        try:
-            return cli.run(train.main, train.USAGE, train.define)
-        finally:
-            os.umask(mask)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-
-    return run
-
-
-def own_corpus(folder):
-    folder.mkdir()
-    for split, size in ROWS.items():
-        rows = [
-            {"premise": f"{split} {row // 3} coughs", "hypothesis": f"is {LABELS[row % 3]}", "label": LABELS[row % 3]}
-            for row in range(size)
-        ]
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def call(workdir, *flags):
+    """The exit code of `train`."""
+    return call_command(train, *flags, f"--workdir={workdir}")[0]
 
 
 def flags(config, *more):
     fields = (f"data.dir={Path.cwd() / 'corpus'}", "vectors.path=", "vectors.dim=4", "seeds=0,1", *more)
-    return [f"--config={ROOT / 'configs' / config}.py:file", *(f"--config.{field}" for field in fields)]
+    return [config_flag(config, "file"), *(f"--config.{field}" for field in fields)]
 
 
 def result_of(workdir):
-    with contextlib.suppress(FileNotFoundError):
-        return json.loads(Path(workdir, "result.json").read_text())
+    return read_json(workdir, "result.json")
 
 
 def metrics_of(workdir):
-    return [json.loads(line) for line in Path(workdir, "metrics.jsonl").read_text().splitlines()]
+    return json_lines(workdir, "metrics.jsonl")
 
 
 SMALL = ("model.hidden_size=4", "model.dropout=0.0", "train.batch_size=12", f"train.epochs={EPOCHS}")
 
 
 @pytest.mark.parametrize("at", [1, 3])  # within the first epoch, within the second
-def test_a_network(clock, call, at):
-    own_corpus(Path("corpus"))
+def test_a_network(clock, at):
+    write_own_pairs(Path("corpus"), sizes=ROWS.items())
     given = flags("bow", *SMALL, "train.max_buckets=1")
     clock.at = at
     assert call("run", *given) == cli.INTERRUPTED
@@ -145,8 +117,8 @@ def test_a_network(clock, call, at):
     assert f"{rate:.0f} examples/s, {10 * ROWS['train'] // 12:.1f} s" in Path("run/log.txt").read_text()
 
 
-def test_a_run_that_is_dropped_does_not_count(clock, call):
-    own_corpus(Path("corpus"))
+def test_a_run_that_is_dropped_does_not_count(clock):
+    write_own_pairs(Path("corpus"), sizes=ROWS.items())
     given = flags("bow", *SMALL, "train.max_buckets=1")
     clock.at = 1
     assert call("run", *given) == cli.INTERRUPTED
@@ -155,7 +127,7 @@ def test_a_run_that_is_dropped_does_not_count(clock, call):
     assert result_of("run")["seconds"] == clock.now - before
 
 
-def test_a_killed_session_counts_up_to_its_checkpoint(clock, call, monkeypatch):
+def test_a_killed_session_counts_up_to_its_checkpoint(clock, monkeypatch):
     class Killed(BaseException):
         pass
 
@@ -168,7 +140,7 @@ def test_a_killed_session_counts_up_to_its_checkpoint(clock, call, monkeypatch):
     def without_failed(self, status, values):
         return status == "failed" or write(self, status, values)
 
-    own_corpus(Path("corpus"))
+    write_own_pairs(Path("corpus"), sizes=ROWS.items())
     given = flags("bow", *SMALL, "train.max_buckets=1")
     clock.at = 3
     with monkeypatch.context() as patch:
@@ -185,8 +157,8 @@ def test_a_killed_session_counts_up_to_its_checkpoint(clock, call, monkeypatch):
     assert result_of("run")["seconds"] == saved["seconds"] + clock.now - before
 
 
-def test_trees(clock, call):
-    own_corpus(Path("corpus"))
+def test_trees(clock):
+    write_own_pairs(Path("corpus"), sizes=ROWS.items())
     given = flags("features", "model.knowledge=none", "model.trees=6")
     clock.at = 3
     assert call("run", *given) == cli.INTERRUPTED
@@ -196,7 +168,7 @@ def test_trees(clock, call):
     assert result_of("run")["seconds"] == clock.now == first + 10 * 6 * SEEDS  # trees are grown from the first again
 
 
-def test_folds(clock, call, monkeypatch):
+def test_folds(clock, monkeypatch):
     """Interrupted after a chunk is done, whose checkpoint is gone then, and again within the next."""
     from mednli_jax.corpora.diskne.folds import folds as folds_of
 

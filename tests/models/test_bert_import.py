@@ -181,14 +181,14 @@ def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
         bert_import.load_weights(folder, params)
     line = str(raised.value)
     assert "\n" not in line
-    for told in (
+    for part in (
         "2 missing: encoder.layer.1.attention.self.key.weight, pooler.dense.bias",
         "2 of another shape",
         "embeddings.word_embeddings.weight (24x16 in the file, 23x16 in the model)",
         "encoder.layer.0.intermediate.dense.weight (16x24 in the file, 24x16 in the model)",
         "1 unknown to BERT: encoder.layer.2.output.dense.bias",
     ):
-        assert told in line
+        assert part in line
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "bert_model.ckpt", "weights.pkl"])
@@ -200,41 +200,27 @@ def test_pickles_are_refused_with_the_way_out(name, tmp_path):
             bert_import.read_architecture(path)
 
 
-def cut_short(path):
-    path.write_bytes(path.read_bytes()[:-100])
+DAMAGES = {
+    "cut short": lambda content: content[:-100],
+    "cut in the header": lambda content: content[:50],
+    "empty": lambda content: b"",
+    "giant header": lambda content: struct.pack("<Q", 1 << 62) + b"{}",
+    "no JSON": lambda content: struct.pack("<Q", 16) + b"patient: secret.",
+    "offsets outside": lambda content: struct.pack("<Q", len(OUTSIDE)) + OUTSIDE,
+}
+OUTSIDE = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
 
 
-def cut_in_the_header(path):
-    path.write_bytes(path.read_bytes()[:50])
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def giant_header(path):
-    path.write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
-
-
-def no_json(path):
-    path.write_bytes(struct.pack("<Q", 16) + b"patient: secret.")
-
-
-def offsets_outside(path):
-    header = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header)
-
-
-@pytest.mark.parametrize("damage", [cut_short, cut_in_the_header, emptied, giant_header, no_json, offsets_outside])
-def test_damaged_weights_are_told_in_one_line(damage, small, tmp_path):
-    folder = written(tmp_path / "weights")
-    damage(folder / "model.safetensors")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_weights_are_named_in_one_line(damage, small, tmp_path):
+    path = written(tmp_path / "weights") / "model.safetensors"
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(UserError, match=r"model\.safetensors: .* Fix: [^\n]*$") as raised:
-        bert_import.load_weights(folder, small[1])
+        bert_import.load_weights(path.parent, small[1])
     assert "secret" not in str(raised.value)
 
 
-def test_weights_that_are_not_finite_are_told(small, tmp_path):
+def test_weights_that_are_not_finite_are_refused(small, tmp_path):
     weights = reference_weights()
     weights["bert.pooler.dense.bias"] = np.full(16, np.nan, np.float32)
     with pytest.raises(UserError, match=r"model\.safetensors: bert\.pooler\.dense\.bias: .* Fix: "):
@@ -263,7 +249,7 @@ def test_other_architectures_are_refused_by_field(field, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b"\xff\xfe", b"[" * 100000])
-def test_a_config_that_is_none_is_told(content, tmp_path):
+def test_a_config_that_is_none_is_refused(content, tmp_path):
     folder = written(tmp_path / "weights")
     (folder / "config.json").write_bytes(content)
     with pytest.raises(UserError, match=r"config\.json: .* Fix: "):
@@ -273,7 +259,7 @@ def test_a_config_that_is_none_is_told(content, tmp_path):
         bert_import.read_architecture(folder)
 
 
-def test_a_folder_of_several_or_no_weights_is_told(tmp_path):
+def test_a_folder_of_several_or_no_weights_is_refused(tmp_path):
     with pytest.raises(UserError, match=r".*no model\.safetensors.* Fix: "):
         bert_import.read_architecture(tmp_path)
     folder = written(tmp_path / "weights")

@@ -3,10 +3,7 @@
 import functools
 import itertools
 import json
-import os
 import runpy
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -16,9 +13,9 @@ import made_up
 import numpy as np
 import optax
 import pytest
-from compiler import FAST
+from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults, experiment, train
 from mednli_jax.baselines.majority import majority, majority_label
 from mednli_jax.corpora.arrays import Rows
 from mednli_jax.corpora.batching import Batches, Layout, groups_of
@@ -33,7 +30,6 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.step import predict_step, train_step
 
-ROOT = Path(__file__).parents[2]
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
 MODEL = table.build("fasttext", {"dim": DIM, "buckets": BUCKETS})
 TASK, FROZEN = NLITask(), frozen(made_up.vectors())
@@ -459,27 +455,25 @@ def test_the_config_files_differ_by_the_premise(name, hypothesis_only):
 
 
 BAD = {
-    "train.optimizer": ("adam", "E-CONF-005"),
-    "train.momentum": (0.9, "E-CONF-005"),
-    "train.weight_decay": (1e-6, "E-CONF-005"),
-    "train.clip": (1.0, "E-CONF-005"),
-    "vectors.path": ("glove.txt", "E-CONF-005"),
-    "vectors.retrofit": ("ontology", "E-CONF-005"),
-    "data.features": (True, "E-CONF-005"),
-    "model.train_vectors": (False, "E-CONF-005"),
-    "model.knowledge": ("replace", "E-CONF-005"),
-    "model.dim": (0, "E-CONF-003"),
-    "model.buckets": (0, "E-CONF-003"),
+    "train.optimizer": "adam",
+    "train.momentum": 0.9,
+    "train.weight_decay": 1e-6,
+    "train.clip": 1.0,
+    "vectors.path": "glove.txt",
+    "vectors.retrofit": "ontology",
+    "data.features": True,
+    "model.train_vectors": False,
+    "model.knowledge": "replace",
+    "model.dim": 0,
+    "model.buckets": 0,
 }
 
 
 @pytest.mark.parametrize("field", BAD)
 def test_what_plain_sgd_on_rows_cannot_do_is_refused(field):
-    value, code = BAD[field]
     config = defaults.nli("fasttext")
-    section, _, name = field.partition(".")
-    config[section][name] = value
-    with pytest.raises(UserError, match=rf"^{code} config\.{field}.* Fix: "):
+    config.update_from_flattened_dict({field: BAD[field]})
+    with pytest.raises(ConfigError, match=rf"config\.{field}.* Fix: "):
         experiment.of(config)
 
 
@@ -503,37 +497,32 @@ def test_majority_is_the_share_of_the_most_frequent_training_label():
     assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of equally frequent ones
 
 
-@pytest.mark.parametrize(
-    ("train", "labels", "code"), [([""], ["neutral"], "E-MAJ-001"), (["neutral"], [""], "E-MAJ-002")]
-)
-def test_majority_needs_labels(train, labels, code):
-    with pytest.raises(UserError, match=rf"^{code} .* Fix: "):
+@pytest.mark.parametrize(("train", "labels"), [([""], ["neutral"]), (["neutral"], [""])])
+def test_majority_needs_labels(train, labels):
+    with pytest.raises(UserError, match=r" Fix: "):
         majority(train, labels)
 
 
-# ---- the doors ----
+# ---- the commands ----
 
 
-def test_a_run_is_trained_evaluated_and_asked(tmp_path):
+def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     """The hypotheses alone tell the label; premises are left out, in training and when new pairs are scored."""
-    signs = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+    monkeypatch.chdir(tmp_path)
+    use_one_device(monkeypatch)
     for split, size in (("train", 96), ("dev", 12), ("test", 12)):
-        lines = []
-        for i in range(size):
-            label = tuple(signs)[i % 3]
-            texts = {"sentence1": f"premise {i} .", "sentence2": f"patient {signs[label]} gout {i % 5} ."}
-            lines.append(json.dumps({"pairID": f"{split}-{i}", "gold_label": label, **texts}))
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-
-    command = [sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'hypothesis_only.py'}:file"]
-    command += ["--config.data.dir=.", "--workdir=run", "--config.model.buckets=256", "--config.train.epochs=30"]
-    environment = {**os.environ, "XLA_FLAGS": FAST}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200, env=environment)
-    assert done.returncode == 0, done.stderr
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
+        rows = [
+            (LABELS[i % 3], f"premise {i} .", f"patient {VERBS[LABELS[i % 3]]} gout {i % 5} .") for i in range(size)
+        ]
+        lines = [json.dumps(dict(zip(("gold_label", "sentence1", "sentence2"), row, strict=True))) for row in rows]
+        Path(f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    config = (config_flag("hypothesis_only", "file"), "--config.data.dir=.", "--config.model.buckets=256")
+    code, _, err = call_command(train, *config, "--config.train.epochs=30", "--workdir=run")
+    assert code == 0, err
+    result = read_json("run/result.json")
     assert (result["status"], result["model"], result["best_epoch"]) == ("complete", "fasttext", [30])
     assert result["test"]["accuracy"]["mean"] == 1.0
-    run = load_run(tmp_path / "run")
+    run = load_run(Path("run"))
     found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
     assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)

@@ -79,33 +79,27 @@ def _logits(model, static, variables, arrays):
     return model.apply(variables, arrays | dict(static), train=False)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_pair_has_the_same_logits_alone_and_in_any_batch(name):
-    model = build(name)
-    variables = variables_of(model)
-    rows = np.arange(8)
-    together = logits_of(model, variables, batch_of(rows))
-    order = np.array([5, 3, 7, 0, 1, 2, 6, 4])
-    np.testing.assert_allclose(logits_of(model, variables, batch_of(rows[order])), together[order], atol=1e-6)
-    wider = {
-        k: np.pad(v, ((0, 0), (0, 4))) if k in ("premise", "hypothesis") else v for k, v in made_up.arrays().items()
-    }
-    padded = logits_of(model, variables, batch_of([2, -1, -1], (16, 12), wider))
-    np.testing.assert_allclose(padded[0], together[2], atol=1e-6)
-    assert np.isfinite(padded).all()
-    assert np.ptp(together, axis=0).max() > 1e-3  # the logits depend on the pair
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_tokens_on_padding_are_not_seen(name):
-    model = build(name)
-    variables = variables_of(model)
-    batch = dict(batch_of(np.arange(8)))
-    clean = logits_of(model, variables, batch)
+def wider(data, noise=0):
+    """The same corpus, padded by four positions on both sides; with noise on all of its padding."""
+    result = dict(data)
     for side in ("premise", "hypothesis"):
-        mask = layers.length_mask(batch[f"{side}_length"], batch[side].shape[1])
-        batch[side] = jnp.where(mask, batch[side], 7)
-    np.testing.assert_allclose(logits_of(model, variables, batch), clean, atol=1e-6)
+        tokens = np.pad(data[side], ((0, 0), (0, 4)))
+        real = np.arange(tokens.shape[1]) < data[f"{side}_length"][:, None]
+        result[side] = np.where(real, tokens, noise)
+    return result
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_company_order_and_padding_change_no_logit(name):
+    """With pairs of padding among the others, wider sentences, and words on all padding."""
+    model = build(name)
+    variables = variables_of(model)
+    together = logits_of(model, variables, batch_of(np.arange(8)))
+    order = np.array([5, 3, -1, 7, 0, -1, 1, 2, 6, 4])
+    other = logits_of(model, variables, batch_of(order, (16, 12), wider(made_up.arrays(), noise=7)))
+    np.testing.assert_allclose(other[order >= 0], together[order[order >= 0]], atol=1e-6)
+    assert np.isfinite(other).all()
+    assert np.ptp(together, axis=0).max() > 1e-3  # the logits depend on the pair
 
 
 @pytest.mark.parametrize("name", ["infersent", "esim"])
@@ -113,11 +107,8 @@ def test_published_masking_sees_padding(name):
     """masking="paper" is the unmasked softmax and maximum: the padded length matters there, and only there."""
     model = build(name, masking="paper", **({"knowledge": "replace"} if name == "infersent" else {}))
     variables = variables_of(model)
-    wider = {
-        k: np.pad(v, ((0, 0), (0, 4))) if k in ("premise", "hypothesis") else v for k, v in made_up.arrays().items()
-    }
     short = logits_of(model, variables, batch_of(np.arange(8)))
-    long = logits_of(model, variables, batch_of(np.arange(8), (16, 12), wider))
+    long = logits_of(model, variables, batch_of(np.arange(8), (16, 12), wider(made_up.arrays())))
     assert abs(short - long).max() > 1e-4
 
 
@@ -439,23 +430,16 @@ def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
     assert (gradient != 0).any()
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"name": "esimm"}, r"config\.model\.name: 'esimm' is no model"),
-        ({"knowledge": "replaced"}, r"config\.model\.knowledge: unknown value 'replaced'.* Fix: .*bias"),
-        ({"weighting": "linear"}, r"config\.model\.weighting: unknown value 'linear'.* Fix: .*learned"),
-    ],
-)
-def test_bad_model_settings_are_named(fields, expected):
+@pytest.mark.parametrize(("field", "value"), [("name", "esimm"), ("knowledge", "replaced"), ("weighting", "linear")])
+def test_bad_model_settings_are_named(field, value):
     config = defaults.nli("esim")
-    config.model.update(fields)
-    with pytest.raises(UserError, match=expected):
+    config.model.update({field: value})
+    with pytest.raises(UserError, match=rf"config\.model\.{field}\b.* Fix: "):
         experiment.of(config)
 
 
 def test_a_setting_that_a_model_lacks_is_named():
-    with pytest.raises(ConfigError, match=r"config\.model\.pooling: .*no such setting"):
+    with pytest.raises(ConfigError, match=r"config\.model\.pooling"):
         table.build("bow", {"pooling": "mean"})
 
 

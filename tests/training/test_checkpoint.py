@@ -121,7 +121,7 @@ DAMAGES = {"flipped": flipped, "cut": lambda data: data[: len(data) // 2], "empt
 def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage, capsys):
     files = files_of(copied, 2)
     assert len(files) > 4
-    told = 0
+    noticed = 0
     for path in files:
         data = path.read_bytes()
         if not data:
@@ -129,32 +129,26 @@ def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage
         path.write_bytes(DAMAGES[damage](data))
         assert epoch_of(copied) == 1, path.name
         error = capsys.readouterr().err
-        assert "E-RUN-008" in error
         assert f"{copied.folder / '2'}: the checkpoint is damaged" in error
         path.write_bytes(data)
-        told += 1
-    assert told > 4
+        noticed += 1
+    assert noticed > 4
     assert epoch_of(copied) == 2  # undamaged again
     assert capsys.readouterr().err == ""
 
 
-def test_a_missing_or_an_added_file_is_noticed(copied):
-    path = files_of(copied, 2)[-1]
-    data = path.read_bytes()
+def test_a_missing_an_added_and_an_edited_file_are_noticed(copied):
+    """Edited: valid JSON, every array intact, but another epoch."""
+    path, manifest = files_of(copied, 2)[-1], copied.folder / "2.manifest.json"
+    data, text = path.read_bytes(), manifest.read_text()
     path.unlink()
     assert epoch_of(copied) == 1
     path.write_bytes(data)
+    manifest.write_text(json.dumps({**json.loads(text), "meta": {"epoch": 7}}))
+    assert epoch_of(copied) == 1
+    manifest.write_text(text)
     assert epoch_of(copied) == 2
     (path.parent / "more").write_bytes(b"x")
-    assert epoch_of(copied) == 1
-
-
-def test_what_the_manifest_says_of_the_place_in_the_run_is_guarded_too(copied):
-    """Valid JSON, every array intact, but another epoch."""
-    path = copied.folder / "2.manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["meta"]["epoch"] = 7
-    path.write_text(json.dumps(manifest))
     assert epoch_of(copied) == 1
 
 
@@ -164,7 +158,7 @@ def test_all_damaged_is_an_error_not_a_fresh_start(copied, capsys):
         path.write_bytes(flipped(path.read_bytes()))
     with pytest.raises(RunError, match=r".*every checkpoint is damaged.*--force"):
         copied.load()
-    assert capsys.readouterr().err.count("E-RUN-008") == 2
+    assert capsys.readouterr().err.count("the checkpoint is damaged") == 2
 
 
 def test_a_checkpoint_without_manifest_does_not_count(copied):
@@ -177,10 +171,7 @@ def test_a_checkpoint_without_manifest_does_not_count(copied):
     assert epoch_of(copied) == 5
     assert copied.numbers() == [1, 2]
     assert not (copied.folder / "3.orbax-checkpoint-tmp").exists()
-
-
-def test_a_manifest_without_checkpoint_does_not_count(copied):
-    shutil.rmtree(copied.folder / "2")
+    shutil.rmtree(copied.folder / "2")  # nor does a manifest without its checkpoint
     assert epoch_of(copied) == 1
 
 
@@ -224,9 +215,9 @@ def test_a_save_the_system_refuses_is_told_once_and_leaves_nothing(copied):
     """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
     arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    told = f"{copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
-    assert done.stdout == f"{told}the previous checkpoint stands, --resume goes on from it.\n"
-    # A fault of ours is still told: the one traceback is its own.
+    message = f"{copied.folder}: the checkpoint could not be saved (File too large). Fix: free space; "
+    assert done.stdout == f"{message}the previous checkpoint stands, --resume goes on from it.\n"
+    # A fault of ours is still reported: the one traceback is its own.
     assert done.stderr.count("Traceback") == 1
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
     assert copied.numbers() == [2, 3]
@@ -250,15 +241,6 @@ def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason
     with pytest.raises(RunError, match=rf".*\({reason}.*the previous checkpoint stands"):
         copied.save(training(), {"epoch": 3})
     assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
-
-
-def test_without_a_previous_checkpoint_none_is_promised(tmp_path, monkeypatch):
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
-    with pytest.raises(RunError, match=r".*Fix: free space; then --resume\.$"):
-        Checkpoints(tmp_path).save(training(), {"epoch": 1})
 
 
 # ---- into a model ----

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mednli_jax.training import devices
+
 ROOT = Path(__file__).parents[2]
 # Page faults of twenty steps after ten that warm up. Their pieces of work space have 36 MB each: what is larger than
 # 32 MB, glibc left to itself always gives back.
@@ -47,5 +49,6 @@ def test_memory_is_kept_between_steps():
     assert faults < without / 10
 
 
-def test_settings_of_the_users_stand():
-    assert not run("devices.Devices()", MALLOC_ARENA_MAX="4")[1]
+def test_settings_of_the_users_stand(monkeypatch):
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "4")
+    assert not devices.keep_memory()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import hosts_worker
@@ -18,14 +17,13 @@ import jax
 import numpy as np
 import pytest
 from compiler import FAST
-from test_commands import SMALL, places, write_corpus
+from made_up_commands import ROOT, SMALL, config_flag, environment_of, json_lines, read_json, write_pairs
 
 from mednli_jax.errors import RunError
 from mednli_jax.training import hosts, watch
 from mednli_jax.training.checkpoint import packed, unpacked
 from mednli_jax.training.devices import Devices
 
-ROOT = Path(__file__).parents[2]
 LAUNCH = ROOT / "launch"
 DEVICES = 4  # of each process
 
@@ -72,8 +70,8 @@ def assert_same_as_on_one_device(name, folder):
     command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, name, f"127.0.0.1:{port}", "2")
     workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
     one = hosts_worker.results(name, Devices(jax.local_devices()[:1]))  # meanwhile
-    told = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], told
+    errors = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], errors
     with np.load(path, allow_pickle=False) as many:
         assert set(many.files) == set(one)
         assert one["losses"].shape == (20, 2)
@@ -101,8 +99,8 @@ def test_a_shared_checkpoint_is_the_one_saved():
     }
     template = {"a": np.zeros((4, 3), np.float32), "b": {"c": np.zeros(4, np.uint32), "d": np.float64(0)}}
     meta = {"epoch": 3, "sums": {"loss": [0.1, None]}}
-    found, told = unpacked(template, packed(tree, meta))
-    assert told == meta
+    found, facts = unpacked(template, packed(tree, meta))
+    assert facts == meta
     jax.tree.map(np.testing.assert_array_equal, found, tree)
     assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(tree)]
 
@@ -218,27 +216,27 @@ def test_incomplete_flags_are_one_line(flags, message):
         hosts.join(*flags)
 
 
-# -- the door ---------------------------------------------------------------------------------------------------------
+# -- the command ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("hosts")
-    write_corpus(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
+    write_pairs(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
     return home
 
 
 def train(home, run, *flags, processes=2):
-    """Starts the door once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
+    """Starts the command once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
     coordinator, started = f"127.0.0.1:{free_port()}", []
     for index in range(processes):
         own = (f"--coordinator={coordinator}", f"--processes={processes}", f"--process={index}")
         command = [
-            *(sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'bow.py'}:mednli"),
+            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli")),
             *("--config.vectors.path=", *SMALL, f"--workdir={run}", *flags, *(own if processes > 1 else ())),
         ]
         with open(home / f"{run}.{index}.out", "w") as out, open(home / f"{run}.{index}.err", "w") as err:
-            started.append(start(command, cwd=home, stdout=out, stderr=err, env=environment(**places(home))))
+            started.append(start(command, cwd=home, stdout=out, stderr=err, env=environment(**environment_of(home))))
     return started
 
 
@@ -248,21 +246,21 @@ def codes(processes, seconds=LONG_SECONDS):
 
 def epochs(home, run):
     path = home / run / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return json_lines(path) if path.exists() else []
 
 
 def result(home, run):
-    return json.loads((home / run / "result.json").read_text())
+    return read_json(home, run, "result.json")
 
 
-def told(home, run, index):
+def stderr(home, run, index):
     return (home / f"{run}.{index}.err").read_text()
 
 
 @slow
 def test_a_run_of_two_processes_is_that_of_one(home):
     assert codes(train(home, "one", processes=1)) == [0]
-    assert codes(train(home, "two")) == [0, 0], told(home, "two", 0) + told(home, "two", 1)
+    assert codes(train(home, "two")) == [0, 0], stderr(home, "two", 0) + stderr(home, "two", 1)
     one, two = result(home, "one"), result(home, "two")
     assert two["status"] == "complete"
     assert two["test"]["accuracy"] == one["test"]["accuracy"]
@@ -274,7 +272,7 @@ def test_a_run_of_two_processes_is_that_of_one(home):
         assert (a["uid"], a["predicted"]) == (b["uid"], b["predicted"])
         np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
     assert len(json.loads((home / "two" / "env.json").read_text())["devices"]) == 2 * DEVICES
-    assert told(home, "two", 1) == (home / "two.1.out").read_text() == ""  # a companion says nothing
+    assert stderr(home, "two", 1) == (home / "two.1.out").read_text() == ""  # a companion says nothing
     assert (home / "two.0.out").read_text().splitlines()[-1] == "two/result.json"
 
 
@@ -287,7 +285,7 @@ def test_one_that_is_asked_to_stop_stops_all_and_the_run_goes_on_with_any_number
     processes = train(home, "stopped", *LONG)
     wait_for(lambda: len(epochs(home, "stopped")) >= 3, LONG_SECONDS)
     processes[1].send_signal(signal.SIGTERM)
-    assert codes(processes) == [3, 3], told(home, "stopped", 0) + told(home, "stopped", 1)
+    assert codes(processes) == [3, 3], stderr(home, "stopped", 0) + stderr(home, "stopped", 1)
     assert result(home, "stopped")["status"] == "interrupted"
     assert 3 <= len(epochs(home, "stopped")) < 8
     shutil.copytree(home / "stopped", home / "again")
@@ -311,11 +309,11 @@ def test_one_that_dies_or_hangs_ends_the_other_in_seconds_and_the_run_goes_on(ho
     wait_for(lambda: len(epochs(home, run)) >= 3, LONG_SECONDS)
     begun = time.monotonic()
     processes[victim].send_signal(how)
-    assert codes([processes[1 - victim]]) == [3], told(home, run, 1 - victim)
+    assert codes([processes[1 - victim]]) == [3], stderr(home, run, 1 - victim)
     assert time.monotonic() - begun < 15
     processes[victim].kill()
     processes[victim].wait()
-    lines = told(home, run, 1 - victim).splitlines()
+    lines = stderr(home, run, 1 - victim).splitlines()
     assert sum(line.startswith(f"process {victim} of 2 has gone") for line in lines) == 1
     assert "Traceback" not in "\n".join(lines)
     if victim == 1:
@@ -325,7 +323,7 @@ def test_one_that_dies_or_hangs_ends_the_other_in_seconds_and_the_run_goes_on(ho
     wait_for(lambda: len(epochs(home, run)) > done, LONG_SECONDS)
     process.send_signal(signal.SIGTERM)
     assert codes([process]) == [3]
-    assert "resumed in epoch" in told(home, run, 0)
+    assert "resumed in epoch" in stderr(home, run, 0)
     assert [row["epoch"] for row in epochs(home, run)] == list(range(1, len(epochs(home, run)) + 1))
 
 
@@ -335,11 +333,13 @@ def test_another_corpus_or_config_is_refused(home):
     started = []
     for index in range(2):
         command = [
-            *(sys.executable, "-m", "mednli_jax.train", f"--config={ROOT / 'configs' / 'bow.py'}:mednli"),
+            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli")),
             *("--config.vectors.path=", *SMALL, "--workdir=other", f"--config.train.learning_rate=0.{index + 1}"),
             *(f"--coordinator={coordinator}", "--processes=2", f"--process={index}"),
         ]
-        started.append(start(command, cwd=home, stderr=subprocess.PIPE, text=True, env=environment(**places(home))))
+        started.append(
+            start(command, cwd=home, stderr=subprocess.PIPE, text=True, env=environment(**environment_of(home)))
+        )
     said = [process.communicate(timeout=LONG_SECONDS)[1] for process in started]
     assert [process.returncode for process in started] == [2, 2], said
     assert "process 1 of 2 ended with exit code 2" in said[0]
@@ -371,13 +371,6 @@ def test_tpu_pod_makes_trains_fetches_and_deletes():
     assert [command[3] for command in (c[1:] for c in pod("create"))] == ["create"]
 
 
-def test_scripts_are_sound():
-    for name in ("tpu_pod.sh", "slurm.sbatch"):
-        subprocess.run(["bash", "-n", LAUNCH / name], check=True)
-        if shellcheck := shutil.which("shellcheck"):
-            subprocess.run([shellcheck, LAUNCH / name], check=True)
-
-
 @pytest.mark.parametrize(("code", "restarts", "queued"), [(0, 0, False), (2, 0, False), (3, 0, True), (3, 20, False)])
 def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, code, restarts, queued):
     for name, body in (("srun", f'echo "$@" >>calls; exit {code}'), ("scontrol", 'echo "scontrol $@" >>calls')):
@@ -392,20 +385,6 @@ def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, 
     first, *rest = (tmp_path / "calls").read_text().splitlines()
     assert first.endswith("--distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
     assert rest == ["scontrol requeue 5"] * queued
-
-
-def test_the_job_set_is_one():
-    yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load((LAUNCH / "gke_jobset.yaml").read_text())
-    assert (job["apiVersion"], job["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
-    (replicated,) = job["spec"]["replicatedJobs"]
-    work = replicated["template"]["spec"]
-    assert work["parallelism"] == work["completions"]
-    assert work["completionMode"] == "Indexed"
-    (container,) = work["template"]["spec"]["containers"]
-    assert "mednli_jax.train --distributed" in container["command"][2]
-    volumes = {volume["name"] for volume in work["template"]["spec"]["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 # -- scaling ----------------------------------------------------------------------------------------------------------

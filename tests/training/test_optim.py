@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from mednli_jax import defaults, experiment
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.training import loop, optim
 from mednli_jax.training.devices import Devices
 
@@ -187,29 +187,27 @@ def test_nothing_is_on_unless_asked_for():
 
 
 BAD = {
-    "optimizer": ({"optimizer": "rmsprop"}, "E-CONF-004", "give one of adam, amsgrad, sgd"),
-    "schedule": ({"schedule": "cosine"}, "E-CONF-004", "give one of constant, plateau, halving, cyclical, linear"),
-    "momentum": ({"optimizer": "sgd", "momentum": 1.0}, "E-CONF-003", "under 1"),
-    "momentum of adam": ({"momentum": 0.9}, "E-CONF-005", "optimizer sgd"),
-    "decay of 0": ({"decay": 0.0}, "E-CONF-003", "over 0"),
-    "decay that is no number": ({"decay": float("nan")}, "E-CONF-003", "over 0"),
-    "decay that grows": ({"decay": 2.0}, "E-CONF-003", "at most 1"),
-    "halve_from": ({"halve_from": 0}, "E-CONF-003", "at least 1"),
-    "floor": ({"floor": 1.5}, "E-CONF-003", "0 to 1"),
-    "cycle of one step": ({"cycle": 1}, "E-CONF-003", "at least 2"),
-    "cycle below 0": ({"cycle": -2}, "E-CONF-003", "at least 2"),
-    "average_from after the end": ({"epochs": 4, "average_from": 5}, "E-CONF-003", "1 to 4"),
-    "average_from below 0": ({"average_from": -1}, "E-CONF-003", "0 for none"),
-    "average_every below 0": ({"average_from": 1, "average_every": -1}, "E-CONF-003", "number of steps"),
-    "average_every of nothing": ({"average_every": 5}, "E-CONF-005", "average_from"),
-    "average_from with plateau": ({"average_from": 1, "schedule": "plateau"}, "E-CONF-005", "leave one"),
-    "select": ({"select": "best"}, "E-CONF-004", "give one of loss, accuracy, last"),
-    "select with plateau": ({"select": "last", "schedule": "plateau"}, "E-CONF-005", "leave one"),
+    "optimizer": {"optimizer": "rmsprop"},
+    "schedule": {"schedule": "cosine"},
+    "momentum": {"optimizer": "sgd", "momentum": 1.0},
+    "momentum of adam": {"momentum": 0.9},
+    "decay of 0": {"decay": 0.0},
+    "decay that is no number": {"decay": float("nan")},
+    "decay that grows": {"decay": 2.0},
+    "halve_from": {"halve_from": 0},
+    "floor": {"floor": 1.5},
+    "cycle of one step": {"cycle": 1},
+    "average_from after the end": {"epochs": 4, "average_from": 5},
+    "average_from below 0": {"average_from": -1},
+    "average_every below 0": {"average_from": 1, "average_every": -1},
+    "average_every of nothing": {"average_every": 5},
+    "average_from with plateau": {"average_from": 1, "schedule": "plateau"},
+    "select": {"select": "best"},
+    "select with plateau": {"select": "last", "schedule": "plateau"},
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_values_are_named_with_the_fix(case):
-    values, code, fix = BAD[case]
-    with pytest.raises(UserError, match=rf"^{code} config\.train\.{case.split()[0]}.* Fix: .*{fix}"):
-        experiment.of(config(**values))
+def test_bad_values_are_named(case):
+    with pytest.raises(ConfigError, match=rf"config\.train\.{case.split()[0]}\b.* Fix: "):
+        experiment.of(config(**BAD[case]))

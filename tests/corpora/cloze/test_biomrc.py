@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from test_commands import ROOT, door, places
+from made_up_commands import ROOT
+from made_up_commands import environment_of as places
+from made_up_commands import run_command as door
 
 from mednli_jax.corpora import inventory
 from mednli_jax.corpora.cloze.biomrc import load, read_biomrc, source_files

@@ -1,0 +1,157 @@
+"""Commands as a user runs them, in a process of their own or in this one, and the small corpora that they read."""
+
+import contextlib
+import gc
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+from compiler import FAST
+
+from mednli_jax import cli, experiment
+from mednli_jax.tasks import new_inputs
+from mednli_jax.training.devices import Devices
+
+ROOT = Path(__file__).parents[1]
+LABELS = ("entailment", "neutral", "contradiction")
+VERBS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+CONDITIONS = ("asthma", "gout", "pneumonia", "anemia", "stroke", "sepsis")
+PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
+SECRET = "zyzzyva"  # stands in every premise and passage, must stand in no output
+SMALL = (
+    "--config.model.hidden_size=4",
+    "--config.vectors.dim=8",
+    "--config.train.batch_size=16",
+    "--config.train.epochs=2",
+    "--config.train.max_buckets=1",
+    "--config.seeds=0,1",
+)
+
+
+def config_flag(name, variant=None):
+    return f"--config={ROOT / 'configs' / name}.py" + (f":{variant}" if variant else "")
+
+
+def environment_of(home):
+    """Variables of a process whose data and cache lie in this folder."""
+    return {
+        "MEDNLI_JAX_DATA": str(home / "data"),
+        "MEDNLI_JAX_CACHE": str(home / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "XLA_FLAGS": FAST,
+    }
+
+
+def run_command(name, *arguments, cwd, stdin="", **environment):
+    """Runs `python -m mednli_jax.<name>` in a process of its own; the result has returncode, stdout and stderr."""
+    command = [sys.executable, "-m", f"mednli_jax.{name}", *arguments]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
+    )
+
+
+def use_one_device(patch):
+    """Commands of this process take the first of the suite's devices, as on most machines; compiling costs less."""
+    for module in (experiment, new_inputs):
+        patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
+
+
+def call_command(module, *flags, stdin="", words=sys.maxsize):
+    """Runs a command in this process: (exit code, stdout, stderr). What it sets for the process is undone."""
+    out, err, name = io.StringIO(), io.StringIO(), module.__name__.rpartition(".")[2]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before, mask = (sys.argv, sys.stdin), os.umask(0o077)
+    sys.argv, sys.stdin = [name, *map(str, flags)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = cli.run(module.main, module.USAGE, module.define, words=words)
+    finally:
+        sys.argv, sys.stdin = before
+        os.umask(mask)
+        for number, handler in handlers.items():  # those of train hold its run, and with it the lock of the run
+            signal.signal(number, handler)
+        gc.collect()
+    return code, out.getvalue(), err.getvalue()
+
+
+def read_json(*parts):
+    return json.loads(Path(*parts).read_text())
+
+
+def json_lines(*parts):
+    return [json.loads(line) for line in Path(*parts).read_text().splitlines()]
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
+    """Sentence pairs in MedNLI's official layout; the verb decides the label."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in sizes:
+        lines = []
+        for i in range(size):
+            label, condition = LABELS[i % 3], CONDITIONS[i % len(CONDITIONS)]
+            premise, hypothesis = f"{SECRET} {condition} in {split} {i // 3} .", f"patient {VERBS[label]} {condition}"
+            lines.append(
+                json.dumps({
+                    "pairID": f"{split}-{i}", "gold_label": label, "sentence1": premise, "sentence2": hypothesis,
+                    "sentence1_binary_parse": f"( {premise} )",
+                    "sentence2_binary_parse": f"( {hypothesis} )",
+                })
+            )  # fmt: skip
+        (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev", 12), ("test", 9))):
+    """Sentence pairs as files of one's own, train.jsonl and the others; the verb decides the label. Returns the words.
+
+    `own_pair` makes each of them.
+    """
+    folder.mkdir(parents=True)
+    words = set()
+    for split, size in sizes:
+        rows = [own_pair(split, number, conditions) for number in range(size)]
+        words |= {word for row in rows for text in row[1:] for word in text.split()}
+        lines = [json.dumps(dict(zip(("label", "premise", "hypothesis"), row, strict=True))) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return words
+
+
+def own_pair(split, number, conditions):
+    """(label, premise, hypothesis)."""
+    label, condition = LABELS[number % 3], conditions[number % len(conditions)]
+    return label, f"{condition} in {split} {number // 3} .", f"patient {VERBS[label]} {condition}"
+
+
+def write_articles(folder):
+    """CliCR's layout: articles of three phrases each, the last test article without any; three queries about each."""
+    folder.mkdir(parents=True)
+    draw = random.Random(3)
+    for split, count in (("train", 4), ("dev", 2), ("test", 3)):
+        articles = []
+        for number in range(count):
+            phrases = [] if (split, number) == ("test", 2) else draw.sample(PHRASES, 3)
+            marked = " and ".join(f"BEG__{phrase}__END" for phrase in phrases)
+            queries = [
+                {
+                    "id": f"{split}{number}.{query}",
+                    "query": f"case {query} had @placeholder .",
+                    "answers": [{
+                        "text": phrases[query] if phrases else "fever", "cui": "C1",
+                        "sem_type": ("problem", "test")[query % 2], "origin": "dataset",
+                    }],
+                }
+                for query in range(3)
+            ]  # fmt: skip
+            document = {"title": "A case", "context": f"{SECRET} shows {marked} .\nNo more .", "qas": queries}
+            articles.append({"source": f"{split}{number}", "document": document})
+        (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
+    return folder

@@ -1,0 +1,277 @@
+"""A run killed anywhere and resumed ends as the unbroken run, bit for bit; what is damaged on disk is never used.
+
+The slow tests: $MEDNLI_JAX_KILLS is the number of kills of each system, $MEDNLI_JAX_DAMAGES the number of flipped bits,
+and of truncations.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from made_up_commands import (
+    SMALL,
+    call_command,
+    config_flag,
+    environment_of,
+    json_lines,
+    read_json,
+    use_one_device,
+    write_articles,
+    write_pairs,
+)
+
+from mednli_jax import train
+from mednli_jax.analysis.artifacts import filtering
+from mednli_jax.corpora.cache import Cache
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.paths import stored_paths
+from mednli_jax.knowledge.store import stored
+from mednli_jax.training.checkpoint import Checkpoints
+
+KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
+DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
+SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
+COLD = 4  # one run of so many compiles anew
+EPOCHS = 12
+TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
+PAIRS = ("--config.vectors.path=", *SMALL, "--config.model.dropout=0.3")
+READER = (*TINY, "--config.data.dir=own", "--config.vectors.dim=8", "--config.model.hidden_size=4",
+          "--config.model.hops=2", "--config.train.batch_size=2")  # fmt: skip
+BERT = (*TINY, "--config.data.pieces=120", "--config.data.max_length=32", "--config.model.hidden_size=8",
+        "--config.model.layers=1", "--config.model.intermediate_size=16", "--config.train.batch_size=16")  # fmt: skip
+TRAINED = {
+    "bow": (config_flag("bow", "mednli"), *PAIRS),
+    "esim": (config_flag("esim", "mednli"), *PAIRS),
+    "ga_reader": (config_flag("ga_ent", "file"), *READER),
+    "bert": (config_flag("bert", "mednli"), *BERT),
+}
+AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
+          "--n=32", "--k=1", "--tau=.3")  # fmt: skip
+FILTERED = ("aflite.json", "easy.txt", "difficult.txt", "easy_test.txt", filtering.STATE)
+
+
+def slow(test):
+    return pytest.mark.slow(pytest.mark.timeout(3 * 3600)(test))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("kill")
+    write_pairs(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
+    write_articles(home / "own")
+    return home
+
+
+def flags_of(system, folder, epochs=EPOCHS):
+    if system == "aflite":
+        return (*AFLITE, f"--out={folder}")
+    often = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
+    return (*TRAINED[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+
+
+def start(home, system, folder, *flags, epochs=EPOCHS):
+    name = "analyze" if system == "aflite" else "train"
+    command = (f"mednli_jax.{name}", *flags_of(system, folder, epochs), *flags)
+    environment = {**os.environ, **environment_of(home)}
+    del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs lie in the cache of home, which kills hit too
+    with open(home / "out.txt", "a") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", *command], cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True
+        )
+
+
+def complete(home, system, folder, *flags, **how):
+    """Seconds that a run takes until it is complete; one that has a folder already is resumed."""
+    kept = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
+    started = time.monotonic()
+    assert start(home, system, folder, *flags, *["--resume"] * kept, **how).wait() == 0, last_lines(home)
+    return time.monotonic() - started
+
+
+def last_lines(home):
+    return (home / "out.txt").read_text()[-3000:]
+
+
+def results(system, folder):
+    """All that must not depend on how often a run was interrupted: (arrays, the rest)."""
+    assert not list(folder.rglob("*.tmp"))
+    if system == "aflite":
+        return [], [(folder / name).read_bytes() for name in FILTERED]
+    tree, _ = Checkpoints(folder / "checkpoints").load()
+    result = read_json(folder, "result.json")
+    predictions = [(folder / "private" / f"predictions.{split}.jsonl").read_bytes() for split in ("dev", "test")]
+    kept = ("epoch", "seeds", "dev_loss", "dev_accuracy", "stale")
+    metrics = [{key: row[key] for key in kept} for row in json_lines(folder, "metrics.jsonl")]
+    scores = {key: result[key] for key in ("status", "dev", "test", "best_epoch")}
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]
+    return arrays, [*predictions, metrics, scores]
+
+
+def assert_same(system, folder, expected):
+    for part, of in zip(results(system, folder), expected, strict=True):
+        assert len(part) == len(of)
+        for one, other in zip(part, of, strict=True):
+            assert one == other
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.slow) for n in SAVING)])
+def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
+    """The process that is stopped is one of its own; it is resumed in this one."""
+    monkeypatch.chdir(home)
+    use_one_device(monkeypatch)
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
+        monkeypatch.setenv(name, environment_of(home)[name])
+    folder, epochs = home / f"stopped-{number}", 6 if number == signal.SIGKILL else 60
+    process = start(home, "bow", folder.name, epochs=epochs)
+    while not (folder / "metrics.jsonl").is_file() or len(json_lines(folder, "metrics.jsonl")) < 2:
+        time.sleep(0.02)  # compilation is over then
+        assert process.poll() is None, last_lines(home)
+    begun = time.monotonic()
+    process.send_signal(number)
+    assert process.wait() == (3 if number in SAVING else -number)
+    assert time.monotonic() - begun < 10
+    assert read_json(folder, "result.json")["status"] == ("interrupted" if number in SAVING else "running")
+    assert len(json_lines(folder, "metrics.jsonl")) < epochs
+    for name, more in ((folder.name, ["--resume"]), (f"{folder.name}-whole", [])):
+        code, _, err = call_command(train, *flags_of("bow", name, epochs), *more)
+        assert code == 0, err
+    assert_same("bow", folder, results("bow", home / f"{folder.name}-whole"))
+
+
+@slow
+@pytest.mark.parametrize("system", [*TRAINED, "aflite"])
+def test_runs_killed_at_random_resume_bit_for_bit(home, system):
+    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation."""
+    draw = random.Random(system)
+    cold, length = (complete(home, system, f"{system}-{kind}") for kind in ("cold", "whole"))
+    expected = results(system, home / f"{system}-whole")
+    assert_same(system, home / f"{system}-cold", expected)
+    killed = number = 0
+    while killed < KILLS:
+        assert number < 3 * KILLS + 3, "too few kills find a run under way"
+        anew = number % COLD == COLD - 1
+        if anew:
+            shutil.rmtree(home / "cache" / "compiled")
+        folder = f"{system}-{number}"
+        number += 1
+        process = start(home, system, folder)
+        time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        complete(home, system, folder)
+        assert_same(system, home / folder, expected)
+        shutil.rmtree(home / folder)
+    print(f"\n{system}: {killed} kills; a run takes {length:.1f} s; no resumed run differs")
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+class BuiltAgain(Exception):
+    pass
+
+
+def build_again():
+    raise BuiltAgain
+
+
+@dataclass
+class Kept:
+    """Something on disk: its folder, the files that are damaged, how it is loaded, and what may come back then."""
+
+    folder: Path
+    load: Any
+    right: Any = None  # beside an error, or building it again
+
+    def notices(self, draw, how, capsys):
+        """Whether damage is reported and what is damaged is not used; the folder is as before then."""
+        spare = self.folder.with_name(f"{self.folder.name}-spare")
+        shutil.copytree(self.folder, spare)
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and path.name != ".gitignore"]
+        path = draw.choice([path for path in files if path.stat().st_size])
+        damage(draw, path, how)
+        capsys.readouterr()
+        try:
+            found = self.load()
+            noticed = self.right is not None and np.array_equal(found, self.right) and capsys.readouterr().err != ""
+        except BuiltAgain:
+            noticed = capsys.readouterr().err != ""
+        except UserError:
+            noticed = True
+        shutil.rmtree(self.folder, ignore_errors=True)
+        spare.rename(self.folder)
+        return noticed
+
+
+def damage(draw, path, how):
+    """Flips one bit or cuts the file short."""
+    content = path.read_bytes()
+    place = draw.randrange(len(content))
+    flipped = content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
+    path.write_bytes(flipped if how == "flip" else content[:place])
+
+
+@pytest.fixture(scope="module")
+def kept(home):
+    """All that is kept, by name, undamaged."""
+    (home / "filtering").mkdir()
+    filtering.save(home / "filtering", {"m": 20}, filtering.State(np.zeros(90, int), np.zeros(90), ((0, 90),), False))
+    found = {"filtering": Kept(home / "filtering", lambda: filtering.load(home / "filtering", {"m": 20}, 90))}
+    for system in ("bow", "ga_reader"):
+        complete(home, system, f"{system}-damage")
+        folder = home / f"{system}-damage" / "checkpoints"
+        newest = Checkpoints(folder).numbers()[-1]
+        for other in [*folder.glob("*")]:  # the newest alone, so that damage is an error
+            if other.name.partition(".")[0] != str(newest):
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
+        found[f"checkpoint of {system}"] = Kept(folder, lambda folder=folder: Checkpoints(folder).load())
+    for folder in [path for path in (home / "cache" / "prepared").iterdir() if path.is_dir()]:
+        name, key = folder.name.rpartition("-")[0], read_json(folder, "manifest.json")["key"]
+        cache = Cache(folder.parent.parent)
+        found[f"prepared {name}"] = Kept(
+            folder, lambda cache=cache, name=name, key=key: cache.get(name, key, build_again)
+        )
+    ids = tuple(f"c{i}" for i in range(60))
+    edges = [(child, child // 2) for child in range(1, 60)]
+    ontology = Ontology("made", "1", ids, tuple(f"Ménière {i}" for i in ids), (), is_a_matrix(edges, 60), "")
+    pairs = np.random.default_rng(0).integers(0, 60, (500, 2))
+    stored(home / "ontologies" / "x", {"made": "up"}, lambda: ontology)
+    found["ontology"] = Kept(
+        home / "ontologies", lambda: stored(home / "ontologies" / "x", {"made": "up"}, build_again)
+    )
+    distances = stored_paths(ontology, pairs, folder=home / "paths")
+    assert np.array_equal(distances, shortest_paths(ontology, pairs))
+    found["distances"] = Kept(
+        home / "paths", lambda: stored_paths(ontology, pairs, folder=home / "paths"), right=distances
+    )
+    for one in found.values():
+        assert one.load() is not None
+    return found
+
+
+@slow
+@pytest.mark.parametrize("how", ["flip", "truncate"])
+def test_no_damage_is_silent(kept, how, capsys):
+    """Each kind of kept file is damaged in turn: an error, or a warning and a right result in place of it."""
+    draw, names = random.Random(how), list(kept)
+    drawn = [names[number % len(names)] for number in range(DAMAGES)]
+    silent = [name for name in drawn if not kept[name].notices(draw, how, capsys)]
+    with capsys.disabled():
+        print(f"\n{how}: {json.dumps(Counter(drawn))} damages, {len(silent)} silent")
+    assert silent == []
