@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.examples import PLACEHOLDER
 
 # Fields of a dict, by a run's task. The first name of each is the one that messages give.
@@ -18,11 +18,11 @@ def text_pairs(given: Iterable, task: str) -> list[tuple[str, str]]:
     """What `predict` of a run is given from Python, as (premise, hypothesis) or (passage, query) strings.
 
     given: items as in `text_pair`. task: "nli" or "cloze".
-    Raises: UserError where `given` is no collection of items; DataError(s) as `text_pair`, each with the item's index.
+    Raises: UsageError where `given` is no collection of items; DataError(s) as `text_pair`, each with the item's index.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         problem = f"what was given is a {type(given).__name__}, no list"
-        raise UserError(f"{problem}. Fix: give a list of items; each is {_forms(task)}.")
+        raise UsageError(f"{problem}. Fix: give a list of items; each is {_forms(task)}.")
     problems, pairs = Problems(), []
     for index, item in enumerate(given):
         try:

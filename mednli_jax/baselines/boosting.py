@@ -22,7 +22,7 @@ from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.base import cache_folder
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.encoding import find_mentions
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.progress import Watch, say
@@ -55,13 +55,13 @@ def fit_predict(
     tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
     taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
 
-    Raises: UserError where the labelled training rows are of fewer than two classes.
+    Raises: DataError where the labelled training rows are of fewer than two classes.
     """
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
-        raise UserError(
+        raise DataError(
             "the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
             f"{', '.join(LABELS)}, or raise --config.data.limit."
         )
@@ -130,7 +130,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
 
     Vectors are those of `prepared`, and concepts those of the corpus's ontology within `max_length` tokens.
 
-    Raises: UserError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
+    Raises: DataError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
     """
     key = {
         "prepared": prepared.manifest["sha256"],

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from mednli_jax.corpora.cloze.views import ENTITY, phrase_of
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import ClozeExample, Entity
 
 UNK, START, END = 0, 1, 2
@@ -157,10 +157,10 @@ class NgramModel:
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB.
 
-    Raises: UserError where there are no words, or for an order that is not 1 to 6.
+    Raises: DataError where there are no words, or for an order that is not 1 to 6.
     """
     if not 1 <= order <= 6:
-        raise UserError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
+        raise ConfigError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
     index: dict[str, int] = {}
     tokens, count = _numbers(sentences, index, grow=True)
     if not count:
@@ -171,7 +171,7 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
 
 
 def _no_words():
-    return UserError("the language model's text holds no words. Fix: check what the corpus holds.")
+    return DataError("the language model's text holds no words. Fix: check what the corpus holds.")
 
 
 def _numbers(sentences, index, grow):

@@ -17,7 +17,7 @@ from mednli_jax.corpora.diskne import folds as corpus_folds
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic
 from mednli_jax.fitting.gradient import start_from_pretrained
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
@@ -61,12 +61,12 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
     )
     if not chosen or len(found) > MOST_FOLDS:
         problem = "no fold has the categories asked for" if not chosen else f"there are over {MOST_FOLDS} folds"
-        raise UserError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
+        raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise UserError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
+                raise DataError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
     return chosen
 
 

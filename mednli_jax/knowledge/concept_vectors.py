@@ -1,7 +1,4 @@
-"""Vectors of concepts: from the words of their names, retrofitted, and in the place of a text's tokens.
-
-What MedNLI did with them, and what of it had no effect as published, stands in knowledge.retrofit.
-"""
+"""Vectors of concepts from the words of their names."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,21 +6,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.examples import Mention
-from mednli_jax.knowledge.linking import normalise as pieces
+from mednli_jax.knowledge.linking import normalise
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.related import all_names, bool_graph, check_choice, concept_graph, moving, word_index
-from mednli_jax.knowledge.retrofit import retrofit
-
-# How the names of a concept become one vector; in brackets the mode of MedNLI's published code.
-POOLINGS = (
-    "mean",  # mean over the distinct tokens of all its names [cbow_all]
-    "preferred",  # mean over the tokens of the first name that has a known one [cbow_most_common, the default there]
-    "preferred_token",  # the same among names of a single token [single_token]
-    "common_token",  # the token that most names have, of several the longest [single_most_common]
-)
-PLACEMENTS = ("replace", "concatenate")
-NO_CONCEPT = -1
+from mednli_jax.knowledge.related import all_names, word_index
 
 
 def concept_vectors(
@@ -31,146 +16,33 @@ def concept_vectors(
     vectors_of_words: np.ndarray,
     words: Sequence[str],
     *,
-    pooling: str = "mean",
     names: Iterable[tuple[str, int]] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A vector for each concept from the words of its names.
+    """A vector for each concept: the mean over the distinct tokens of its names.
 
     Args:
-      vectors_of_words: floats [V, D], the rows of `words` (for which see `word_graph`).
-      pooling: one of POOLINGS.
-      names: (phrase, concept index) of every mention in a training corpus, as MedNLI took them: the most frequent comes
-        first; None for the ontology's names, the preferred one first, each counting once.
+      vectors_of_words: floats [V, D], the rows of `words`.
+      names: (name, concept index); None for all names of the ontology.
 
     Tokens are looked up as they stand, then in lower case, then without hyphens and punctuation, which has no part.
 
     Returns: (float32 [C, D], bool [C]: True where no token is known and the row is zero).
-    Raises: ConfigError for an unknown pooling. ValueError: vectors and words differ in number.
+    Raises: ValueError where vectors and words differ in number.
     """
-    check_choice("pooling", pooling, POOLINGS)
     if len(vectors_of_words) != len(words):
         raise ValueError(f"{len(vectors_of_words)} vectors for {len(words)} words")
     counted = ((name, 1) for name in all_names(ontology)) if names is None else Counter(names).most_common()
-    concept, token, count = _tokens_of_names(counted, word_index(words), len(ontology), pooling)
-    if pooling == "common_token":
-        letters = np.array([len(word) for word in words], np.int64)[token]
-        best = np.lexsort((-letters, -count, concept))
-        best = best[np.append(True, concept[best][1:] != concept[best][:-1])[: len(best)]]
-        concept, token, count = concept[best], token[best], count[best]
-    weight = count if pooling.startswith("preferred") else np.ones(len(count))
-    total = np.bincount(concept, weights=weight, minlength=len(ontology))
-    weight = (weight / total[concept]).astype(np.float32)
-    matrix = csr_array((weight, (concept, token)), shape=(len(ontology), len(words)))
+    index = word_index(words)
+    pairs = dict.fromkeys((concept, row) for (name, concept), _ in counted for row in _known_rows(name, index))
+    concept, token = np.array(list(pairs), np.int64).reshape(-1, 2).T
+    total = np.bincount(concept, minlength=len(ontology))
+    matrix = csr_array(((1 / total[concept]).astype(np.float32), (concept, token)), shape=(len(ontology), len(words)))
     return matrix @ np.asarray(vectors_of_words, np.float32), total == 0
-
-
-def _tokens_of_names(counted, index: dict[str, int], size: int, pooling: str) -> tuple[np.ndarray, ...]:
-    """(concept, row of a known token, how often) of the names that `pooling` looks at; each pair of the first two once.
-
-    counted: ((name, concept index), how often), preferred names first.
-    """
-    found: dict[int, int] = {}  # by concept * width + row: half the memory of pairs
-    width, served = max(index.values(), default=0) + 1, bytearray(size)
-    for (name, concept), times in counted:
-        if served[concept] or (pooling == "preferred_token" and len(name.split()) != 1):
-            continue
-        rows = _known_rows(name, index)
-        if rows and pooling.startswith("preferred"):
-            served[concept] = 1
-            times = 1
-        for row in rows:
-            key = concept * width + row
-            found[key] = found.get(key, 0) + times
-    concept, row = np.divmod(np.fromiter(found, np.int64, len(found)), width)
-    return concept, row, np.fromiter(found.values(), np.int64, len(found))
 
 
 def _known_rows(name: str, index: dict[str, int]) -> list[int]:
     rows = []
-    for piece in name.split():
-        forms = next(((form,) for form in (piece, piece.lower()) if form in index), None) or pieces(piece)
+    for token in name.split():
+        forms = next(((form,) for form in (token, token.lower()) if form in index), None) or normalise(token)
         rows += [index[form] for form in forms if form in index and any(map(str.isalnum, form))]
     return rows
-
-
-def retrofit_concepts(
-    ontology: Ontology,
-    vectors_of_words: np.ndarray,
-    words: Sequence[str],
-    *,
-    relations: Sequence[str] = ("is_a",),
-    pooling: str = "mean",
-    names: Iterable[tuple[str, int]] | None = None,
-    alpha: float = 1.0,
-    beta: float | None = None,
-    rounds: int = 10,
-    normalise: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """`concept_vectors`, moved towards those of related concepts (`concept_graph`, `retrofit`).
-
-    A concept without a known token has no vector: it stays zero and does not count among its neighbours' neighbours.
-    Vectors keep their lengths unless `normalise`, so that they can stand among the word vectors they come from
-    (MedNLI's were of length 1 among words that were not).
-
-    Returns: (float32 [C, D], bool [C]: True where no token is known).
-    Raises: UserError as the functions named do, and where no two related concepts have vectors.
-    """
-    vectors, missing = concept_vectors(ontology, vectors_of_words, words, pooling=pooling, names=names)
-    edges = concept_graph(ontology, relations).tocoo()
-    kept = ~(missing[edges.row] | missing[edges.col])
-    graph = bool_graph(edges.row[kept], edges.col[kept], edges.shape)
-    graph = moving(graph, f"ontology '{ontology.name}'")
-    return retrofit(vectors, graph, alpha=alpha, beta=beta, rounds=rounds, normalise=normalise), missing
-
-
-def concept_numbers(mentions: Sequence[Sequence[Mention]], ontology: Ontology, width: int) -> np.ndarray:
-    """int32 [N, width]: the concept index of each token of N sentences, NO_CONCEPT (-1) where there is none.
-
-    Of overlapping mentions the first counts; tokens from `width` on and concepts that the ontology lacks have none.
-    """
-    numbers = np.full((len(mentions), width), NO_CONCEPT, np.int32)
-    for row, found in zip(numbers, mentions, strict=True):
-        for mention in reversed(found):
-            row[mention.start : mention.end] = ontology.index_of.get(mention.concept, NO_CONCEPT)
-    return numbers
-
-
-def tokens_with_concepts(
-    numbers: np.ndarray,
-    concepts: np.ndarray,
-    word_vectors: np.ndarray,
-    vectors: np.ndarray,
-    missing: np.ndarray,
-    *,
-    how: str = "replace",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Give the tokens of mentions the vectors of their concepts: new token numbers, and the table that they index.
-
-    Args:
-      numbers: int32 tokens of any shape (all sides and splits of a corpus together), rows of `word_vectors` [V, D].
-      concepts: same shape, the concept of each token or NO_CONCEPT (`concept_numbers`).
-      vectors, missing: [C, D] and [C], from `concept_vectors` or `retrofit_concepts`.
-      how: "replace" the word's vector, as MedNLI did, or "concatenate" the concept's to it, zeros where there is none.
-
-    Every token of a mention is served and none is removed (MedNLI made one token of a mention), so that lengths and
-    links stay. The table starts with the rows of the words, so that padding stays 0; rows of the concepts, or of the
-    word-concept pairs, that occur follow.
-
-    Returns: (int32 of the shape of `numbers`, float32 [V', D], or [V', 2 D] concatenated).
-    Raises: ConfigError for an unknown `how`. ValueError: shapes that do not fit.
-    """
-    check_choice("how", how, PLACEMENTS)
-    if numbers.shape != concepts.shape or word_vectors.shape[1] != vectors.shape[1] or len(vectors) != len(missing):
-        raise ValueError("the shapes of tokens and concepts, or of their vectors, differ")
-    served = concepts >= 0
-    served[served] = ~missing[concepts[served]]
-    width = len(vectors) if how == "concatenate" else 0  # 0: the word does not matter
-    keys, rank = np.unique(numbers[served].astype(np.int64) * width + concepts[served], return_inverse=True)
-    result = numbers.astype(np.int32)
-    result[served] = len(word_vectors) + rank
-    if how == "replace":
-        return result, np.concatenate([word_vectors, vectors[keys]]).astype(np.float32)
-    word, concept = np.divmod(keys, max(width, 1))
-    left = np.concatenate([word_vectors, word_vectors[word]])
-    right = np.concatenate([np.zeros_like(word_vectors), vectors[concept]])
-    return result, np.concatenate([left, right], axis=1).astype(np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.errors import ConfigError, DataError, UserError
+from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.knowledge.string_arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
@@ -168,7 +168,7 @@ class Ontology:
             index = self.index_of_reference.get(concept_id)
         if index is None:
             problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
-            raise UserError(f"{problem} Fix: give an id of the ontology.")
+            raise UsageError(f"{problem} Fix: give an id of the ontology.")
         return index
 
     def ancestors(self, concept_id: str) -> dict[str, int]:

@@ -7,15 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import ConfigError, DataErrors, UserError
-from mednli_jax.examples import Mention
 from mednli_jax.knowledge import retrofit as module
-from mednli_jax.knowledge.concept_vectors import (
-    NO_CONCEPT,
-    concept_numbers,
-    concept_vectors,
-    retrofit_concepts,
-    tokens_with_concepts,
-)
+from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.related import concept_graph, ontology_word_graph, read_lexicon, word_graph
@@ -385,34 +378,17 @@ def test_concept_vectors_from_names():
     # All names of X2: infarction, acute / MI / heart attack / infarct acute; a comma is no word.
     assert shares(vectors, 2) == pytest.approx(dict.fromkeys(("infarction", "acute", "MI", "heart", "attack"), 0.2))
 
-    def pooled(pooling, names=None):
-        return concept_vectors(ontology(), TABLE, WORDS, pooling=pooling, names=names)
-
-    assert shares(pooled("preferred")[0], 2) == {"infarction": 0.5, "acute": 0.5}
-    assert shares(pooled("preferred_token")[0], 2) == {"MI": 1}
-    assert pooled("preferred_token")[1].tolist() == [False, True, False, False, True]
-    assert shares(pooled("common_token")[0], 2) == {"acute": 1}  # in two names, the others in one
-    assert shares(pooled("common_token")[0], 1) == {"disease": 1}  # as often as "heart", but longer
-    with pytest.raises(ConfigError, match="pooling is 'sum'"):
-        pooled("sum")
     with pytest.raises(ValueError, match="9 vectors for 8 words"):
         concept_vectors(ontology(), TABLE, WORDS[:8])
 
 
 def test_concept_vectors_from_mentions():
-    """As MedNLI took them: what a training corpus calls a concept, the most frequent first."""
     phrases = ("Acute MI", "MI", "heart attack", "ami", "heart attack", "ami", "ami")
     mentions = [(phrase, 2) for phrase in phrases]
 
-    def pooled(pooling):
-        vectors, missing = concept_vectors(ontology(), TABLE, WORDS, pooling=pooling, names=iter(mentions))
-        assert missing.tolist() == [True, True, False, True, True]
-        return shares(vectors, 2)
-
-    assert pooled("preferred") == {"heart": 0.5, "attack": 0.5}  # "ami" is more frequent, but unknown
-    assert pooled("preferred_token") == {"MI": 1}
-    assert pooled("mean") == {"heart": 0.25, "attack": 0.25, "MI": 0.25, "acute": 0.25}
-    assert pooled("common_token") == {"attack": 1}  # heart, attack and MI twice each
+    vectors, missing = concept_vectors(ontology(), TABLE, WORDS, names=iter(mentions))
+    assert missing.tolist() == [True, True, False, True, True]
+    assert shares(vectors, 2) == {"heart": 0.25, "attack": 0.25, "MI": 0.25, "acute": 0.25}
 
 
 def test_words_are_looked_up_as_they_stand_then_lower_cased_then_in_pieces():
@@ -422,79 +398,3 @@ def test_words_are_looked_up_as_they_stand_then_lower_cased_then_in_pieces():
     found = [{words[word] for word in np.flatnonzero(row)} for row in vectors]
     assert found == [{"beta-blocker"}, {"Beta"}, {"blocker", "beta"}, {"crohn", "disease"}, set()]
     assert missing.tolist() == [False] * 4 + [True]
-
-
-def test_a_token_is_counted_as_often_as_the_name_says_it():
-    named = ontology(labels=("heart heart attack", "a", "b", "c", "d"), names=())
-    vectors, missing = concept_vectors(named, TABLE, WORDS, pooling="preferred")
-    assert shares(vectors, 0) == pytest.approx({"heart": 2 / 3, "attack": 1 / 3})
-    assert missing.tolist() == [False, True, True, True, True]
-
-
-def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
-    # "heart" is unknown here, so X3 has no vector and X1 no neighbour but X0 and X2.
-    words, table = (*SPECIALS, "disease", "cardiopathy", "mi"), np.vstack([np.zeros((2, 3)), np.eye(3) * 2])
-    plain, _ = concept_vectors(ontology(), table, words, pooling="preferred")
-    assert plain.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 0]]
-    moved, missing = retrofit_concepts(
-        ontology(), table, words, relations=("is_a", "part_of"), pooling="preferred", rounds=1
-    )
-    assert missing.tolist() == [False, False, False, True, True]
-    # X0 and X2 go first: X0 stays with X1, X2 = (0 0 2 + 2 0 0) / 2; X1 = (2 (2 0 0) + 2 0 0 + 1 0 1) / 4
-    assert moved.tolist() == [[2, 0, 0], [7 / 4, 0, 1 / 4], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
-    short, _ = retrofit_concepts(ontology(), table, words, pooling="preferred", rounds=1, normalise=True)
-    np.testing.assert_allclose(short[:3], moved[:3] / 2, atol=1e-5)
-    with pytest.raises(UserError):
-        retrofit_concepts(ontology(), table, words, relations=("part_of",))
-
-
-def test_concept_of_each_token():
-    mentions = [[Mention(1, 3, "X2"), Mention(2, 4, "X0")], [], [Mention(0, 1, "elsewhere"), Mention(4, 9, "X1")]]
-    found = concept_numbers(mentions, ontology(), 5)
-    assert found.tolist() == [[-1, 2, 2, 0, -1], [-1] * 5, [-1, -1, -1, -1, 1]]
-    assert (found.dtype, NO_CONCEPT) == (np.int32, -1)
-
-
-# Two sentences of words 2..4, padded: concept 1 has a vector, concept 2 has none.
-TOKENS = np.array([[2, 3, 3, 0], [1, 4, 0, 0]], np.int32)
-CONCEPTS = np.array([[-1, 1, 1, -1], [1, 2, -1, -1]], np.int32)
-WORD_TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
-CONCEPT_TABLE = np.array([[70, 71], [80, 81], [0, 0]], np.float32)
-MISSING = np.array([False, False, True])
-
-
-def test_concepts_replace_the_words_of_their_mentions():
-    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING)
-    assert table.shape == (6, 2)  # the words, and the one concept that occurs and has a vector
-    assert table.dtype == np.float32
-    assert table[numbers].tolist() == [[[4, 5], [80, 81], [80, 81], [0, 1]], [[80, 81], [8, 9], [0, 1], [0, 1]]]
-    assert (numbers[TOKENS == PAD] == PAD).all()
-    assert numbers.dtype == np.int32
-    assert TOKENS[0, 1] == 3  # what was given is not changed
-
-
-def test_concepts_stand_beside_the_words_of_their_mentions():
-    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="concatenate")
-    expected = [
-        [[4, 5, 0, 0], [6, 7, 80, 81], [6, 7, 80, 81], [0, 1, 0, 0]],
-        [[2, 3, 80, 81], [8, 9, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
-    ]
-    assert table[numbers].tolist() == expected
-    assert table.shape == (7, 4)  # two words occur with the concept
-    assert (numbers[TOKENS == PAD] == PAD).all()
-
-
-def test_tokens_without_concepts_stay():
-    nobody = np.full_like(TOKENS, NO_CONCEPT)
-    for how, width in (("replace", 2), ("concatenate", 4)):
-        numbers, table = tokens_with_concepts(TOKENS, nobody, WORD_TABLE, CONCEPT_TABLE, MISSING, how=how)
-        assert np.array_equal(numbers, TOKENS)
-        assert table.shape == (5, width)
-        assert np.array_equal(table[:, :2], WORD_TABLE)
-
-
-def test_tokens_and_concepts_that_do_not_fit():
-    with pytest.raises(ConfigError, match="how is 'add'"):
-        tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="add")
-    with pytest.raises(ValueError, match="differ"):
-        tokens_with_concepts(TOKENS, CONCEPTS[:1], WORD_TABLE, CONCEPT_TABLE, MISSING)

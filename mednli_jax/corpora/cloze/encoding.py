@@ -33,7 +33,7 @@ import numpy as np
 from mednli_jax.corpora.arrays import pad
 from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
 from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
@@ -76,7 +76,7 @@ class ClozeEncoding:
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
 
-    Raises: UserError where no training query has a right candidate.
+    Raises: DataError where no training query has a right candidate.
     """
     flat, kept, facts = _Flat(encoding), {}, {}
     with Watch(sum(map(len, splits.values()))) as watch:
@@ -85,7 +85,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
             if name == "train":
                 train_sizes = flat.sizes()
     if not len(kept["train"]):
-        raise UserError(
+        raise DataError(
             "no training query has its answer among the marked phrases of its passage. Fix: check that the "
             "passages are marked, or keep more tokens of them."
         )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled
 from mednli_jax.corpora.diskne.negatives import COUNT, Kinship, Ranking, index_in, negatives
 from mednli_jax.corpora.lines import text_lines
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import Mention, NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
@@ -171,7 +171,7 @@ def build(
     linker: of the terminology that names the diseases and says which are kin.
     ranked: makes the ranking of negatives for the diseases that were found (`diskne_negatives.similar`, `shuffled`).
     categories: as in `select`. facts: provenance that goes into the benchmark's.
-    Raises: UserError where no pair is a positive example; what `ranked` raises.
+    Raises: DataError where no pair is a positive example; what `ranked` raises.
     """
     positives, left_out = select(pairs, linker, categories)
     if not positives:
@@ -179,7 +179,7 @@ def build(
             ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]) or "there is none"
         )
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise UserError(f"{name}: no pair is a positive example ({reasons}). Fix: {fix}.")
+        raise DataError(f"{name}: no pair is a positive example ({reasons}). Fix: {fix}.")
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)

@@ -22,7 +22,7 @@ from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.corpora.diskne.store import ABOUT, EXAMPLES, read_benchmark
 from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
@@ -80,7 +80,7 @@ class DisKnECorpus(NLICorpus):
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
                 problem = f"{missing[0]}: there is no such file"
-                raise UserError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+                raise ConfigError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return files
         files = [*pair_files(self._folder()), *self._annotation_files]
         if self.names_from:
@@ -94,7 +94,7 @@ class DisKnECorpus(NLICorpus):
         found = annotation_files(self._folder())
         if not found:
             problem = f"{self._folder / 'diskne'}: holds no annotation file (.csv)"
-            raise UserError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
+            raise ConfigError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
         return found
 
     @cached_property

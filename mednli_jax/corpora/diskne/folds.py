@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
@@ -168,7 +168,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
         problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
-        raise UserError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
+        raise DataError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
     return tuple(found)
 
 
@@ -178,5 +178,5 @@ def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
         problem = f"{benchmark.name}: no fold of the disease asked for"
-        raise UserError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
+        raise ConfigError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
     return chosen

@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import GROUP_OF, Positive, premise_key
 from mednli_jax.corpora.diskne.folds import mentioned
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.vector_rows import EXACT
@@ -61,11 +61,11 @@ def index_in(ontology: Ontology, concept: str) -> int | None:
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none.
 
-    Raises: UserError where `vectors` is empty.
+    Raises: DataError where `vectors` is empty.
     """
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
-        raise UserError(f"none of the diseases has a vector. Fix: {fix}.")
+        raise DataError(f"none of the diseases has a vector. Fix: {fix}.")
     units = {concept: _unit(vector) for concept, vector in vectors.items()}
 
     def rank(positive, candidates):

@@ -27,7 +27,7 @@ from mednli_jax.corpora.cloze.files import marked_text, parse_marked
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli import files as nli_corpora
 from mednli_jax.corpora.nli import readers as nli
-from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.files import private_folder
 from mednli_jax.progress import say
@@ -268,7 +268,7 @@ def load_tfds(
             raise RunError(f"{root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
         splits = _read(name, root, choice)
     if splits is None:
-        raise UserError(f"{root}: what was written cannot be read back. Fix: check the disk.")
+        raise RunError(f"{root}: what was written cannot be read back. Fix: check the disk.")
     return splits
 
 
