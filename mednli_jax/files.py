@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError
 
 STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
 _FIX = "free space or check the folder's permissions"
 
 
-class Refused(UserError):
-    """the system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
+class Refused(RunError):
+    """The system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):
         self.reason = reason or "the disk took a part of it only"
