@@ -70,9 +70,9 @@ def _bleu_counts(prediction, answers):
         most = Counter()
         for reference in references:
             most |= _ngrams(reference, n)
-        own = _ngrams(said, n)
-        matches.append((own & most).total())
-        totals.append(own.total())
+        ngrams = _ngrams(said, n)
+        matches.append((ngrams & most).total())
+        totals.append(ngrams.total())
     nearest = min((abs(len(reference) - len(said)), len(reference)) for reference in references)[1]
     return [*matches, *totals, len(said), nearest]
 
@@ -163,7 +163,7 @@ def query_scores(
         np.array([token_f1(*pair) for pair in pairs], np.float64),
         embedding,
         np.array([_bleu_counts(*pair) for pair in pairs], np.int64).reshape(-1, 2 * ORDERS + 2),
-        np.array([len(normalise(own[0]).split()) for own in answers], np.int64),
+        np.array([len(normalise(accepted[0]).split()) for accepted in answers], np.int64),
     )
 
 
@@ -210,16 +210,16 @@ def slices(
     """
     families = {family: {} for family in ("answer length", "semantic type", "tag", "skill")}
     for row, example in enumerate(examples):
-        own = example.answers[0]
-        length = len(normalise(own.text).split())
+        answer = example.answers[0]
+        length = len(normalise(answer.text).split())
         names = {
             "answer length": (f"{LONG_ANSWER}+" if length >= LONG_ANSWER else str(length),),
-            "semantic type": (own.semantic_type or "none",),
+            "semantic type": (answer.semantic_type or "none",),
             "tag": example.tags,
             "skill": (skills or {}).get(example.uid, ()),
         }
-        for family, own_names in names.items():
-            for name in dict.fromkeys(own_names):
+        for family, of_example in names.items():
+            for name in dict.fromkeys(of_example):
                 families[family].setdefault(name, []).append(row)
     return {family: dict(sorted(found.items())) for family, found in families.items() if found}
 
@@ -229,8 +229,8 @@ def figures(
 ) -> dict:
     """`summary` of all examples, and under `slices` that of each slice of each family, see `slices`."""
     found = slices(examples, skills)
-    own = {family: {name: summary(scores, rows) for name, rows in named.items()} for family, named in found.items()}
-    return {**summary(scores), "slices": own}
+    sliced = {family: {name: summary(scores, rows) for name, rows in named.items()} for family, named in found.items()}
+    return {**summary(scores), "slices": sliced}
 
 
 def score(

@@ -58,11 +58,11 @@ class FinishedRun:
             )
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
-        self.vocabulary = self.experiment.corpus.read_vocabulary(self._own("vocabulary.json"))
-        self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
+        self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
+        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
 
-    def _own(self, name):
+    def _kept_file(self, name):
         """A file the run keeps for itself, checked against its manifest."""
         path = self.directory.private / name
         try:
@@ -100,9 +100,9 @@ class FinishedRun:
 
     def outputs(self) -> dict[str, np.ndarray]:
         """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as on_own_corpus."""
-        own, found = self.on_own_corpus(), {}
-        for split, rows in own.prepared.splits.items():
-            logits_NSC = np.swapaxes(own.scores(split)[1], 0, 1)
+        corpus, found = self.on_own_corpus(), {}
+        for split, rows in corpus.prepared.splits.items():
+            logits_NSC = np.swapaxes(corpus.scores(split)[1], 0, 1)
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 
@@ -123,8 +123,8 @@ class FinishedRun:
             there = replace(there, corpus=replace(there.corpus, only=split))
         prepared, _ = there.prepare()
         self.check_words(prepared)
-        own, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
-        if own != other:
+        trained_on, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if trained_on != other:
             raise RunError(
                 f"the ontology '{config.knowledge.ontology}' changed since the run was trained. "
                 "Fix: restore it, or train again."
@@ -139,15 +139,15 @@ class FinishedRun:
 
     def check_words(self, prepared) -> None:
         """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
-        own, other = self.manifest, prepared.manifest
+        mine, other = self.manifest, prepared.manifest
         trained = self.experiment.trains_words
-        same = {name: own["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        same = {name: mine["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
         if same["vocabulary.json"] and (trained or same["vectors.npy"]):
             return
         if trained:
             problem = "trained its word vectors, and the other corpus has other words"
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
-        elif same["vocabulary.json"] or _vectors_of(own) != _vectors_of(other):
+        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
         elif not self.config.vectors.path:
             problem = "has random word vectors, which say nothing of words that it has not seen"
@@ -211,7 +211,7 @@ class ScoredCorpus:
         inside = np.array([uid in found for uid in rows.uids])
         if not inside.any():
             return {"examples": 0}
-        tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
+        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
         return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def write(self, folder: Path, corpus: str) -> None:

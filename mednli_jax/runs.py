@@ -177,7 +177,7 @@ class RunDirectory:
         return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
 
     def _sweep(self):
-        """Removes temporary files of processes that were killed; a report that is written meanwhile keeps its own."""
+        """Removes temporary files of processes that were killed; not those of a report that is being written."""
         with writing(self.folder):
             for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
                 if path.is_file() and not _is_alive(path.name.rsplit(".", 2)[-2]):

@@ -221,7 +221,7 @@ class NewPairs(NewInputs):
         sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
         if self.task.fixed_width:  # the logits depend on the padded length: the training's is used
             trained = zip(SIDES, self.run.result["width"], strict=True)
-            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
+            sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
         room = power_of_two(rows, least=8)
         few = {"batch_size": min(room, PREDICT_ROWS), "coarse": True}
         many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}

@@ -103,7 +103,7 @@ class Trainer:
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
-        learner = self._at_rate_of_epoch(self._told_steps(learner))
+        learner = self._at_rate_of_epoch(self._with_step_counts(learner))
         average = states.init_average(learner) if self.settings.average_from else None
         return program.devices.replicate((learner, states.init_best(learner), average))
 
@@ -304,7 +304,7 @@ class Trainer:
         """The average once it has samples, the learner's weights until then."""
         return self.learner if self.average is None or not np.all(self.average.count) else self.average
 
-    def _told_steps(self, learner):
+    def _with_step_counts(self, learner):
         """The learners whose optimiser knows how many steps an epoch has, or the run, where its rate depends on it."""
         names = {"cyclical": "cycle_steps", "linear": "line_steps", "warmup_linear": "line_steps"}
         name = names.get(self.settings.schedule)

@@ -114,29 +114,29 @@ def _begins_with_vowel(name):
 
 def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> str:
     """The hypothesis that claims `disease`, called `name`, in place of the positive example's own."""
-    is_own = disease == positive.disease
+    is_positive = disease == positive.disease
     if wording == "full":
         text = positive.pair.hypothesis
-        if is_own:
+        if is_positive:
             return text
         if positive.mention[:1].isupper() and not positive.mention.isupper():
             name = name[:1].upper() + name[1:]  # or a capital, at the beginning of a sentence, would mean positive
         return with_article(text[: positive.start], name) + name + text[positive.end :]
-    return positive.mention.strip().lower() if wording == "mention" and is_own else name
+    return positive.mention.strip().lower() if wording == "mention" and is_positive else name
 
 
 def example_of(positive: Positive, disease: str, names: Mapping[str, str], wording: str) -> DiseaseExample:
     """The example that claims `disease` on a positive example's premise; positive where the disease is its own."""
-    is_own = disease == positive.disease
+    is_positive = disease == positive.disease
     pair, category = positive.pair, positive.category
     hypothesis = hypothesis_of(positive, disease, names[disease], wording)
     uid = f"{pair.uid}.{category}.{positive.disease}"
     claim = replace(
         pair,
-        uid=uid if is_own else f"{uid}.{disease}",
+        uid=uid if is_positive else f"{uid}.{disease}",
         hypothesis=hypothesis,
         hypothesis_tokens=pair.hypothesis_tokens if hypothesis == pair.hypothesis else _tokens(hypothesis),
-        label=POSITIVE if is_own else NEGATIVE,
+        label=POSITIVE if is_positive else NEGATIVE,
         group=premise_key(pair.premise),
         tags=(category,),
     )

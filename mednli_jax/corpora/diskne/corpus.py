@@ -129,9 +129,9 @@ class DisKnECorpus(NLICorpus):
 def _arrays(benchmark, found):
     place = {disease: number for number, disease in enumerate(benchmark.names)}
     part = np.zeros((len(found), len(benchmark)), np.int8)
-    for own, fold in zip(part, found, strict=True):
+    for row, fold in zip(part, found, strict=True):
         for number, name in enumerate(PARTS[1:], 1):
-            own[getattr(fold, name)] = number
+            row[getattr(fold, name)] = number
     return {
         "fold": part,
         "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),

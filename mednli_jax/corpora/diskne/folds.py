@@ -94,20 +94,20 @@ class _Columns:
         return Counter(zip(self.target[rows], self.category[rows], strict=True))
 
     def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
-        own = self.target == disease
-        test = _firsts(self.tested, own & np.isin(self.category, categories))
-        named, claimed = np.zeros((2, len(own)), bool)
+        targeted = self.target == disease
+        test = _firsts(self.tested, targeted & np.isin(self.category, categories))
+        named, claimed = np.zeros((2, len(targeted)), bool)
         named[self.in_premise.get(disease, [])] = True
         claimed[self.in_hypothesis.get(disease, [])] = True
         claimed |= self.disease == disease
-        free = pool & ~own & ~claimed & ~named
+        free = pool & ~targeted & ~claimed & ~named
         rows = _firsts(self.claim, free)
-        kept = np.zeros((2, len(own)), bool)
+        kept = np.zeros((2, len(targeted)), bool)
         kept[0][test] = kept[1][rows] = True
         dropped = {
-            "own": pool & own & ~kept[0],
-            "hypothesis": pool & ~own & claimed,
-            "premise": pool & ~own & ~claimed & named,
+            "own": pool & targeted & ~kept[0],
+            "hypothesis": pool & ~targeted & claimed,
+            "premise": pool & ~targeted & ~claimed & named,
             "repeated": free & ~kept[1],
         }
         dropped = {reason: np.flatnonzero(dropped[reason]).astype(np.int32) for reason in REASONS}

@@ -40,8 +40,8 @@ class Kinship:
         """The concept's ancestors and itself, by the ontology's own ids."""
         if concept not in self._above:
             known = self.ontology is not None and index_in(self.ontology, concept) is not None
-            own = self.ontology.ids[index_in(self.ontology, concept)] if known else concept
-            self._above[concept] = frozenset({own, *(self.ontology.ancestors(own) if known else ())})
+            concept_id = self.ontology.ids[index_in(self.ontology, concept)] if known else concept
+            self._above[concept] = frozenset({concept_id, *(self.ontology.ancestors(concept_id) if known else ())})
         return self._above[concept]
 
     def related(self, one: str, other: str) -> bool:
@@ -69,10 +69,10 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     units = {concept: _unit(vector) for concept, vector in vectors.items()}
 
     def rank(positive, candidates):
-        own = units.get(positive.disease)
-        if own is None:
+        vector = units.get(positive.disease)
+        if vector is None:
             return []
-        order = [(-round(float(own @ units[other]), _DIGITS), other) for other in candidates if other in units]
+        order = [(-round(float(vector @ units[other]), _DIGITS), other) for other in candidates if other in units]
         return [other for _, other in sorted(order)]
 
     return rank

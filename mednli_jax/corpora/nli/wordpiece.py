@@ -123,8 +123,8 @@ class WordPieces:
         path = _vocabulary_file(Path(path))
         said = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
         if path.suffix == ".json":
-            words, own = _of_tokenizer(path)
-            said = own | {key: value for key, value in said.items() if value is not None}
+            words, read = _of_tokenizer(path)
+            said = read | {key: value for key, value in said.items() if value is not None}
         else:
             words = _of_lines(path)
         if said.get("tokenize_chinese_chars") is False:
