@@ -43,19 +43,15 @@ class FinishedRun:
         self.directory = directory
         self.result = _finished(directory)
         if reason := _keeps_no_weights(self.result):
-            raise RunError(
-                f"{directory.folder}: a run of {reason}. Fix: its scores are in "
-                "result.json, `python -m mednli_jax.report` shows them."
-            )
+            fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
+            raise RunError(f"{directory.folder}: a run of {reason}. Fix: {fix}.")
         _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
         if self.manifest.get("tokeniser", "blanks") not in TOKENISERS:
-            raise RunError(
-                f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
-                "version wrote the run. Fix: train again with this version."
-            )
+            problem = f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks"
+            raise RunError(f"{problem}: another version wrote the run. Fix: train again with this version.")
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
@@ -77,10 +73,8 @@ class FinishedRun:
         loaded = Checkpoints(self.directory.checkpoints).load()
         best = loaded[0]["best"] if loaded else None
         if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
-            raise RunError(
-                f"{self.directory.checkpoints}: what is left undamaged is not the finished run. "
-                "Fix: restore the run directory, or train again with --force."
-            )
+            problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
+            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
         return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
     # -- scores -------------------------------------------------------------------------------------------------------
@@ -125,10 +119,8 @@ class FinishedRun:
         self.check_words(prepared)
         trained_on, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
         if trained_on != other:
-            raise RunError(
-                f"the ontology '{config.knowledge.ontology}' changed since the run was trained. "
-                "Fix: restore it, or train again."
-            )
+            problem = f"the ontology '{config.knowledge.ontology}' changed since the run was trained"
+            raise RunError(f"{problem}. Fix: restore it, or train again.")
         vectors = np.array(prepared.vectors)
         vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
         return ScoredCorpus(self, there, config, replace(prepared, vectors=vectors))
@@ -159,18 +151,15 @@ class FinishedRun:
     # -- new inputs ---------------------------------------------------------------------------------------------------
 
     def predict(self, inputs) -> list[dict]:
-        """What the run says of new inputs, in their order; `unknown_words` afterwards: tokens without vectors, by side.
+        """The predictions for new inputs, in their order; sets `unknown_words`, the tokens without vectors by side.
 
-        inputs: (premise, hypothesis), of a cloze run (passage, query): tuples or lists of two strings, or dicts
-        {"premise": ..., "hypothesis": ...}, {"sentence1": ..., "sentence2": ...}, {"passage": ..., "query": ...}.
-        Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
-        Raises: UserError for any other item, with its index; see inputs.text_pairs.
+        inputs: see inputs.text_pairs. Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
+        Raises: UsageError, DataError(s) for any other inputs.
         """
         return self._new_inputs.predict(text_pairs(inputs, self.task.name))
 
     def attention(self, inputs) -> list[dict]:
-        """What the tokens of new inputs attend to; inputs: as in `predict`. Raises UserError where the model aligns
-        nothing."""
+        """What the tokens of new inputs attend to. Raises: as `predict`; UsageError where the model aligns nothing."""
         return self._new_inputs.attention(text_pairs(inputs, self.task.name))
 
     @property
@@ -185,8 +174,8 @@ class FinishedRun:
 class ScoredCorpus:
     """A finished run on a prepared corpus, its own or another. A split is scored once."""
 
-    def __init__(self, run: FinishedRun, there: experiment.Experiment, config, prepared):
-        self.run, self.experiment, self.config, self.prepared = run, there, config, prepared
+    def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared):
+        self.run, self.experiment, self.config, self.prepared = run, experiment, config, prepared
         self._scored = {}
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
@@ -215,8 +204,8 @@ class ScoredCorpus:
         return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def write(self, folder: Path, corpus: str) -> None:
-        """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""
-        directory = RunDirectory.create(folder, self.config.to_dict())
+        """Writes a complete run directory, which `report` compares with runs of this corpus."""
+        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.run.directory
         write_json(directory.folder / "env.json", environment())
         write_json(directory.folder / "data.json", self.prepared.manifest)
         kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
@@ -225,11 +214,7 @@ class ScoredCorpus:
             **{name: self.run.result[name] for name in kept},
             "task": self.run.task.name,
             "corpus": corpus,
-            "transfer": {
-                "source": self.run.directory.folder.name,
-                "corpus": self.run.result["corpus"],
-                "mode": DIRECT,
-            },
+            "transfer": {"source": source.folder.name, "corpus": self.run.result["corpus"], "mode": DIRECT},
             "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
             "prepared": self.prepared.folder.name,
         }
@@ -274,10 +259,8 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     source = load_run(asked.transfer.init_from)
     source.check_words(prepared)
     if source.experiment.trains_words and not asked.trains_words:
-        raise RunError(
-            f"{source.directory.folder}: trained its word vectors, which this config would leave behind. "
-            "Fix: give --config.model.train_vectors=True, too."
-        )
+        problem = f"{source.directory.folder}: trained its word vectors, which this config would leave behind"
+        raise RunError(f"{problem}. Fix: give --config.model.train_vectors=True, too.")
     transfer.seed_rows(source.experiment.seeds, asked.seeds)
     return source
 
@@ -306,10 +289,8 @@ def _check_fields(path: Path, values, needed) -> None:
     """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
     if missing := sorted(set(needed) - set(_fields(values))):
         names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise RunError(
-            f"{path}: lacks {names}, which this version reads: another version wrote the run. "
-            "Fix: train again with this version."
-        )
+        problem = f"{path}: lacks {names}, which this version reads: another version wrote the run"
+        raise RunError(f"{problem}. Fix: train again with this version.")
 
 
 def _fields(tree, prefix="") -> list[str]:

@@ -61,10 +61,8 @@ def fit_predict(
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
-        raise DataError(
-            "the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
-            f"{', '.join(LABELS)}, or raise --config.data.limit."
-        )
+        problem = "the labelled training pairs hold fewer than two labels"
+        raise DataError(f"{problem}. Fix: train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit.")
     lock = threading.Lock()
 
     def monitor(*_):

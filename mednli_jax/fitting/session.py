@@ -125,7 +125,5 @@ def _mean(values):
 def check_converged(best_epoch, what: str) -> None:
     """Raises UserError where no seed ever had a finite dev loss; best_epoch [S], 0 = none."""
     if not any(epoch > 0 for epoch in best_epoch):
-        raise RunError(
-            f"the dev loss of no {what} was ever a finite number. Fix: a lower "
-            "--config.train.learning_rate, or --config.train.clip=10."
-        )
+        problem = f"the dev loss of no {what} was ever a finite number"
+        raise RunError(f"{problem}. Fix: a lower --config.train.learning_rate, or --config.train.clip=10.")

@@ -4,9 +4,8 @@ Each vector is drawn to its old place and to its neighbours: q_i = (alpha_i q^_i
 sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each vector replaced in place.
 
 MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
-takes any word of a lexicon that has a digit for one and the same symbol, so that no concept id has neighbours: the vectors
-came out as they went in but for their lengths. Here a lexicon's words and ids stay what they
-are, and a lexicon that would move nothing is refused.
+takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
+lengths of the vectors change. Here words and ids stay what they are, and a lexicon that would move nothing is refused.
 
 Which words are neighbours: knowledge.related.
 """

@@ -85,10 +85,9 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
             taken[name] = np.asarray(of_source[name])[rows].astype(leaf.dtype)
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
-        raise RunError(
-            f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}. Fix: give the "
-            "source's config.model, or leave these out with --config.transfer.skip=PATTERN."
-        )
+        problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
+        fix = "give the source's config.model, or leave these out with --config.transfer.skip=PATTERN"
+        raise RunError(f"{problem}. Fix: {fix}.")
     if skip is not None and not (kept and taken):
         which = "every weight" if kept else "no weight"
         raise ConfigError(f"config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names.")

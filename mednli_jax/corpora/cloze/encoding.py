@@ -85,10 +85,8 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
             if name == "train":
                 train_sizes = flat.sizes()
     if not len(kept["train"]):
-        raise DataError(
-            "no training query has its answer among the marked phrases of its passage. Fix: check that the "
-            "passages are marked, or keep more tokens of them."
-        )
+        problem = "no training query has its answer among the marked phrases of its passage"
+        raise DataError(f"{problem}. Fix: check that the passages are marked, or keep more tokens of them.")
     arrays = flat.arrays()
     words = _Words(flat, arrays, train_sizes, encoding)
     vocab, matrix = words.vocabulary()
