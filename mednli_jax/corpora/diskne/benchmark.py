@@ -101,15 +101,12 @@ def with_article(before: str, name: str) -> str:
     match = _ARTICLE.search(before)
     if not match:
         return before
-    article = "an" if _begins_with_vowel(name) else "a"
-    return before[: match.start()] + (article.capitalize() if match[1][0].isupper() else article) + match[2]
-
-
-def _begins_with_vowel(name):
     word = next(iter(_WORD.findall(name)), "")
+    vowel = word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
     if len(word) > 1 and word.isupper():
-        return word[0] in _LETTER_WITH_VOWEL
-    return word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
+        vowel = word[0] in _LETTER_WITH_VOWEL
+    article = "an" if vowel else "a"
+    return before[: match.start()] + (article.capitalize() if match[1][0].isupper() else article) + match[2]
 
 
 def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> str:

@@ -66,7 +66,8 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError(f"none of the diseases has a vector. Fix: {fix}.")
-    units = {concept: _unit(vector) for concept, vector in vectors.items()}
+    vectors = {concept: np.asarray(vector, np.float64) for concept, vector in vectors.items()}
+    units = {concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()}
 
     def rank(positive, candidates):
         vector = units.get(positive.disease)
@@ -76,11 +77,6 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
         return [other for _, other in sorted(order)]
 
     return rank
-
-
-def _unit(vector):
-    vector = np.asarray(vector, np.float64)
-    return vector / max(np.linalg.norm(vector), 1e-12)
 
 
 def shuffled(seed: int) -> Ranking:
@@ -149,25 +145,23 @@ def _read_csv(path, wanted):
     found, problems, size = {}, Problems(), None
     for number, line in binary_lines(path):
         key, _, rest = (line or b"").partition(b",")
-        columns, concept = rest.count(b",") + 1, wanted.get(key.strip(b'" '))
+        columns, concept, problem = rest.count(b",") + 1, wanted.get(key.strip(b'" ')), None
         if line is None:
-            problems.add(_row_fault(path, number, "the line is too long"))
+            problem = "the line is too long"
         elif number == 1:
             size = columns
         elif line.strip() and columns != size:
-            problems.add(_row_fault(path, number, f"{columns} numbers, the header names {size}"))
+            problem = f"{columns} numbers, the header names {size}"
         elif concept is not None and concept not in found:
             vector = _numbers(rest)
             if vector is None:
-                problems.add(_row_fault(path, number, "holds something else than finite numbers"))
+                problem = "holds something else than finite numbers"
             else:
                 found[concept] = vector
+        if problem:
+            problems.add(DataError(problem, file=path.name, line=number, fix="copy the file again"))
     problems.raise_if_any()
     return found
-
-
-def _row_fault(path, number, problem):
-    return DataError(problem, file=path.name, line=number, fix="copy the file again")
 
 
 def _numbers(cells):

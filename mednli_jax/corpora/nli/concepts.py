@@ -1,7 +1,7 @@
 """Which ontology a corpus is linked to, and what finds its concepts: the linker, or a file of mentions."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,12 +99,8 @@ class Terminology:
 
 def prefixes(types) -> tuple[str, ...]:
     """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
-    return tuple(_prefixes(types))
-
-
-def _prefixes(types) -> Iterator[str]:
-    for given in map(str, types):
-        yield from filter(None, map(str.strip, given.split(","))) if given else ("",)
+    given = [[part.strip() for part in str(value).split(",")] if value else [""] for value in types]
+    return tuple(part for value, parts in zip(types, given, strict=True) for part in parts if part or not value)
 
 
 def ending(path: Path | str) -> str:
