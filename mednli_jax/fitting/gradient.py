@@ -40,12 +40,12 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     trainer.align()
     session.catch_signals()
     best = trainer.run()
-    epochs = best.epoch.tolist()
+    epochs = np.asarray(best.epoch).tolist()
     check_converged(epochs, "seed")
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
-        "best_epoch": np.asarray(best.epoch).tolist(),
+        "best_epoch": epochs,
         "parameters": _parameters(best),
         "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
         "compile_seconds": round(program.compile_seconds, 2),
