@@ -73,11 +73,7 @@ def fit_predict(
 
     def one(seed):
         model = GradientBoostingClassifier(
-            n_estimators=trees,
-            max_depth=depth,
-            learning_rate=learning_rate,
-            subsample=subsample,
-            random_state=seed,
+            n_estimators=trees, max_depth=depth, learning_rate=learning_rate, subsample=subsample, random_state=seed
         ).fit(table[rows], wanted, monitor=monitor)
         probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
         probabilities[:, model.classes_] = model.predict_proba(table)
@@ -97,10 +93,8 @@ def importance_table(importance: np.ndarray) -> dict:
     mean = importance.mean(axis=0)
     sd = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean))
     order = np.argsort(-mean, kind="stable")
-    rows = [
-        {"name": name, "group": features.FEATURES[name], "mean": float(mean[i]), "sd": float(sd[i])}
-        for i, name in ((i, features.NAMES[i]) for i in order)
-    ]
+    names, group_of = features.NAMES, features.FEATURES
+    rows = [{"name": names[i], "group": group_of[names[i]], "mean": float(mean[i]), "sd": float(sd[i])} for i in order]
     groups = {group: sum(row["mean"] for row in rows if row["group"] == group) for group in features.GROUPS}
     return {"features": rows, "groups": dict(sorted(groups.items(), key=lambda item: -item[1]))}
 
@@ -136,10 +130,8 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
         "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    path = (
-        private_folder(cache_folder() / "features", ours=True)
-        / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
-    )
+    name = f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
+    path = private_folder(cache_folder() / "features", ours=True) / name
     kept = _kept(path)
     if kept is not None:
         return kept, True

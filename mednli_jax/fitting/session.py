@@ -110,16 +110,16 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
 
     measures: names in the row besides the losses, e.g. dev_accuracy.
     """
+
+    def mean(values):
+        finite = [value for value in values if value is not None]
+        return sum(finite) / len(finite) if finite else float("nan")
+
     shown = ", ".join(
-        f"{name.replace('_', ' ')} {_mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
+        f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
     )
     rate = f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
     return f"epoch {row['epoch']}/{epochs}: {shown}, {rate}"
-
-
-def _mean(values):
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else float("nan")
 
 
 def check_converged(best_epoch, what: str) -> None:
