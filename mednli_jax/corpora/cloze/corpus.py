@@ -90,9 +90,8 @@ def read(
     """The splits of a ClozeCorpus, for those who need no arrays. Raises: UserError, DataError(s)."""
     if name == DEMO:
         splits = demo.load_demo_cloze()
-        if limit:
-            splits = {**splits, "train": replace(splits["train"], examples=splits["train"].examples[:limit])}
-        return tag_seen(splits)
+        train = splits["train"]
+        return tag_seen({**splits, "train": replace(train, examples=train.examples[: limit or None])})
     if name == BIOMRC:
         return tag_seen(biomrc.load(required_folder(name, folder), limit=limit))
     splits = clicr.load(required_folder(name, folder), limit=limit, stray_marks=stray_marks)

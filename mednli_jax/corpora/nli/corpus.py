@@ -121,11 +121,8 @@ class NLICorpus:
 
     def _licensed(self):
         """Names of what is read from the data folder."""
-        return [
-            self.name,
-            *([self.mix.name] if self.mix else []),
-            *([self.terminology.name] if self.linking is not None else []),
-        ]
+        linked = [self.terminology.name] if self.linking is not None else []
+        return [self.name, *([self.mix.name] if self.mix else []), *linked]
 
     # -- knowledge ----------------------------------------------------------------------------------------------------
 
