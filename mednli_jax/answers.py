@@ -10,6 +10,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -39,11 +40,10 @@ def exact_match(prediction: str, answers: Sequence[str]) -> bool:
 
 
 def _same(first, second):
-    words = normalise(first)
-    if words or normalise(second):
-        return words == normalise(second)
-    bare = " ".join(first.lower().split())
-    return bare != "" and bare == " ".join(second.lower().split())
+    words = normalise(first), normalise(second)
+    if not any(words):
+        words = " ".join(first.lower().split()), " ".join(second.lower().split())
+    return words[0] == words[1] != ""
 
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
@@ -67,10 +67,8 @@ def _bleu_counts(prediction, answers):
     said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
     matches, totals = [], []
     for n in range(1, ORDERS + 1):
-        most = Counter()
-        for reference in references:
-            most |= _ngrams(reference, n)
         ngrams = _ngrams(said, n)
+        most = reduce(Counter.__or__, (_ngrams(reference, n) for reference in references))
         matches.append((ngrams & most).total())
         totals.append(ngrams.total())
     nearest = min((abs(len(reference) - len(said)), len(reference)) for reference in references)[1]
@@ -228,9 +226,11 @@ def figures(
     examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict:
     """`summary` of all examples, and under `slices` that of each slice of each family, see `slices`."""
-    found = slices(examples, skills)
-    sliced = {family: {name: summary(scores, rows) for name, rows in named.items()} for family, named in found.items()}
-    return {**summary(scores), "slices": sliced}
+    of_slices = {
+        family: {name: summary(scores, rows) for name, rows in named.items()}
+        for family, named in slices(examples, skills).items()
+    }
+    return {**summary(scores), "slices": of_slices}
 
 
 def score(

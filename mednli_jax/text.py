@@ -26,7 +26,7 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 class _Pieces:
-    """A file that gzip reads at most _PIECE bytes at a time, so that its position is not far ahead of what is unfolded.
+    """A file that gzip reads at most _PIECE bytes at a time, so that its position is not far ahead of the content.
 
     gzip asks for 8 kB until Python 3.11 and for 128 kB from 3.12 on, less what it holds: the remainder is the same.
     """
@@ -39,7 +39,7 @@ class _Pieces:
 
 
 class _Unfolded(io.RawIOBase):
-    """The content of a gzipped stream, as long as there is no more of it than text can be packed into so few bytes."""
+    """The content of a gzipped stream; reading fails where it grows more than text can."""
 
     def __init__(self, raw):
         self._raw, self._file, self._size = raw, gzip.GzipFile(fileobj=_Pieces(raw)), 0
@@ -57,9 +57,9 @@ class _Unfolded(io.RawIOBase):
 
 
 def unzipped(raw) -> io.BufferedReader:
-    """What a stream of gzipped bytes holds, as a stream read on in memory of its own size alone.
+    """The content of a stream of gzipped bytes, in bounded memory.
 
-    Reading raises gzip.BadGzipFile where it is damaged or unfolds without end (MAX_GROWTH), EOFError or zlib.error
+    Reading raises gzip.BadGzipFile where it is damaged or grows without end (MAX_GROWTH), EOFError or zlib.error
     where it is cut short or garbled.
     """
     return io.BufferedReader(_Unfolded(raw), 1 << 18)
@@ -104,15 +104,10 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
     if "B-" in parse:
-        tokens = [_restore_brackets(token) if "B-" in token else token for token in tokens]
+        for escaped, bracket in _BRACKETS.items():
+            tokens = [token.replace(escaped, bracket) for token in tokens]
     # A corpus repeats its words: one string per distinct word keeps SNLI's training split in memory.
     return tuple(map(sys.intern, tokens))
-
-
-def _restore_brackets(token):
-    for escaped, bracket in _BRACKETS.items():
-        token = token.replace(escaped, bracket)
-    return token
 
 
 def sentence_tokens(sentence: str) -> tuple[str, ...]:

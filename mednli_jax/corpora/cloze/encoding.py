@@ -210,12 +210,11 @@ class _Words:
         counts = self._count([arrays[name] for name in names])
         of_train = self._count([arrays[name][: train_sizes[name]] for name in names])
         train = self._sorted(of_train, of_train > 0)
-        most = encoding.max_words or len(train)
-        self._places, self._train = train[:most], min(most, len(train))
+        self._places = train[: encoding.max_words or None]
+        self._train, self._counts = len(self._places), counts
         self.facts = {"of_train": self._train, "cut": len(train) - self._train}
         if encoding.vectors_path is not None:
             self._places += self._sorted(counts, of_train == 0)
-        self._counts = counts
 
     def _count(self, parts):
         return sum(np.bincount(part, minlength=len(self._words)) for part in parts)
@@ -247,20 +246,18 @@ class _Words:
         return vocab, matrix
 
     def _load(self, asked):
-        encoding = self._encoding
-        words = (*SPECIALS, *asked)
-        vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
+        vectors = load_vectors(self._encoding.vectors_path, (*SPECIALS, *asked), **settings)
         counts = {word: int(count) for word, count in zip(self._words, self._counts, strict=True)}
         self.facts |= {"source": vectors.source, "sha256": vectors.sha256, "coverage": coverage(vectors, counts)}
         return vectors
 
     def _draw(self, matrix, words, rows):
         """Fills some rows of the vectors with the random vectors of their words, few at a time."""
-        encoding = self._encoding
+        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
         for start in range(0, len(rows), _AT_A_TIME):
             part = rows[start : start + _AT_A_TIME]
-            chosen = [words[row] for row in part]
-            matrix[part] = random_vectors(chosen, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+            matrix[part] = random_vectors([words[row] for row in part], **settings)
 
 
 def _counts(rows, arrays, types_of_train):

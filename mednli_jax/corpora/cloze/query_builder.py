@@ -92,8 +92,7 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
             bar.advance(1)
     if not drafts:
         fix = "mark phrases in the learning points; see the counts of a smaller file"
-        problem = f"{len(reports)} reports give no query, {dropped.total()} were left out"
-        raise DataError(problem, fix=fix)
+        raise DataError(f"{len(reports)} reports give no query, {dropped.total()} were left out", fix=fix)
     answers = _Answers(ontology, ((phrase, mark) for _, phrase, mark in drafts))
     examples = tuple(replace(example, answers=answers.of(phrase, mark)) for example, phrase, mark in drafts)
     facts = {

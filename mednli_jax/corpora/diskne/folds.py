@@ -88,11 +88,6 @@ class _Columns:
         self.in_premise = _rows_of(benchmark, [e.pair.premise for e in examples])
         self.in_hypothesis = _rows_of(benchmark, [e.pair.hypothesis for e in examples])
 
-    def counts(self) -> Counter:
-        """(disease, category) -> positive examples that are tested."""
-        rows = _firsts(self.tested, self.positive)
-        return Counter(zip(self.target[rows], self.category[rows], strict=True))
-
     def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
         targeted = self.target == disease
         test = _firsts(self.tested, targeted & np.isin(self.category, categories))
@@ -159,7 +154,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     if pool not in ("group", "all"):
         raise ConfigError(f"pool is '{pool}'. Fix: give one of group, all.")
     table, found = _Columns(benchmark), []
-    counts = table.counts()
+    rows = _firsts(table.tested, table.positive)
+    counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
     for group, of_group in GROUPS.items():
         usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)
         for disease in sorted({target for target, category in counts if category in of_group}):
@@ -167,8 +163,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
             if categories:
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
-        problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
-        raise DataError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
+        fix = "give more pairs, or a terminology that names more of their diseases"
+        raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)
     return tuple(found)
 
 
