@@ -14,10 +14,13 @@ from mednli_jax.runs import RunDirectory, environment
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fitter gives back.
+    """The result of a fitter.
 
-    facts: fields of result.json. logits: of a split's rows [S, N, C], computed when they are asked for; None for a run
-    whose scores are among the facts. notes: what must not be overlooked. lines: what to print at the end.
+    Args:
+      facts: fields of result.json.
+      logits: split -> logits [S, N, C] of its rows; None for a run whose scores are among the facts.
+      notes: warnings that result.json keeps.
+      lines: printed at the end.
     """
 
     facts: dict
@@ -27,11 +30,12 @@ class Fitted:
 
 
 class Session:
-    """What one process does for a run.
+    """The work of one process for a run.
 
     Args:
-      directory: where the run is written; None for a process that trains along with others and writes nothing.
-      resume: go on with what the directory holds. profile: trace some steps.
+      directory: where the run is written; None for a process that trains with others and writes nothing.
+      resume: go on with the run in the directory.
+      profile: trace some steps.
       source: the finished run whose weights are the start, None for none.
     """
 
@@ -71,13 +75,13 @@ class Session:
     # -- seconds ------------------------------------------------------------------------------------------------------
 
     def count_earlier_sessions(self) -> None:
-        """Takes over the seconds that the run's directory has of the sessions before this one."""
+        """Reads the seconds of earlier sessions from result.json."""
         found = self.directory.result()
         self._before = {name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)}
         self.compile_seconds = self._before.get("compile_seconds", 0.0)
 
     def _spent(self):
-        """What a later session adds its own seconds to."""
+        """The seconds of all sessions so far, as fields of result.json."""
         seconds = self._before.get("seconds", 0.0) + time.monotonic() - self._begun
         return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
 

@@ -98,7 +98,7 @@ class Ontology:
       of concepts that were merged into it.
     checked: the parts were checked and brought into order before (`store`); they are taken as they are.
 
-    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`arrays`).
+    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`string_arrays`).
 
     Raises DataError on construction: sizes, repeated ids, a cycle.
     """

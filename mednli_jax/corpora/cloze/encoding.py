@@ -54,7 +54,7 @@ _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: see cloze.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
+    setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
     blank; max_words: the most frequent words of training that are kept; 0 = all. vectors_path: None = random.
     """
 

@@ -1,8 +1,8 @@
 """DisKnE: does a premise show a disease? Binary NLI with one fold per disease (Alghanmi et al. 2021, section 3).
 
 Every example claims that the patient of a premise has a disease. A positive one is an entailed pair; a negative one is
-the same premise with a similar disease in its place. All examples of a benchmark are one list: `diskne_folds`
-divides it by disease, `diskne_files` reads the published annotations, `diskne_builder` makes a benchmark of any pairs.
+the same premise with a similar disease in its place. All examples of a benchmark are one list: `diskne.folds`
+divides it by disease, `diskne.published` reads the published annotations, `diskne.builder` makes one of any pairs.
 """
 
 import hashlib

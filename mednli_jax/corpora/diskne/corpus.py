@@ -1,6 +1,6 @@
 """DisKnE as a corpus: all examples encoded once, and which of them each fold takes.
 
-The corpus has one split, `train`, which the folds divide among themselves. Beside the arrays of `encode` it has
+The corpus has one split, `train`, which the folds divide among themselves. Beside the arrays of nli.encoding it has
   fold [F, N] int8      what an example is in a fold: a place in PARTS
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
 and the manifest says under `diskne` which folds there are, what the diseases are called, and where all came from.
@@ -31,7 +31,7 @@ FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prep
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
-FIELDS = ("fold", "disease", "target", "category")  # that encode's arrays do not have
+FIELDS = ("fold", "disease", "target", "category")  # that the arrays of nli.encoding lack
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,7 +1,7 @@
 """From Examples to arrays of word pieces, for models whose vocabulary is BERT's; `corpora.cache` keeps them on disk.
 
-The arrays are those of `encode` under the same names: premise, hypothesis [N, T] hold pieces (of the raw texts, without
-special pieces), link_* [N, K] join pieces. Concepts are found among the words that the pieces are made of.
+The arrays have the names that `encoding` gives: premise, hypothesis [N, T] hold pieces of the raw texts without special
+pieces, link_* [N, K] join pieces. Concepts are found among the words that the pieces are made of.
 """
 
 from dataclasses import dataclass

@@ -5,9 +5,9 @@
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the same Splits as `nli.load_nli` and `clicr.load`. TFDS shuffles the records by hash
-and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes belongs
-to `examples.LABELS`. A record of CliCR is an article with all its queries.
+`load_tfds` does this and gives the same Splits as `readers.load_nli` and `clicr.load`. TFDS shuffles the records by
+hash and gives strings back as bytes, so each has its row number. Labels are strings: the order of classes belongs to
+`examples.LABELS`. A record of CliCR is an article with all its queries.
 """
 
 import contextlib
