@@ -10,6 +10,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -39,11 +40,10 @@ def exact_match(prediction: str, answers: Sequence[str]) -> bool:
 
 
 def _same(first, second):
-    words = normalise(first)
-    if words or normalise(second):
-        return words == normalise(second)
-    bare = " ".join(first.lower().split())
-    return bare != "" and bare == " ".join(second.lower().split())
+    words = normalise(first), normalise(second)
+    if not any(words):
+        words = " ".join(first.lower().split()), " ".join(second.lower().split())
+    return words[0] == words[1] != ""
 
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
@@ -67,12 +67,10 @@ def _bleu_counts(prediction, answers):
     said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
     matches, totals = [], []
     for n in range(1, ORDERS + 1):
-        most = Counter()
-        for reference in references:
-            most |= _ngrams(reference, n)
-        own = _ngrams(said, n)
-        matches.append((own & most).total())
-        totals.append(own.total())
+        ngrams = _ngrams(said, n)
+        most = reduce(Counter.__or__, (_ngrams(reference, n) for reference in references))
+        matches.append((ngrams & most).total())
+        totals.append(ngrams.total())
     nearest = min((abs(len(reference) - len(said)), len(reference)) for reference in references)[1]
     return [*matches, *totals, len(said), nearest]
 
@@ -163,7 +161,7 @@ def query_scores(
         np.array([token_f1(*pair) for pair in pairs], np.float64),
         embedding,
         np.array([_bleu_counts(*pair) for pair in pairs], np.int64).reshape(-1, 2 * ORDERS + 2),
-        np.array([len(normalise(own[0]).split()) for own in answers], np.int64),
+        np.array([len(normalise(accepted[0]).split()) for accepted in answers], np.int64),
     )
 
 
@@ -210,16 +208,16 @@ def slices(
     """
     families = {family: {} for family in ("answer length", "semantic type", "tag", "skill")}
     for row, example in enumerate(examples):
-        own = example.answers[0]
-        length = len(normalise(own.text).split())
+        answer = example.answers[0]
+        length = len(normalise(answer.text).split())
         names = {
             "answer length": (f"{LONG_ANSWER}+" if length >= LONG_ANSWER else str(length),),
-            "semantic type": (own.semantic_type or "none",),
+            "semantic type": (answer.semantic_type or "none",),
             "tag": example.tags,
             "skill": (skills or {}).get(example.uid, ()),
         }
-        for family, own_names in names.items():
-            for name in dict.fromkeys(own_names):
+        for family, of_example in names.items():
+            for name in dict.fromkeys(of_example):
                 families[family].setdefault(name, []).append(row)
     return {family: dict(sorted(found.items())) for family, found in families.items() if found}
 
@@ -228,9 +226,11 @@ def figures(
     examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict:
     """`summary` of all examples, and under `slices` that of each slice of each family, see `slices`."""
-    found = slices(examples, skills)
-    own = {family: {name: summary(scores, rows) for name, rows in named.items()} for family, named in found.items()}
-    return {**summary(scores), "slices": own}
+    of_slices = {
+        family: {name: summary(scores, rows) for name, rows in named.items()}
+        for family, named in slices(examples, skills).items()
+    }
+    return {**summary(scores), "slices": of_slices}
 
 
 def score(

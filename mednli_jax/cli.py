@@ -8,6 +8,7 @@ quotes no data, see errors.
 import difflib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -26,7 +27,6 @@ CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs
   --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
-
 
 Flags = flags.FlagValues
 # For each type of a config's field: what reads a value of it, and how to call one.
@@ -49,9 +49,11 @@ def define_corpus(values: Flags) -> None:
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
     """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
-    usage: what `--help` prints. define: declares the command's flags; they belong to it alone, so that commands can be
-    imported side by side. A command with --corpus returns the config file whose variants that flag names.
-    words: how many bare words (a command) main takes after the flags at most.
+    Args:
+      main: takes the flags, then the words.
+      usage: what `--help` prints.
+      define: declares the command's flags. A command with --corpus returns the config file whose variants it names.
+      words: how many words without -- may follow the flags.
     """
     argv = list(sys.argv)
 
@@ -62,20 +64,20 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
         values = flags.FlagValues()
         rest = _parse(values, argv, define(values))
         if len(rest) > words:
-            unexpected = rest[words]
-            raise UsageError(f"unexpected argument '{unexpected}'. Fix: flags are --name=value; see --help.")
+            raise UsageError(f"unexpected argument '{rest[words]}'. Fix: flags are --name=value; see --help.")
         return main(values, *rest)
 
     return script(work)
 
 
 def script(
-    work: Callable[[], int | None], tell: Callable[[BaseException], None] = errors.report_bug, *, piped: bool = True
+    work: Callable[[], int | None], report: Callable[[BaseException], None] = errors.report_bug, *, piped: bool = True
 ) -> int:
     """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
 
-    tell: what is done with a bug, of which nobody but us knows what it quotes. piped: whether it ends well when the
-    reader of its output has gone, as that of `predict ... | head`; a process that others wait for does not.
+    Args:
+      report: what reports a bug.
+      piped: whether a closed output, as in `predict ... | head`, is a normal end; not for a process that others await.
     """
     os.umask(0o077)
     errors.hide_messages()
@@ -86,7 +88,7 @@ def script(
         return USAGE
     except BrokenPipeError as error:
         if not piped:
-            tell(error)
+            report(error)
             return BUG
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
@@ -98,7 +100,7 @@ def script(
             where, reason = _named(error.filename), os.strerror(error.errno)
             print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
             return USAGE
-        tell(error)
+        report(error)
         return BUG
 
 
@@ -109,11 +111,11 @@ def _named(path) -> str:
     return path if known else "a file"
 
 
-def _parse(values, argv, own) -> list[str]:
-    """Sets the flags and returns the bare words. own: the config file of --corpus, or None."""
+def _parse(values, argv, corpus_config) -> list[str]:
+    """Sets the flags and returns the words behind them. corpus_config: the config file of --corpus, or None."""
     argv = typed = [argv[0], *map(_underscored, argv[1:])]
-    if own:
-        argv = _with_config(typed, own)
+    if corpus_config:
+        argv = _with_config(typed, corpus_config)
     files = _given(argv, "config")
     if not files and any(argument.startswith("--config.") for argument in argv[1:]):
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
@@ -141,8 +143,8 @@ def _given(argv, name) -> list[str]:
     return [argument for argument in argv[1:] if argument.lstrip("-").partition("=")[0] == name]
 
 
-def _with_config(argv, own) -> list[str]:
-    """The arguments with what --corpus stands for: a variant of the config file, and where one's own files are."""
+def _with_config(argv, config_file) -> list[str]:
+    """The arguments with what --corpus stands for: a variant of the config file, and the folder of the user's files."""
     corpora = _given(argv, "corpus")
     if not corpora:
         return argv
@@ -152,20 +154,18 @@ def _with_config(argv, own) -> list[str]:
     path = Path(value).expanduser()
     if value not in defaults.VARIANTS:
         if not value or not path.exists():
-            near = difflib.get_close_matches(value, defaults.VARIANTS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            known = ", ".join(defaults.VARIANTS)
+            hint, known = defaults.did_you_mean(value, defaults.VARIANTS), ", ".join(defaults.VARIANTS)
             raise UsageError(f"--corpus: no corpus or file '{value}'.{hint} Fix: give a path or one of {known}.")
         more = [f"--config.data.dir={path if path.is_dir() else path.parent}"]
         value = "file"
-    return [argv[0], f"--config={own}:{value}", *more, *argv[1:]]
+    return [argv[0], f"--config={config_file}:{value}", *more, *argv[1:]]
 
 
 def _config_file_fault(files, error) -> UserError | None:
-    """Where the config file itself fails, by file and line; an error further down is not the file's."""
-    path = Path(files[-1].partition("=")[2].split(":", 1)[0]) if files else None
-    if path is None:
+    """An error in the code of the config file, by file and line; None for errors below it."""
+    if not files:
         return None
+    path = Path(files[-1].partition("=")[2].split(":", 1)[0])
     if isinstance(error, SyntaxError) and Path(error.filename or "").name == path.name:
         line = error.lineno
     else:
@@ -178,7 +178,7 @@ def _config_file_fault(files, error) -> UserError | None:
 
 
 def _flag_fault(argv, files, error) -> UserError:
-    """What ml_collections and absl say of a bad flag, by the flag's name and with what would be right."""
+    """The error for a bad flag: the flag's name and what would be right, else the message of the libraries."""
     config = _unchanged(argv[0], files)
     for argument in argv[1:] if config is not None else []:
         name, equals, value = argument.lstrip("-").partition("=")
@@ -257,11 +257,11 @@ def _check_config_file(value):
 
 
 def _last_line(message):
-    """ml_collections hands a config file's own error on as a traceback in text; its last line is what was said."""
+    """The last line of a message: ml_collections gives an error of a config file as the text of its traceback."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     line = lines[-1] if lines else message
     if "Traceback" in message:
-        line = line.removeprefix("mednli_jax.errors.").removeprefix("UserError: ")
+        line = re.sub(r"^mednli_jax\.errors\.\w+: ", "", line)
     return line if line.endswith((".", "?")) else line + "."
 
 

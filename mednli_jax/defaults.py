@@ -20,6 +20,18 @@ def _section(**fields) -> config_dict.ConfigDict:
     return config_dict.ConfigDict(fields)
 
 
+def did_you_mean(given, known) -> str:
+    """ " Did you mean '...'?", "" where nothing known is like what was given."""
+    near = difflib.get_close_matches(given, known, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def _check_variant(variant, known):
+    if variant not in known:
+        hint = did_you_mean(variant, known)
+        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(known)}.")
+
+
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """An NLI experiment.
 
@@ -27,10 +39,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     The values for mednli are the paper's (Romanov & Shivade 2018, section 5, and its published code).
     Raises: UserError for an unknown variant.
     """
-    if variant not in VARIANTS:
-        near = difflib.get_close_matches(variant, VARIANTS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(VARIANTS)}.")
+    _check_variant(variant, VARIANTS)
     corpus, _, genre = variant.partition("/")
     config = config_dict.ConfigDict()
     config.task = "nli"
@@ -136,9 +145,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     variant: one of DISKNE_VARIANTS; file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
     and MedNLI from the data folder. seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
     """
-    if variant not in DISKNE_VARIANTS:
-        known = ", ".join(DISKNE_VARIANTS)
-        raise ConfigError(f"unknown variant '{variant}'. Fix: give one of {known}.")
+    _check_variant(variant, DISKNE_VARIANTS)
     config = nli(model, variant, knowledge)
     config.task = "diskne"
     config.seeds = (0, 1, 2)
@@ -210,10 +217,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     The values for clicr are those that Suster & Daelemans 2018 found best (appendix A).
     Raises: UserError for an unknown variant.
     """
-    if variant not in CLOZE_VARIANTS:
-        near = difflib.get_close_matches(variant, CLOZE_VARIANTS, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(CLOZE_VARIANTS)}.")
+    _check_variant(variant, CLOZE_VARIANTS)
     config = config_dict.ConfigDict()
     config.task = "cloze"
     config.seeds = (0,)
@@ -249,19 +253,13 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         )
         config.train.update(learning_rate=5e-4, schedule="halving")
     if variant == "demo":
-        _demo_cloze(config)
+        # 1,400 queries: a smaller reader and a higher rate, so that a few epochs are enough.
+        config.model.update(hidden_size=48, dropout=0.2)
+        config.vectors.dim = 64
+        config.train.update(epochs=8, patience=3, optimizer="adam", learning_rate=2e-3, halve_from=5)
     elif variant == "clicr":
         config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
     return config
-
-
-def _demo_cloze(config):
-    """1,400 queries: a smaller reader and a higher rate, so that a few epochs are enough."""
-    config.model.hidden_size = 48
-    config.model.dropout = 0.2
-    config.vectors.dim = 64
-    config.train.update(epochs=8, patience=3)
-    config.train.update(optimizer="adam", learning_rate=2e-3, halve_from=5)
 
 
 def _demo(config):

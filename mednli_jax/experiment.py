@@ -6,7 +6,8 @@ Nothing below this module reads a config.
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from inspect import signature
 from pathlib import Path
 
 import jax
@@ -63,9 +64,14 @@ class Model:
 
 @dataclass(frozen=True)
 class Transfer:
-    """init_from: the run whose weights are the start, "" = none. private: the layers of a domain
-    (transfer.PRIVATE) are drawn anew.
-    skip, freeze: patterns of weights that are drawn anew, or not trained."""
+    """The `transfer` section of a config.
+
+    Args:
+      init_from: the run whose weights are the start, "" = none.
+      private: the layers of a domain (transfer.PRIVATE) are drawn anew.
+      skip: a pattern of weights that are drawn anew.
+      freeze: a pattern of weights that are not trained.
+    """
 
     init_from: str = ""
     private: bool = False
@@ -77,10 +83,15 @@ class Transfer:
 class Experiment:
     """What a config asks for.
 
-    seeds: of the run. features: whether the 35 features of the feature-based system stand beside the sentences.
-    optimizer: arguments of optim.build_optimizer. settings: of the training loop. batches: of the training rows.
-    folds: which folds of DisKnE are trained. fitter: what trains the model, a key of FITTERS. precision: of matrix
-    products.
+    Args:
+      seeds: of the run.
+      optimizer: arguments of optim.build_optimizer.
+      settings: of the training loop.
+      batches: of the training rows.
+      features: whether the model takes the 35 features of the feature-based system beside the sentences.
+      folds: which folds of DisKnE are trained.
+      fitter: a key of FITTERS.
+      precision: of matrix products.
     """
 
     seeds: tuple[int, ...]
@@ -140,15 +151,7 @@ class Experiment:
         optimizer = optim.build_optimizer(**self.optimizer)
         if self.transfer.freeze:
             optimizer = optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
-        return Program(
-            model=model,
-            task=self.task,
-            optimizer=optimizer,
-            devices=devices,
-            frozen=frozen,
-            data={},
-            precision=self.precision,
-        )
+        return Program(model, self.task, optimizer, devices, frozen, data={}, precision=self.precision)
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
@@ -172,65 +175,64 @@ class Experiment:
 
 
 def of(config) -> Experiment:
-    """The experiment of a config. Raises: UserError naming the field that may not say what it says; UserError,
-    DataError where pretrained weights cannot be read."""
+    """The experiment of a config. Raises: ConfigError naming a field with a wrong value; DataError for pretrained
+    weights that cannot be read."""
     validation.check(config)
-    folder = data_folder(config.data.dir)
-    return {"nli": _nli, "cloze": _cloze, "diskne": _diskne}[config.task](config, folder)
+    folder, train, seeds = data_folder(config.data.dir), config.train, tuple(config.seeds)
+    corpus, task = {"nli": _nli, "cloze": _cloze, "diskne": _diskne}[config.task](config, folder)
+    entry = table.MODELS[config.model.name]
+    experiment = Experiment(
+        seeds=seeds,
+        corpus=corpus,
+        task=task,
+        model=_model(config, folder, entry),
+        optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters},
+        settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
+        batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
+        transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
+        features="features" in config.data and config.data.features,
+        fitter=entry.fitter,
+        precision=PRECISIONS[train.precision],
+    )
+    if config.task != "diskne":
+        return experiment
+    several = {name: tuple(validation.several(config.diskne[name])) for name in ("diseases", "categories")}
+    return replace(experiment, fitter="folds", folds=FoldChoice(at_once=config.diskne.at_once, **several))
 
 
-def _nli(config, folder) -> Experiment:
-    task = NLITask(pieces=config.data.tokens == "pieces", fixed_width=config.model.masking == "paper")
-    return _experiment(config, folder, nli_corpus(config), task)
+def _nli(config, folder):
+    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
+    return nli_corpus(config), NLITask(**settings)
 
 
-def _diskne(config, folder) -> Experiment:
-    task = DisKnETask(pieces=config.data.tokens == "pieces", fixed_width=config.model.masking == "paper")
+def _diskne(config, folder):
     choice = config.diskne
     corpus = _nli_corpus(
         config,
         folder,
         kind=DisKnECorpus,
         names=DISKNE_NAMES,
-        wording=choice.wording,
-        negatives=choice.negatives,
-        negatives_seed=choice.negatives_seed,
         annotations=tuple(file_path(path, folder) for path in validation.several(choice.annotations)),
         names_from="" if choice.ontology == "none" else choice.ontology,
-        least=choice.least,
-        dev=choice.dev,
-        pool=choice.pool,
+        **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev", "pool")},
     )
-    several = {name: tuple(validation.several(choice[name])) for name in ("diseases", "categories")}
-    found = _experiment(config, folder, corpus, task)
-    return replace(found, fitter="folds", folds=FoldChoice(at_once=choice.at_once, **several))
+    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
+    return corpus, DisKnETask(**settings)
 
 
-def _cloze(config, folder) -> Experiment:
-    data, vectors, model = config.data, config.vectors, config.model
+def _cloze(config, folder):
+    data, model = config.data, config.model
     _check_name(data.name, CLOZE_NAMES)
-    corpus = ClozeCorpus(
-        data.name,
-        ClozeEncoding(
-            setup=data.setup,
-            max_passage=data.max_passage,
-            max_query=data.max_query,
-            max_words=data.max_words,
-            vectors_path=file_path(vectors.path, folder),
-            vectors_dim=vectors.dim,
-            vectors_seed=vectors.seed,
-        ),
-        folder=_corpus_folder(data, folder),
-        limit=data.limit,
-        stray_marks=data.stray_marks,
-    )
-    task = ClozeTask(
+    sizes = {name: data[name] for name in ("setup", "max_passage", "max_query", "max_words")}
+    encoding = ClozeEncoding(**sizes, **_vectors(config, folder))
+    corpus_folder = _corpus_folder(data, folder)
+    corpus = ClozeCorpus(data.name, encoding, corpus_folder, limit=data.limit, stray_marks=data.stray_marks)
+    return corpus, ClozeTask(
         # Of unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
         spelled="characters" in model and bool(model.characters),
         answer_vectors=file_path(data.answer_vectors, folder),
     )
-    return _experiment(config, folder, corpus, task)
 
 
 def nli_corpus(config) -> NLICorpus:
@@ -238,49 +240,38 @@ def nli_corpus(config) -> NLICorpus:
     return _nli_corpus(config, data_folder(config.data.dir), kind=NLICorpus, names=NLI_NAMES)
 
 
-def _nli_corpus(config, folder, *, kind, names, **own):
-    _check_name(config.data.name, names)
+def _nli_corpus(config, folder, *, kind, names, **further):
     data, vectors, knowledge = config.data, config.vectors, config.knowledge
+    _check_name(data.name, names)
     links = config.model.knowledge != "none"
     by_ontology = vectors.retrofit == "ontology"
-    terminology = Terminology(
-        os.path.expanduser(knowledge.ontology),
-        folder,
-        OntologyOptions(
-            sources=tuple(knowledge.sources),
-            languages=tuple(knowledge.languages),
-            relations=knowledge.relations,
-            cycles=knowledge.cycles,
-        ),
-        knowledge.permute_seed,
+    options = OntologyOptions(
+        tuple(knowledge.sources), tuple(knowledge.languages), knowledge.relations, knowledge.cycles
     )
+    ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
     return kind(
         name=data.name,
         encoding=Encoding(
-            lowercase=data.lowercase,
-            max_length=data.max_length,
-            hypothesis_only=data.hypothesis_only,
-            vectors_path=file_path(vectors.path, folder),
-            vectors_dim=vectors.dim,
-            vectors_seed=vectors.seed,
-            direction=knowledge.direction,
-            max_path=knowledge.max_path,
-            max_links=knowledge.max_links,
+            **{name: data[name] for name in ("lowercase", "max_length", "hypothesis_only")},
+            **{name: knowledge[name] for name in ("direction", "max_path", "max_links")},
+            **_vectors(config, folder),
             retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=_corpus_folder(data, folder),
-        genre=data.genre,
-        limit=data.limit,
-        sample=data.sample,
-        builder=data.builder,
+        **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
         mix=_mixed(config) if data.mix else None,
         pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
-        terminology=terminology if links or by_ontology else None,
+        terminology=ontology if links or by_ontology else None,
         linking=_linking(knowledge, folder) if links else None,
         retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
-        **own,
+        **further,
     )
+
+
+def _vectors(config, folder):
+    vectors = config.vectors
+    return {"vectors_path": file_path(vectors.path, folder), "vectors_dim": vectors.dim, "vectors_seed": vectors.seed}
 
 
 def _mixed(config) -> NLICorpus:
@@ -325,48 +316,16 @@ def _check_name(name, known, field="name"):
         raise ConfigError(f"{problem}. Fix: give one of {', '.join(known)}.")
 
 
-def _experiment(config, folder, corpus, task) -> Experiment:
-    train, seeds = config.train, tuple(config.seeds)
-    return Experiment(
-        seeds=seeds,
-        corpus=corpus,
-        task=task,
-        model=_model(config, folder),
-        optimizer={
-            name: train[name]
-            for name in (
-                *("learning_rate", "weight_decay", "clip", "optimizer", "momentum"),
-                *("schedule", "floor", "cycle", "warmup", "accumulate"),
-            )
-        },
-        settings=loop.Settings(
-            **{
-                name: train[name]
-                for name in (
-                    *("epochs", "patience", "select", "checkpoint_minutes", "checkpoint_epochs"),
-                    *("schedule", "decay", "halve_from", "cycle", "average_from", "average_every"),
-                )
-            }
-        ),
-        batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
-        transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
-        features="features" in config.data and config.data.features,
-        fitter=table.MODELS[config.model.name].fitter,
-        precision=PRECISIONS[train.precision],
-    )
-
-
-def _model(config, folder) -> Model:
-    """The model with the sizes that pretrained weights decide. Raises: UserError, DataError where there are none."""
-    name, fields = config.model.name, config.model.to_dict()
-    entry, weights = table.MODELS[name], None
-    if fields.get("weights"):
-        weights = find_weights(file_path(fields["weights"], folder))
-        fields |= entry.pretrained.read_architecture(weights)
-        WordPieces.load(weights).check_size(fields["vocab_size"])
-    if entry.module is not None:
-        table.build(name, {**fields, **({"vocab_size": 1} if "vocab_size" in fields else {})})  # refuses bad fields
-    return Model(name, fields, weights)
+def _model(config, folder, entry) -> Model:
+    """The model with the sizes that pretrained weights decide. Raises: ConfigError, DataError where there are none."""
+    values, weights = config.model.to_dict(), None
+    if values.get("weights"):
+        weights = find_weights(file_path(values["weights"], folder))
+        values |= entry.pretrained.read_architecture(weights)
+        WordPieces.load(weights).check_size(values["vocab_size"])
+    if entry.module is not None:  # refuses bad fields
+        table.build(config.model.name, {**values, **({"vocab_size": 1} if "vocab_size" in values else {})})
+    return Model(config.model.name, values, weights)
 
 
 def use_compile_cache() -> Path:
@@ -374,8 +333,8 @@ def use_compile_cache() -> Path:
 
     A folder that $JAX_COMPILATION_CACHE_DIR names, which may be a bucket's, is its owner's concern: it stays as set.
     """
-    if own := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return Path(own)
+    if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return Path(chosen)
     folder = cache_folder() / "compiled"
     fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
     with writing(private_folder(folder, fix=fix), fix):

@@ -49,10 +49,10 @@ def _temporary(path: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write `path` in: readers see the old content or, once the block ends, the new one, never a part.
+    """A file to write `path` in, 0600: readers see the old content or, once the block ends, the new one, never a part.
 
-    It has a temporary name until it is whole and on disk, and is 0600. Whatever ends the block early leaves the old
-    content and no temporary file. A device or a pipe is written as it stands. Raises: RunError.
+    A block that fails leaves the old content and no temporary file. A device or a pipe is written directly.
+    Raises: RunError.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -80,10 +80,8 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def write_over(path: Path, content: str, mark: str) -> None:
-    """Writes a file at a place that a user named: over an older one of the kind, which begins with `mark`, or none.
-
-    Raises: RunError where another file is there.
-    """
+    """Writes a file at a path that a user named. Raises: RunError where a file is there that does not begin with
+    `mark`, so that it is of another kind."""
     path = Path(path)
     if content and not content.startswith(mark):
         raise ValueError("the content has not the mark of its kind")
@@ -121,10 +119,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
 
 def put_in_place(made: Path, path: Path) -> None:
-    """Renames a file that another library wrote on the same disk, once all of it is on disk; 0600.
-
-    Raises: RunError.
-    """
+    """Renames a file that another library wrote on the same disk, once all of it is on disk; 0600. Raises: RunError."""
     with writing(path):
         with open(made, "rb") as file:
             os.fsync(file.fileno())
@@ -133,12 +128,9 @@ def put_in_place(made: Path, path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds a line at a file's end, 0600 if it is new; of one that the system refuses nothing stays.
-
-    Raises: RunError.
-    """
+    """Adds a line at the end of a file, which is 0600 if it is new: all of the line or nothing. Raises: RunError."""
     data = f"{line}\n".encode()
-    with writing(path), open(path, "ab", buffering=0, opener=_private) as file:
+    with writing(path), open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         end = file.tell() if file.seekable() else None
         try:
             while data:
@@ -148,10 +140,6 @@ def append_line(path: Path, line: str) -> None:
                 with contextlib.suppress(OSError):
                     file.truncate(end)
             raise
-
-
-def _private(path, how):
-    return os.open(path, how, 0o600)
 
 
 def write_json(path: Path, value) -> None:
@@ -188,11 +176,10 @@ def _digest(values):
 
 
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
-    """The folder, made where it is not there yet, for its owner alone and out of git. Raises RunError.
+    """The folder, made for its owner alone where it is missing. Raises RunError.
 
-    A folder that is new or empty gets a .gitignore that leaves all of it out of git. One that holds files already is
-    the user's own, and what git sees of it stays as it is; what quotes a corpus goes into its `private/`, a folder of
-    its own that is left out. ours: all that the folder holds is from this package, so that it is left out, too.
+    A new or empty folder gets a .gitignore that leaves all of it out of git. A folder with files gets one only with
+    ours=True: all that it holds is from this package.
     """
     ignored = folder / ".gitignore"
     with writing(folder, fix):

@@ -43,26 +43,22 @@ class FinishedRun:
         self.directory = directory
         self.result = _finished(directory)
         if reason := _keeps_no_weights(self.result):
-            raise RunError(
-                f"{directory.folder}: a run of {reason}. Fix: its scores are in "
-                "result.json, `python -m mednli_jax.report` shows them."
-            )
+            fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
+            raise RunError(f"{directory.folder}: a run of {reason}. Fix: {fix}.")
         _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
         if self.manifest.get("tokeniser", "blanks") not in TOKENISERS:
-            raise RunError(
-                f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks: another "
-                "version wrote the run. Fix: train again with this version."
-            )
+            problem = f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks"
+            raise RunError(f"{problem}: another version wrote the run. Fix: train again with this version.")
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
-        self.vocabulary = self.experiment.corpus.read_vocabulary(self._own("vocabulary.json"))
-        self.vectors = np.load(self._own("vectors.npy"), allow_pickle=False)
+        self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
+        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
         self.variables = self._best()
 
-    def _own(self, name):
+    def _kept_file(self, name):
         """A file the run keeps for itself, checked against its manifest."""
         path = self.directory.private / name
         try:
@@ -77,10 +73,8 @@ class FinishedRun:
         loaded = Checkpoints(self.directory.checkpoints).load()
         best = loaded[0]["best"] if loaded else None
         if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
-            raise RunError(
-                f"{self.directory.checkpoints}: what is left undamaged is not the finished run. "
-                "Fix: restore the run directory, or train again with --force."
-            )
+            problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
+            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
         return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
     # -- scores -------------------------------------------------------------------------------------------------------
@@ -100,9 +94,9 @@ class FinishedRun:
 
     def outputs(self) -> dict[str, np.ndarray]:
         """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as on_own_corpus."""
-        own, found = self.on_own_corpus(), {}
-        for split, rows in own.prepared.splits.items():
-            logits_NSC = np.swapaxes(own.scores(split)[1], 0, 1)
+        corpus, found = self.on_own_corpus(), {}
+        for split, rows in corpus.prepared.splits.items():
+            logits_NSC = np.swapaxes(corpus.scores(split)[1], 0, 1)
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 
@@ -123,12 +117,10 @@ class FinishedRun:
             there = replace(there, corpus=replace(there.corpus, only=split))
         prepared, _ = there.prepare()
         self.check_words(prepared)
-        own, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
-        if own != other:
-            raise RunError(
-                f"the ontology '{config.knowledge.ontology}' changed since the run was trained. "
-                "Fix: restore it, or train again."
-            )
+        trained_on, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if trained_on != other:
+            problem = f"the ontology '{config.knowledge.ontology}' changed since the run was trained"
+            raise RunError(f"{problem}. Fix: restore it, or train again.")
         vectors = np.array(prepared.vectors)
         vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
         return ScoredCorpus(self, there, config, replace(prepared, vectors=vectors))
@@ -139,15 +131,15 @@ class FinishedRun:
 
     def check_words(self, prepared) -> None:
         """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
-        own, other = self.manifest, prepared.manifest
+        mine, other = self.manifest, prepared.manifest
         trained = self.experiment.trains_words
-        same = {name: own["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        same = {name: mine["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
         if same["vocabulary.json"] and (trained or same["vectors.npy"]):
             return
         if trained:
             problem = "trained its word vectors, and the other corpus has other words"
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
-        elif same["vocabulary.json"] or _vectors_of(own) != _vectors_of(other):
+        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
         elif not self.config.vectors.path:
             problem = "has random word vectors, which say nothing of words that it has not seen"
@@ -159,18 +151,15 @@ class FinishedRun:
     # -- new inputs ---------------------------------------------------------------------------------------------------
 
     def predict(self, inputs) -> list[dict]:
-        """What the run says of new inputs, in their order; `unknown_words` afterwards: tokens without vectors, by side.
+        """The predictions for new inputs, in their order; sets `unknown_words`, the tokens without vectors by side.
 
-        inputs: (premise, hypothesis), of a cloze run (passage, query): tuples or lists of two strings, or dicts
-        {"premise": ..., "hypothesis": ...}, {"sentence1": ..., "sentence2": ...}, {"passage": ..., "query": ...}.
-        Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
-        Raises: UserError for any other item, with its index; see inputs.text_pairs.
+        inputs: see inputs.text_pairs. Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
+        Raises: UsageError, DataError(s) for any other inputs.
         """
         return self._new_inputs.predict(text_pairs(inputs, self.task.name))
 
     def attention(self, inputs) -> list[dict]:
-        """What the tokens of new inputs attend to; inputs: as in `predict`. Raises UserError where the model aligns
-        nothing."""
+        """What the tokens of new inputs attend to. Raises: as `predict`; UsageError where the model aligns nothing."""
         return self._new_inputs.attention(text_pairs(inputs, self.task.name))
 
     @property
@@ -185,8 +174,8 @@ class FinishedRun:
 class ScoredCorpus:
     """A finished run on a prepared corpus, its own or another. A split is scored once."""
 
-    def __init__(self, run: FinishedRun, there: experiment.Experiment, config, prepared):
-        self.run, self.experiment, self.config, self.prepared = run, there, config, prepared
+    def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared):
+        self.run, self.experiment, self.config, self.prepared = run, experiment, config, prepared
         self._scored = {}
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
@@ -211,12 +200,12 @@ class ScoredCorpus:
         inside = np.array([uid in found for uid in rows.uids])
         if not inside.any():
             return {"examples": 0}
-        tags = tuple(tags for tags, own in zip(rows.tags, inside, strict=True) if own)
+        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
         return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def write(self, folder: Path, corpus: str) -> None:
-        """A run directory of its own, complete: what `report` needs to set it beside runs of this corpus."""
-        directory = RunDirectory.create(folder, self.config.to_dict())
+        """Writes a complete run directory, which `report` compares with runs of this corpus."""
+        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.run.directory
         write_json(directory.folder / "env.json", environment())
         write_json(directory.folder / "data.json", self.prepared.manifest)
         kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
@@ -225,11 +214,7 @@ class ScoredCorpus:
             **{name: self.run.result[name] for name in kept},
             "task": self.run.task.name,
             "corpus": corpus,
-            "transfer": {
-                "source": self.run.directory.folder.name,
-                "corpus": self.run.result["corpus"],
-                "mode": DIRECT,
-            },
+            "transfer": {"source": source.folder.name, "corpus": self.run.result["corpus"], "mode": DIRECT},
             "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
             "prepared": self.prepared.folder.name,
         }
@@ -274,10 +259,8 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     source = load_run(asked.transfer.init_from)
     source.check_words(prepared)
     if source.experiment.trains_words and not asked.trains_words:
-        raise RunError(
-            f"{source.directory.folder}: trained its word vectors, which this config would leave behind. "
-            "Fix: give --config.model.train_vectors=True, too."
-        )
+        problem = f"{source.directory.folder}: trained its word vectors, which this config would leave behind"
+        raise RunError(f"{problem}. Fix: give --config.model.train_vectors=True, too.")
     transfer.seed_rows(source.experiment.seeds, asked.seeds)
     return source
 
@@ -306,10 +289,8 @@ def _check_fields(path: Path, values, needed) -> None:
     """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
     if missing := sorted(set(needed) - set(_fields(values))):
         names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise RunError(
-            f"{path}: lacks {names}, which this version reads: another version wrote the run. "
-            "Fix: train again with this version."
-        )
+        problem = f"{path}: lacks {names}, which this version reads: another version wrote the run"
+        raise RunError(f"{problem}. Fix: train again with this version.")
 
 
 def _fields(tree, prefix="") -> list[str]:

@@ -1,28 +1,66 @@
 """Texts that a finished run is asked about, checked: dicts, tuples and lists become pairs of strings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.examples import PLACEHOLDER
 
-# Fields of a dict, by a run's task. The first name of each is the one that messages give.
-FIELDS = {
-    "nli": (("premise", "sentence1"), ("hypothesis", "sentence2")),
-    "cloze": (("passage",), ("query",)),
+
+def _check_marks(passage, query):
+    """(problem, fix) of wrong marks or a wrong number of blanks; None where there is none."""
+    passage, query = parse_marked(passage), parse_marked(query)
+    if len(query.blanks) != 1 or passage.blanks:
+        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
+        return problem, "write one in the query, and none in the passage"
+    if stray := passage.stray + query.stray:
+        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
+        return f"has {stray} marks that are unbalanced or mark nothing", fix
+    return None
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the inputs of a task look like.
+
+    Args:
+      fields: names of a dict's fields for each of the two texts; messages give the first name of each.
+      description: what an input is.
+      check: (first text, second text) -> (problem, fix), or None for a good pair.
+    """
+
+    fields: tuple[tuple[str, ...], tuple[str, ...]]
+    description: str
+    check: Callable = lambda first, second: None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.fields[0][0], self.fields[1][0]
+
+    def __str__(self) -> str:
+        first, second = self.names
+        return f'({first}, {second}) or {{"{first}": ..., "{second}": ...}}'
+
+
+FORMS = {
+    "nli": Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences"),
+    "cloze": Form((("passage",), ("query",)), "a passage and a query", _check_marks),
 }
-KINDS = {"nli": "a pair of sentences", "cloze": "a passage and a query"}
 
 
 def text_pairs(given: Iterable, task: str) -> list[tuple[str, str]]:
-    """What `predict` of a run is given from Python, as (premise, hypothesis) or (passage, query) strings.
+    """The inputs of `predict` as (premise, hypothesis) or (passage, query) strings.
 
-    given: items as in `text_pair`. task: "nli" or "cloze".
-    Raises: UserError where `given` is no collection of items; DataError(s) as `text_pair`, each with the item's index.
+    Args:
+      given: items as in `text_pair`.
+      task: a key of FORMS.
+
+    Raises: UsageError where `given` is no collection of items; DataError(s) as `text_pair`, each with the item's index.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         problem = f"what was given is a {type(given).__name__}, no list"
-        raise UserError(f"{problem}. Fix: give a list of items; each is {_forms(task)}.")
+        raise UsageError(f"{problem}. Fix: give a list of items; each is {FORMS[task]}.")
     problems, pairs = Problems(), []
     for index, item in enumerate(given):
         try:
@@ -34,43 +72,27 @@ def text_pairs(given: Iterable, task: str) -> list[tuple[str, str]]:
 
 
 def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str, str]:
-    """(premise, hypothesis) of one item, or of the task "cloze" (passage, query).
+    """The two texts of one item.
 
-    item: a dict with one of FIELDS for each text, or a tuple or list of two strings. place, line: where it stands.
+    Args:
+      item: a dict with one field for each text, or a tuple or list of two strings.
+      task: a key of FORMS.
+      place, line: where the item stands.
+
     Raises: DataError with the place and what to change.
     """
-    pair = item
+    form, pair, fault = FORMS[task], item, None
     if isinstance(item, Mapping):
-        pair = [next((item[name] for name in names if name in item), None) for names in FIELDS[task]]
+        pair = [next((item[name] for name in names if name in item), None) for names in form.fields]
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
-        first, second = (names[0] for names in FIELDS[task])
+        first, second = form.names
         lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
-        fix = lines if line else f"give {_forms(task)}"
-        raise DataError(f"is not {KINDS[task]}", file=place, line=line, fix=fix)
-    if not all(map(_is_text, pair)):
-        problem = "holds what is no text (a NUL, half a character)"
-        raise DataError(problem, file=place, line=line, fix="remove it")
-    if task == "cloze":
-        _check_marks(*pair, place, line)
+        fault = f"is not {form.description}", lines if line else f"give {form}"
+    elif not all(map(_is_text, pair)):
+        fault = "holds what is no text (a NUL, half a character)", "remove it"
+    if fault := fault or form.check(*pair):
+        raise DataError(fault[0], file=place, line=line, fix=fault[1])
     return tuple(pair)
-
-
-def _forms(task):
-    first, second = (names[0] for names in FIELDS[task])
-    return f'({first}, {second}) or {{"{first}": ..., "{second}": ...}}'
-
-
-def _check_marks(passage, query, place, line):
-    """Raises DataError for what is wrong with the marks or the blank."""
-    passage, query = parse_marked(passage), parse_marked(query)
-    if len(query.blanks) != 1 or passage.blanks:
-        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
-        fix = "write one in the query, and none in the passage"
-        raise DataError(problem, file=place, line=line, fix=fix)
-    if stray := passage.stray + query.stray:
-        problem = f"has {stray} marks that are unbalanced or mark nothing"
-        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
-        raise DataError(problem, file=place, line=line, fix=fix)
 
 
 def _is_text(text):

@@ -4,6 +4,7 @@
 [N, C] rows that sum to 1. Accuracies and the like are 0-1. Wrong shapes, no rows or indices out of range: ValueError.
 """
 
+from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
 
@@ -30,15 +31,15 @@ def per_class(gold, predicted, labels=LABELS) -> dict:
     """Precision, recall, F1 and support (gold rows) of each class by name; a ratio 0/0 is 0."""
     counts = confusion(gold, predicted, len(labels))
     right, support, said = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
-    scores = {}
-    for index, label in enumerate(labels):
-        scores[label] = {
-            "precision": _ratio(right[index], said[index]),
-            "recall": _ratio(right[index], support[index]),
-            "f1": _ratio(2 * right[index], said[index] + support[index]),
-            "support": int(support[index]),
+    return {
+        label: {
+            "precision": _ratio(both, predicted),
+            "recall": _ratio(both, gold),
+            "f1": _ratio(2 * both, predicted + gold),
+            "support": int(gold),
         }
-    return scores
+        for label, both, predicted, gold in zip(labels, right, said, support, strict=True)
+    }
 
 
 def majority_share(per_class: dict) -> float:
@@ -134,17 +135,12 @@ def minimum_detectable_effect(disagreement, n, *, power=0.8, level=0.05) -> floa
     if not (0 <= disagreement <= 1 and n > 0 and 0 < power < 1 and 0 < level < 1):
         raise ValueError(f"no effect of disagreement {disagreement}, n {n}, power {power}, level {level}")
     z_level, z_power = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(power)
-
-    def lacking(d):
-        return z_level * sqrt(disagreement) + z_power * sqrt(disagreement - d * d) - d * sqrt(n)
-
-    low, high = 0.0, float(disagreement)
-    if high == 0 or lacking(high) > 0:
+    # d^2 (n + z_power^2) - 2 d z_level sqrt(p n) + p (z_level^2 - z_power^2) = 0
+    root = n + z_power**2 - z_level**2
+    if disagreement == 0 or root < 0:
         return None
-    for _ in range(60):  # `lacking` falls as d grows
-        middle = (low + high) / 2
-        low, high = (middle, high) if lacking(middle) > 0 else (low, middle)
-    return high
+    effect = sqrt(disagreement) * (z_level * sqrt(n) + z_power * sqrt(root)) / (n + z_power**2)
+    return max(effect, 0.0) if effect <= disagreement else None
 
 
 def _drawn_accuracies(systems, samples, seed):
@@ -190,18 +186,12 @@ def reliability(probabilities, labels, bins=15) -> list[dict]:
     edges = np.arange(bins + 1) / bins
     place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
     rows = []
-    for index in range(bins):
+    for index, (low, high) in enumerate(pairwise(edges.tolist())):
         inside = place == index
         count = int(inside.sum())
-        rows.append(
-            {
-                "low": float(edges[index]),
-                "high": float(edges[index + 1]),
-                "count": count,
-                "confidence": float(confidence[inside].mean()) if count else None,
-                "accuracy": float(right[inside].mean()) if count else None,
-            }
-        )
+        means = {"confidence": confidence, "accuracy": right}
+        means = {name: float(values[inside].mean()) if count else None for name, values in means.items()}
+        rows.append({"low": low, "high": high, "count": count, **means})
     return rows
 
 

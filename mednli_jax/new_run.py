@@ -29,10 +29,15 @@ def train(
 ) -> int:
     """Trains an experiment into a run directory and returns the exit code of cli.
 
-    config: what the directory keeps of the config. name: of the config, as tables know it. resume: go on with the run
-    in the folder. force: drop it and start over. profile: trace some steps. command: the shell
-    command that resumes the run, printed when it is interrupted.
-    Raises: UserError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
+    Args:
+      config: the content of the directory's config.json.
+      name: of the config, as tables show it.
+      resume: go on with the run in the folder.
+      force: drop the run in the folder and start over.
+      profile: trace some steps.
+      command: the shell command that resumes the run, printed when it is interrupted.
+
+    Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
@@ -101,7 +106,7 @@ def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Ses
 
 
 def train_along(asked: Experiment) -> int:
-    """What every process but the first does: it trains along, says nothing, and leaves nothing behind."""
+    """The part of every process but the first: it trains with the others, and prints and writes nothing."""
     here = hosts.here()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         prepared, _ = _prepared(asked, here)

@@ -43,7 +43,7 @@ def main(values: cli.Flags) -> None:
     # The lines are read before the run is opened, which takes a while; a folder that is no run is refused then.
     kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]
     if sys.stdin.isatty():
-        first, second = (names[0] for names in inputs.FIELDS[kind.inputs])
+        first, second = inputs.FORMS[kind.inputs].names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     pairs = read_pairs(sys.stdin.buffer, kind.inputs)
     from mednli_jax import experiment, finished_run
@@ -61,42 +61,35 @@ def main(values: cli.Flags) -> None:
 
 
 def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
-    """(premise, hypothesis), or of the task "cloze" (passage, query), of each line of a binary stream; empty lines are
-    passed over.
+    """The two texts of each line of a binary stream that is not empty; task: a key of inputs.FORMS.
 
-    Raises: DataError(s) with the line and what to change: not UTF-8, line too long, others as
-    inputs.text_pair.
+    Raises: DataError(s) with the line and what to change: not UTF-8, line too long, others as inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
-        if len(raw) > MAX_LINE_BYTES:
-            problems.add(_fault(number, f"is longer than {MAX_LINE_BYTES} bytes", "shorten the texts"))
-            continue
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            problems.add(_fault(number, "is not UTF-8", "convert the input"))
-            continue
-        if not line.strip():
-            continue
-        try:
-            item = _json(line) if line.lstrip().startswith("{") else line.split("\t")
-            pairs.append(inputs.text_pair(item, task, "stdin", number))
+            if (item := _item(raw, number)) != "":
+                pairs.append(inputs.text_pair(item, task, "stdin", number))
         except DataError as error:
             problems.add(error)
     problems.raise_if_any()
     return pairs
 
 
-def _json(line):
+def _item(raw, number):
+    """The JSON value of a line that begins with { (None where it is damaged), "" of an empty line, else its cells."""
+    if len(raw) > MAX_LINE_BYTES:
+        raise DataError(f"is longer than {MAX_LINE_BYTES} bytes", file="stdin", line=number, fix="shorten the texts")
+    try:
+        line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError("is not UTF-8", file="stdin", line=number, fix="convert the input") from None
+    if not line.lstrip().startswith("{"):
+        return line.split("\t") if line.strip() else ""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def _fault(number, problem, fix):
-    return DataError(problem, file="stdin", line=number, fix=fix)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,25 @@ def say(line: str) -> None:
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    first: units that were done before, by another process: no part of the rate.
-    after: seconds before a bar is shown on a terminal.
+    Args:
+      first: units that were done before, by another process: no part of the rate.
+      delay: seconds since `begun` (time.monotonic(), default: now) before which a terminal shows nothing.
     """
 
-    def __init__(self, title: str, total: int, *, unit: str = "examples", first: int = 0, after: float = 0.0):
-        self.title, self.total, self.unit, self.first, self.after = title, total, unit, first, after
+    def __init__(
+        self,
+        title: str,
+        total: int,
+        *,
+        unit: str = "examples",
+        first: int = 0,
+        delay: float = 0.0,
+        begun: float | None = None,
+    ):
+        self.title, self.total, self.unit, self.first = title, total, unit, first
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
-        self._bar, self._shown = None, False
+        self._shown_from = (self.started if begun is None else begun) + delay
+        self._bar = None
         if sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"),
@@ -45,52 +56,45 @@ class Bar:
         return self
 
     def __exit__(self, *_):
-        if self._shown:
+        if self._bar and self._bar.live.is_started:
             self._bar.stop()
 
     def _show(self):
-        if self._bar and not self._shown and time.monotonic() - self.started >= self.after:
+        if self._bar and not self._bar.live.is_started and time.monotonic() >= self._shown_from:
             self._bar.start()
-            self._shown = True
 
     def advance(self, count: int, note: str = "") -> None:
         self.done = min(self.done + count, self.total)
         if self._bar:
             self._show()
             self._bar.update(self._task, advance=count, note=note)
+            self._show()
         elif time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
             rate = (self.done - self.first) / (self.printed - self.started)
             eta = (self.total - self.done) / max(rate, 1e-9)
             say(f"{self.title}: {self.done}/{self.total} {self.unit}, {rate:.0f}/s, ETA {eta:.0f} s  {note}".rstrip())
 
+    def reach(self, done: int, total: int) -> None:
+        """Advances to `done` of `total`."""
+        self.total = total
+        if self._bar:
+            self._bar.update(self._task, total=total)
+        self.advance(done - self.done)
 
-class Watch:
-    """Counts the examples of each pass over a corpus; a bar appears once SLOW_SECONDS have gone by since `begun`.
 
-    total: examples of all passes together. begun: time.monotonic() when the work began, default: now.
-    """
+class Watch(Bar):
+    """Counts the examples of each pass over a corpus; total: of all passes together. begun: see Bar."""
 
     def __init__(self, total: int, begun: float | None = None):
-        self._bar, self._begun = Bar("preparing", total, unit="steps"), time.monotonic() if begun is None else begun
-        self._shown = False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        if self._shown:
-            self._bar.__exit__(*error)
+        super().__init__("preparing", total, unit="steps", delay=SLOW_SECONDS, begun=begun)
 
     def __call__(self, examples: Sequence, note: str) -> Iterator:
         """The examples one by one; note: what the pass does."""
         for first in range(0, len(examples), _STRIDE):
             part = examples[first : first + _STRIDE]
             yield from part
-            if not self._shown and time.monotonic() - self._begun > SLOW_SECONDS:
-                self._bar.__enter__()
-                self._shown = True
-            self._bar.advance(len(part), note)
+            self.advance(len(part), note)
 
 
 def unwatched(examples: Sequence, note: str) -> Sequence:

@@ -70,19 +70,12 @@ def environment() -> dict:
 
 def _commit() -> str:
     """The commit of the checkout this package runs from, with + if it has changes; "" outside a checkout."""
-    folder = Path(mednli_jax.__file__).parent
+    command, folder = ["git", "describe", "--always", "--dirty=+", "--exclude=*"], Path(mednli_jax.__file__).parent
     try:
-        head = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return head.stdout.strip()
+    return found.stdout.strip()
 
 
 def _is_run(folder):
@@ -117,10 +110,8 @@ class RunDirectory:
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
-            raise RunError(
-                f"{run.folder}: not a run directory (config.json is missing).{_near(run.folder)} Fix: "
-                "give the directory that train printed, e.g. --run=runs/esim_kd-demo."
-            )
+            problem = f"{run.folder}: not a run directory (config.json is missing).{_near(run.folder)}"
+            raise RunError(f"{problem} Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
         return run
 
     @classmethod
@@ -133,24 +124,16 @@ class RunDirectory:
         if run.folder.is_dir() and not found and run._holds_files():
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
-            raise RunError(
-                f"{run.folder}: no such run directory.{_near(run.folder)} Fix: name the run to go on with, "
-                "or leave --resume out to start a run there."
-            )
+            fix = "name the run to go on with, or leave --resume out to start a run there"
+            raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
         if found and not (resume or force):
-            raise RunError(
-                f"{run.folder}: holds a run already (status {run.status()}). "
-                "Fix: --resume to go on, --force to start over, or another --workdir."
-            )
+            fix = "--resume to go on, --force to start over, or another --workdir"
+            raise RunError(f"{run.folder}: holds a run already (status {run.status()}). Fix: {fix}.")
         return found
 
     @classmethod
     def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
-        """Makes the folder, or reopens it to resume.
-
-        Raises UserError where it holds another run and neither resume nor force was asked for, where resume finds
-        no folder or another config, or where another process trains in it.
-        """
+        """Makes the folder, or reopens it to resume. Raises RunError: see `check`; a changed config; a locked run."""
         run = cls(folder)
         found = cls.check(folder, resume=resume, force=force)
         private_folder(run.folder, ours=True, fix="check --workdir")
@@ -170,14 +153,13 @@ class RunDirectory:
         return run
 
     def _holds_files(self):
-        """Whether there is anything but what a start that failed or was killed leaves: a lock, empty folders, a
-        .gitignore, temporary files."""
+        """Whether there are files other than those of a start that failed: a lock, a .gitignore, temporary files."""
         left = {self.folder / name for name in ("lock", ".gitignore")}
         left.update(path for name in ("config.json", ".gitignore") for path in self.folder.glob(f".{name}.*.tmp"))
         return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
 
     def _sweep(self):
-        """Removes temporary files of processes that were killed; a report that is written meanwhile keeps its own."""
+        """Removes temporary files of processes that were killed; not those of a report that is being written."""
         with writing(self.folder):
             for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
                 if path.is_file() and not _is_alive(path.name.rsplit(".", 2)[-2]):
@@ -188,49 +170,40 @@ class RunDirectory:
         new = _flat(json.loads(json.dumps(config)))  # as it would be read back: tuples are lists
         changed = sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
         if changed:
-            raise RunError(
-                f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}. "
-                "Fix: resume with the same flags, or choose another --workdir."
-            )
+            problem = f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}"
+            raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
 
     def check_data(self, manifest: dict) -> None:
         """Refuses to go on with other data than the run began with."""
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
         if path.is_file() and read_json(path, "files", fix=fix)["files"] != manifest["files"]:
-            raise RunError(
-                f"{self.folder}: the corpus, the vectors or the ontology changed since the run began. "
-                "Fix: restore them, or start over with --force."
-            )
+            problem = f"{self.folder}: the corpus, the vectors or the ontology changed since the run began"
+            raise RunError(f"{problem}. Fix: restore them, or start over with --force.")
 
     def _clear(self):
-        """Removes what an earlier run left, and only names that a run writes.
+        """Removes the files of an earlier run, and no others.
 
         The config, which makes the folder a run, goes last: where this is cut short, --force can be given again.
         """
         with writing(self.folder):
-            (self.folder / "result.json").unlink(missing_ok=True)  # of checkpoints that are about to go
+            (self.folder / "result.json").unlink(missing_ok=True)  # first: it is of checkpoints that go next
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-            pages = ("report.html", "public.html")
-            for name in (*pages, "metrics.jsonl", "log.txt", "env.json", "data.json", "config.json"):
+            names = "report.html public.html metrics.jsonl log.txt env.json data.json config.json"
+            for name in names.split():
                 (self.folder / name).unlink(missing_ok=True)
 
     def lock(self):
         """Keeps a second process out until this one ends, however it ends."""
-        try:
+        with writing(self.folder, "choose another --workdir"):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
-        except OSError as error:
-            raise RunError(
-                f"{self.folder}: cannot be written ({error.strerror}). Fix: choose another --workdir."
-            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RunError(
-                f"{self.folder}: another process is training here. Fix: wait for it, or choose another --workdir."
-            ) from None
+            problem = f"{self.folder}: another process is training here"
+            raise RunError(f"{problem}. Fix: wait for it, or choose another --workdir.") from None
 
     @property
     def config(self) -> dict:
@@ -291,18 +264,15 @@ class RunDirectory:
             except (ValueError, TypeError, KeyError, RecursionError):
                 epoch = None
             if not isinstance(epoch, int):
-                raise RunError(
-                    f"{path}:{number}: is no row of metrics (a JSON object with its epoch). Fix: restore the "
-                    "line, or remove it."
-                )
+                problem = f"{path}:{number}: is no row of metrics (a JSON object with its epoch)"
+                raise RunError(f"{problem}. Fix: restore the line, or remove it.")
             rows.append((epoch, line))
         return rows
 
     def keep_metrics(self, epochs: int) -> None:
         """Drops the rows of epochs that a resumed run will train again."""
-        write_atomic(
-            self.folder / "metrics.jsonl", b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
-        )
+        kept = b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
+        write_atomic(self.folder / "metrics.jsonl", kept)
 
     def write_scalars(self, row: dict) -> None:
         """The epoch's losses, accuracies and speed for TensorBoard, one curve per seed; on disk when this returns.
@@ -315,7 +285,12 @@ class RunDirectory:
         folder, epoch = self.folder / "tensorboard", row["epoch"]
         with writing(folder):
             if self._scalars is None:
-                self._scalars = self._new_event_file(folder)
+                # Not SummaryWriter: it writes from a thread, which its flush does not wait for.
+                from tensorboardX.event_file_writer import EventsWriter
+
+                folder.mkdir(mode=0o700, exist_ok=True)
+                # The names hold the second only: a process begun in the same one would empty the file of the first.
+                self._scalars = EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
                 start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
                 self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, session_log=start))
             values = {"examples_per_second": row["examples_per_second"]}
@@ -327,17 +302,7 @@ class RunDirectory:
             self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, summary=summary))
             self._scalars.flush()
 
-    @staticmethod
-    def _new_event_file(folder):
-        # Not SummaryWriter: it writes from a thread, which its flush does not wait for and whose faults nobody sees.
-        from tensorboardX.event_file_writer import EventsWriter
-
-        folder.mkdir(mode=0o700, exist_ok=True)
-        # The names hold the second only: a process begun in the same one would empty the file of the one before.
-        return EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
-
     def close_scalars(self) -> None:
-        """Every epoch is on disk already; what a full disk kept out was reported where it was written."""
         if self._scalars is not None:
             with contextlib.suppress(OSError):
                 self._scalars.close()

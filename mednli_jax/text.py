@@ -25,15 +25,10 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
     if "B-" in parse:
-        tokens = [_restore_brackets(token) if "B-" in token else token for token in tokens]
+        for escaped, bracket in _BRACKETS.items():
+            tokens = [token.replace(escaped, bracket) for token in tokens]
     # A corpus repeats its words: one string per distinct word keeps SNLI's training split in memory.
     return tuple(map(sys.intern, tokens))
-
-
-def _restore_brackets(token):
-    for escaped, bracket in _BRACKETS.items():
-        token = token.replace(escaped, bracket)
-    return token
 
 
 def sentence_tokens(sentence: str) -> tuple[str, ...]:

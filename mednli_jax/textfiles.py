@@ -108,7 +108,7 @@ class _WatchedFile(io.FileIO):
         size = os.fstat(self.fileno()).st_size
         self._step, unit = (1_000_000, "MB") if size > BIG else (1_000, "kB")
         self._read = 0
-        self._bar = Bar(f"reading {path.name}", -(-size // self._step), unit=unit, after=SLOW_SECONDS)
+        self._bar = Bar(f"reading {path.name}", -(-size // self._step), unit=unit, delay=SLOW_SECONDS)
 
     def readinto(self, buffer):
         count = super().readinto(buffer)

@@ -25,7 +25,7 @@ class Kind:
     Args:
       corpus: what its corpora are of, in messages.
       units: the rows of its corpora.
-      inputs: what its runs predict from, a key of inputs.FIELDS.
+      inputs: what its runs predict from, a key of inputs.FORMS.
       run_sections: of a RunDirectory and its result, the sections of its page before and after the learning curves.
       closing_sections: of the same, what `train` prints besides the scores of the splits.
       compare: of folders, a split and prepared_of, the Comparison of the first run with each other. prepared_of gives

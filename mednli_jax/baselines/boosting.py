@@ -22,7 +22,7 @@ from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.base import cache_folder
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.encoding import find_mentions
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.progress import Watch, say
@@ -55,16 +55,14 @@ def fit_predict(
     tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
     taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
 
-    Raises: UserError where the labelled training rows are of fewer than two classes.
+    Raises: DataError where the labelled training rows are of fewer than two classes.
     """
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
-        raise UserError(
-            "the labelled training pairs hold fewer than two labels. Fix: train on a corpus with "
-            f"{', '.join(LABELS)}, or raise --config.data.limit."
-        )
+        problem = "the labelled training pairs hold fewer than two labels"
+        raise DataError(f"{problem}. Fix: train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit.")
     lock = threading.Lock()
 
     def monitor(*_):
@@ -75,11 +73,7 @@ def fit_predict(
 
     def one(seed):
         model = GradientBoostingClassifier(
-            n_estimators=trees,
-            max_depth=depth,
-            learning_rate=learning_rate,
-            subsample=subsample,
-            random_state=seed,
+            n_estimators=trees, max_depth=depth, learning_rate=learning_rate, subsample=subsample, random_state=seed
         ).fit(table[rows], wanted, monitor=monitor)
         probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
         probabilities[:, model.classes_] = model.predict_proba(table)
@@ -99,10 +93,8 @@ def importance_table(importance: np.ndarray) -> dict:
     mean = importance.mean(axis=0)
     sd = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean))
     order = np.argsort(-mean, kind="stable")
-    rows = [
-        {"name": name, "group": features.FEATURES[name], "mean": float(mean[i]), "sd": float(sd[i])}
-        for i, name in ((i, features.NAMES[i]) for i in order)
-    ]
+    names, group_of = features.NAMES, features.FEATURES
+    rows = [{"name": names[i], "group": group_of[names[i]], "mean": float(mean[i]), "sd": float(sd[i])} for i in order]
     groups = {group: sum(row["mean"] for row in rows if row["group"] == group) for group in features.GROUPS}
     return {"features": rows, "groups": dict(sorted(groups.items(), key=lambda item: -item[1]))}
 
@@ -130,7 +122,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
 
     Vectors are those of `prepared`, and concepts those of the corpus's ontology within `max_length` tokens.
 
-    Raises: UserError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
+    Raises: DataError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
     """
     key = {
         "prepared": prepared.manifest["sha256"],
@@ -138,10 +130,8 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
         "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    path = (
-        private_folder(cache_folder() / "features", ours=True)
-        / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
-    )
+    name = f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
+    path = private_folder(cache_folder() / "features", ours=True) / name
     kept = _kept(path)
     if kept is not None:
         return kept, True

@@ -16,6 +16,7 @@ distinguished from others by its lower-cased words.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -54,19 +55,15 @@ def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list
 # -- random, most frequent ---------------------------------------------------------------------------------------------
 
 
-def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
-    return _drawn(examples, mentions, seed)
-
-
-def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
-    return _drawn(examples, _words, seed)
-
-
 def _words(passage):
     return [token.lower() for token in passage.tokens]
 
 
-def _drawn(examples, choices_of, seed):
+def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
+    return random_entity(examples, seed=seed, choices_of=_words)
+
+
+def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, choices_of=mentions) -> dict[str, str]:
     """One of the choices for each query; the same ones for the same seed and the same examples in the same order."""
     rng, said = np.random.default_rng(seed), {}
     for passage, queries in by_passage(examples):
@@ -78,14 +75,13 @@ def _drawn(examples, choices_of, seed):
 
 def random_expectation(examples: Sequence[ClozeExample]) -> dict[str, float]:
     """exact_match and f1 that a random mention has in the mean over all draws, 0 where a passage has no mention."""
-    exact = f1 = 0.0
+    total = {exact_match: 0.0, token_f1: 0.0}
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage))
-        for query in queries if counts else ():
+        for query, score in product(queries if counts else (), total):
             answers = texts(query)
-            exact += sum(count * exact_match(phrase, answers) for phrase, count in counts.items()) / counts.total()
-            f1 += sum(count * token_f1(phrase, answers) for phrase, count in counts.items()) / counts.total()
-    return {"exact_match": exact / len(examples), "f1": f1 / len(examples)}
+            total[score] += sum(n * score(phrase, answers) for phrase, n in counts.items()) / counts.total()
+    return {"exact_match": total[exact_match] / len(examples), "f1": total[token_f1] / len(examples)}
 
 
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:

@@ -124,10 +124,7 @@ def matrix(
         **_embedding(sentences, *sides, vocab, vectors),
         **_paths(*mentions, ontology, direction, max_path, watch),
     }
-    table = np.empty((len(examples), len(NAMES)))
-    for place, name in enumerate(NAMES):
-        table[:, place] = columns[name]
-    return table, NAMES
+    return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1), NAMES
 
 
 def _tokens(example: NLIExample, side: str, lowercase: bool, hypothesis_only: bool) -> tuple[str, ...]:
@@ -148,14 +145,14 @@ def _wording(sentences: Sequence[wording.Sentence], left, right, examples, watch
     return {name: np.array([row[name] for row in rows], np.float64) for name in names}
 
 
-def _terms(tokens: Sequence[str]) -> list[str]:
-    return [*tokens, *map(" ".join, pairwise(tokens))]
-
-
 def _tfidf(sentences, left, right, fitted) -> dict[str, np.ndarray]:
     if not any(fitted):  # empty sentences only: no terms
         return dict.fromkeys((name for name in NAMES if FEATURES[name] == "tfidf"), np.zeros(len(left)))
-    vectorizer = TfidfVectorizer(analyzer=_terms, norm=None).fit(fitted)
+
+    def words_and_pairs(tokens):
+        return [*tokens, *map(" ".join, pairwise(tokens))]
+
+    vectorizer = TfidfVectorizer(analyzer=words_and_pairs, norm=None).fit(fitted)
     terms = csr_array(vectorizer.transform(sentences))
     norm = np.sqrt(terms.power(2).sum(axis=1))
     p, h = terms[left], terms[right]

@@ -3,29 +3,29 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import LABELS
 
 
 def majority_label(train_labels: Iterable[str]) -> str:
     """The most frequent label of the training pairs; of equally frequent ones the first in LABELS.
 
-    Pairs without a label ("") are left out. Raises: UserError where none has one.
+    Pairs without a label ("") are left out. Raises: DataError where none has one.
     """
     counts = Counter(train_labels)
     label = max(LABELS, key=lambda label: counts[label])
     if not counts[label]:
-        raise UserError("no training pair has a label. Fix: give a split of labelled pairs.")
+        raise DataError("no training pair has a label. Fix: give a split of labelled pairs.")
     return label
 
 
 def majority(train_labels: Iterable[str], labels: Iterable[str]) -> float:
     """Accuracy (0-1) on a split's `labels` of predicting the most frequent training label for each pair.
 
-    Pairs without a label ("") are left out. Raises: UserError where no training pair, or no pair of the split,
+    Pairs without a label ("") are left out. Raises: DataError where no training pair, or no pair of the split,
     has a label.
     """
     predicted, gold = majority_label(train_labels), [label for label in labels if label]
     if not gold:
-        raise UserError("no pair of the split has a label. Fix: give a split of labelled pairs.")
+        raise DataError("no pair of the split has a label. Fix: give a split of labelled pairs.")
     return gold.count(predicted) / len(gold)

@@ -21,12 +21,13 @@ from functools import cached_property
 import numpy as np
 
 from mednli_jax.corpora.cloze.views import ENTITY, phrase_of
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import ClozeExample, Entity
 
 UNK, START, END = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
 ORDER = 4
+NO_WORDS = "the language model's text holds no words"
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate them
 
 
@@ -96,16 +97,12 @@ class NgramModel:
         """Words by their probability without context, likeliest first."""
         return np.argsort(-self.levels[0].probability, kind="stable")
 
-    @cached_property
-    def _ordinary(self):
-        return np.arange(len(self.words)) >= len(SPECIALS)
-
     def most_likely(self, history: Sequence[str], allowed: np.ndarray | None = None) -> tuple[str, float]:
         """The word with the highest probability after the tokens of a sentence so far, and that probability.
 
         allowed: bool [V + 1], the words to choose from; None: all but SPECIALS. ("", 0.0) where there is none.
         """
-        allowed = self._ordinary if allowed is None else allowed
+        allowed = np.arange(len(self.words)) >= len(SPECIALS) if allowed is None else allowed
         best = next((int(word) for word in self._ranking if allowed[word]), -1)
         if best < 0:
             return "", 0.0
@@ -142,7 +139,7 @@ class NgramModel:
         """perplexity over words and </s>; known_perplexity without the words the text lacks; tokens, unknown."""
         logs, known = self.log_probabilities(sentences)
         if not len(logs):
-            raise _no_words()
+            raise DataError(NO_WORDS, fix="check what the corpus holds")
         return {
             "perplexity": float(np.exp(-logs.mean())),
             "known_perplexity": float(np.exp(-logs[known].mean())),
@@ -157,33 +154,25 @@ class NgramModel:
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB.
 
-    Raises: UserError where there are no words, or for an order that is not 1 to 6.
+    Raises: DataError where there are no words, or for an order that is not 1 to 6.
     """
     if not 1 <= order <= 6:
-        raise UserError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
+        raise ConfigError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
     index: dict[str, int] = {}
     tokens, count = _numbers(sentences, index, grow=True)
     if not count:
-        raise _no_words()
+        raise DataError(NO_WORDS, fix="check what the corpus holds")
     words = (*SPECIALS, *index)
     counts = _counted(tokens, len(words), order)
     return NgramModel(words, index, tuple(_smoothed(counts, len(words))))
-
-
-def _no_words():
-    return UserError("the language model's text holds no words. Fix: check what the corpus holds.")
 
 
 def _numbers(sentences, index, grow):
     """Words as one int32 array, <s> before and </s> after each sentence, and how many there are without these."""
     tokens, count = array("i"), 0
     for sentence in sentences:
-        tokens.append(START)
-        if grow:
-            tokens.extend([index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence])
-        else:
-            tokens.extend([index.get(token, UNK) for token in sentence])
-        tokens.append(END)
+        numbers = [index.setdefault(t, len(index) + len(SPECIALS)) if grow else index.get(t, UNK) for t in sentence]
+        tokens.extend([START, *numbers, END])
         count += len(sentence)
     return np.asarray(tokens, np.int32), count
 

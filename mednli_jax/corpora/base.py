@@ -62,13 +62,10 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
 def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus. Raises: UserError where none is set."""
     if folder is None and name == "file":
-        raise ConfigError(
-            "no folder is set for your own files. Fix: give --config.data.dir=FOLDER with the files of each "
-            "split in it."
-        )
+        problem = "no folder is set for your own files"
+        raise ConfigError(f"{problem}. Fix: give --config.data.dir=FOLDER with the files of each split in it.")
     if folder is None:
-        raise ConfigError(
-            f"no data folder is set for corpus '{name}'. Fix: set $MEDNLI_JAX_DATA to the folder that "
-            f"holds {name}/, or give --config.data.dir=FOLDER."
-        )
+        problem = f"no data folder is set for corpus '{name}'"
+        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
+        raise ConfigError(f"{problem}. Fix: {fix}.")
     return folder

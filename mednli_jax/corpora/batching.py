@@ -257,15 +257,13 @@ class Batches:
 
     # -- plans ----------------------------------------------------------------------------------------------------
 
-    def _deal(self, bucket, look):
+    def _deal(self, bucket, look, content=None):
         """Row numbers [batches, Q, G] within the split: one unit of every stratum in each batch.
 
-        look: (seed, epoch) draws at random within the strata; None deals in the order of length.
+        look: (seed, epoch) draws at random within the strata; None deals in the order of length. content: (units,
+        units per batch, batches), None = those of the bucket.
         """
-        return self._dealt(self.buckets[bucket], bucket, look)
-
-    def _dealt(self, content, bucket, look):
-        units, per_batch, batches = content
+        units, per_batch, batches = content or self.buckets[bucket]
         premise, hypothesis = self.premise_of_unit[units], self.hypothesis_of_unit[units].sum(axis=1)
         # Strata of `batches` units each: sorted by premise in blocks of strata, within a block by hypothesis, so that
         # both sides are spread evenly; equal lengths in an order of their own each time.
@@ -287,8 +285,7 @@ class Batches:
         # [batches, strata]; each device gets every so many-th stratum.
         dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % self.shares)), constant_values=-1)
         dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)
-        rows = np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1)
-        return rows.astype(np.int32)
+        return np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1).astype(np.int32)
 
     def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
         """The batches of one epoch as (layout, rows [S, Q, G]).

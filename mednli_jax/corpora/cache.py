@@ -15,7 +15,7 @@ import numpy as np
 
 import mednli_jax
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError
 from mednli_jax.files import (
     atomic_file,
     atomic_folder,
@@ -71,7 +71,7 @@ class Cache:
             _write(temporary, key, *built)
         prepared = _read(folder, key)
         if prepared is None:
-            raise UserError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
+            raise RunError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
         return prepared, False
 
 

@@ -57,9 +57,19 @@ ONTOLOGIES = {
 }
 
 
+def _finding(what, look, *arguments) -> Finding:
+    """What `look` found (state, note); bad files and refusals of the system are findings, too."""
+    try:
+        return Finding(what, *look(*arguments))
+    except UserError as error:
+        return Finding(what, "check", str(error).splitlines()[0])
+    except OSError as error:
+        return Finding(what, "check", f"cannot be looked at ({error.strerror})")
+
+
 def cache(folder: Path) -> Finding:
     """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space there."""
-    return _guarded("prepared data", _cache, folder)
+    return _finding("prepared data", _cache, folder)
 
 
 def _cache(folder):
@@ -78,73 +88,26 @@ def corpora(folder: Path | None) -> list[Finding]:
     """
     findings = []
     for name, corpus in CORPORA.items():
-        if name == "file":  # of one's own, wherever they are
+        if name == "file":  # the user's own files can be anywhere
             continue
         splits = [split for split in corpus.files if split not in corpus.folders]
-        findings += [_guarded(f"{name} {split}", _pairs, folder, name, split) for split in splits]
+        findings += [_finding(f"{name} {split}", _pairs, folder, name, split) for split in splits]
         if corpus.ground_truth:
-            findings.append(_guarded(f"{name} ground truth", _truth, folder, name))
-    findings.append(_guarded("clicr", _clicr, folder))
-    return [*findings, *(_guarded(name, look, folder) for name, look in LOOKS.items())]
+            findings.append(_finding(f"{name} ground truth", _truth, folder, name))
+    places = {"clicr": _clicr, "diskne": _diskne, "biomrc": _biomrc, "notes": _notes}
+    return [*findings, *(_finding(name, _place, folder, name, look) for name, look in places.items())]
 
 
-def _guarded(what, look, *arguments):
-    """What `look` found; a finding, too, where it may not look."""
-    try:
-        state, note = look(*arguments)
-    except OSError as error:
-        state, note = "check", f"cannot be looked at ({error.strerror})"
-    return Finding(what, state, note)
+def ontologies(folder: Path | None) -> list[Finding]:
+    """The bundled MeSH, then one finding per place of an ontology."""
+    mesh = load_ontology("mesh")
+    bundled = Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")
+    return [bundled, *(_finding(name, _place, folder, name, _ontology) for name in ONTOLOGIES)]
 
 
-def _pairs(folder, name, split):
-    """State and note of the file that holds one split, under any of its names, and of those that are read with it."""
-    corpus = CORPORA[name]
-    path = next(iter(split_paths(name, corpus, folder, split)), None) if folder else None
-    if path and (lacking := [file.name for file in read_with(path) if not file.is_file()]):
-        return "check", f"{path.name} found, {', '.join(lacking)} missing: put them beside it"
-    return _counted(folder, name, path, corpus.names(split), _count_pairs, EXPECTED.get(name, {}).get(split))
-
-
-def _clicr(folder):
-    """State and note of CliCR's three files together."""
-    if broken := _broken_link(folder, "clicr", *clicr.FILES.values()):
-        return broken
-    found = clicr.find_files(folder)[1] if folder else dict.fromkeys(clicr.FILES)
-    lacking = [clicr.FILES[split] for split, path in found.items() if path is None]
-    if lacking:
-        state = "missing" if len(lacking) == len(found) else "check"
-        return state, f"clicr/{', '.join(lacking)}{' missing' if state == 'check' else ''}: {clicr.SOURCE}"
-    counts = {split: _count_queries(path) for split, path in found.items()}
-    if damaged := [found[split].name for split, count in counts.items() if count is None]:
-        return "check", f"{', '.join(damaged)} damaged: take a fresh copy"
-    lines = [
-        f"{split} {count:,}" + (f", expected {QUERIES[split]:,}" * (count != QUERIES[split]))
-        for split, count in counts.items()
-    ]
-    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(lines)}"
-
-
-def _truth(folder, name):
-    """State and note of the file with the labels of the test pairs, which lies beside them."""
-    truth = CORPORA[name].ground_truth
-    beside = next(iter(split_paths(name, CORPORA[name], folder, "test")), folder / name / "test") if folder else None
-    path = either_name(beside.with_name(truth)) if folder else None
-    return _counted(folder, name, path, [truth], _count_labels, EXPECTED[name]["test"])
-
-
-def _counted(folder, name, path, files, count, expected):
-    """path: the file, or None; files: its names; count: path -> pairs or labels, None where the file is damaged.
-    expected: None where it is not known how many there are."""
-    if path is None:
-        broken = _broken_link(folder, name, *files)
-        return broken or ("missing", f"{name}/{files[0]}: {CORPORA[name].source}")
-    found = count(path)
-    if found is None:
-        return "check", "damaged: take a fresh copy"
-    if expected is not None and found != expected:
-        return "check", f"{found:,} pairs, expected {expected:,}"
-    return "ok", f"{found:,} pairs"
+def _place(folder, name, look):
+    """What `look` finds in a folder of the data folder, unless that is a link to nothing."""
+    return _broken_link(folder, name) or look(folder, name)
 
 
 def _broken_link(folder, name, *files):
@@ -156,115 +119,126 @@ def _broken_link(folder, name, *files):
     return ("check", f"{broken.relative_to(folder)}: {NOWHERE}") if broken else None
 
 
-def count_lines(path: Path) -> int | None:
-    """Non-empty lines of a plain or gzipped file; None where it is damaged."""
+def _pairs(folder, name, split):
+    """The file that holds one split, under any of its names, and those that are read with it."""
+    corpus = CORPORA[name]
+    path = next(iter(split_paths(name, corpus, folder, split)), None) if folder else None
+    if path and (lacking := [file.name for file in read_with(path) if not file.is_file()]):
+        return "check", f"{path.name} found, {', '.join(lacking)} missing: put them beside it"
+    return _counted(folder, name, path, corpus.names(split), _count_pairs, EXPECTED.get(name, {}).get(split))
+
+
+def _truth(folder, name):
+    """The file with the labels of the test pairs, which lies beside them."""
+    truth = CORPORA[name].ground_truth
+    beside = next(iter(split_paths(name, CORPORA[name], folder, "test")), folder / name / "test") if folder else None
+    path = either_name(beside.with_name(truth)) if folder else None
+    return _counted(folder, name, path, [truth], lambda path: len(GroundTruth(path).labels), EXPECTED[name]["test"])
+
+
+def _counted(folder, name, path, files, count, expected):
+    """State and note of a file.
+
+    Args:
+      path: of the file, None where it is missing.
+      files: its possible names.
+      count: path -> pairs or labels; raises where the file is damaged.
+      expected: how many there should be, None where that is unknown.
+    """
+    if path is None:
+        return _broken_link(folder, name, *files) or ("missing", f"{name}/{files[0]}: {CORPORA[name].source}")
+    found = _count(count, path)
+    if found is None:
+        return "check", "damaged: take a fresh copy"
+    if expected is not None and found != expected:
+        return "check", f"{found:,} pairs, expected {expected:,}"
+    return "ok", f"{found:,} pairs"
+
+
+def _count(count, path):
+    """count(path), None where the file is damaged."""
     try:
-        return sum(1 for _, line in byte_lines(path, watched=False) if line is None or line.strip())
-    except DataError:
+        return count(path)
+    except (UserError, OSError):
         return None
 
 
 def _count_pairs(path):
-    lines, name = count_lines(path), path.name.removesuffix(".gz")
-    heading = 0 if name.endswith(".jsonl") or name.startswith("s1.") else 1
-    return None if lines is None else lines - heading
+    lines, name = sum(1 for _, line in byte_lines(path, watched=False) if line is None or line.strip()), path.name
+    return lines - (0 if name.removesuffix(".gz").endswith(".jsonl") or name.startswith("s1.") else 1)
 
 
-def _count_queries(path):
-    try:
-        return clicr.count_queries(path)
-    except UserError:
-        return None
-
-
-def _count_labels(path):
-    try:
-        return len(GroundTruth(path).labels)
-    except UserError:
-        return None
-
-
-def ontologies(folder: Path | None) -> list[Finding]:
-    """The bundled MeSH, then one finding per place of an ontology."""
-    mesh = load_ontology("mesh")
-    bundled = Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")
-    return [bundled, *(_guarded(name, _ontology, folder, name) for name in ONTOLOGIES)]
+def _clicr(folder, name):
+    """CliCR's three files together."""
+    if broken := _broken_link(folder, name, *clicr.FILES.values()):
+        return broken
+    found = clicr.find_files(folder)[1] if folder else dict.fromkeys(clicr.FILES)
+    lacking = [clicr.FILES[split] for split, path in found.items() if path is None]
+    if lacking:
+        state = "missing" if len(lacking) == len(found) else "check"
+        return state, f"clicr/{', '.join(lacking)}{' missing' if state == 'check' else ''}: {clicr.SOURCE}"
+    counts = {split: _count(clicr.count_queries, path) for split, path in found.items()}
+    if damaged := [found[split].name for split, count in counts.items() if count is None]:
+        return "check", f"{', '.join(damaged)} damaged: take a fresh copy"
+    lines = [
+        f"{split} {count:,}" + (f", expected {QUERIES[split]:,}" * (count != QUERIES[split]))
+        for split, count in counts.items()
+    ]
+    return "ok" if counts == QUERIES else "check", f"queries: {'; '.join(lines)}"
 
 
 def _ontology(folder, name):
-    """State and note of the files of an ontology, as its loader looks for them: all there, some, or none."""
-    if broken := _broken_link(folder, name):
-        return broken
+    """The files of an ontology, as its loader looks for them: all there, some, or none."""
     used = f"--config.knowledge.ontology={name}"
     try:
-        files = needed_files(name, folder)
-    except DataError as error:
-        return "check", str(error)
+        return _found(needed_files(name, folder), used)
+    except DataError:
+        raise
     except UserError:
         return "missing", f"{name}/{ONTOLOGIES[name]}; {used}"
-    return _found(files, used)
 
 
-def _diskne(folder):
-    """State and note of the published annotations."""
-    if broken := _broken_link(folder, "diskne"):
-        return broken
+def _diskne(folder, name):
     used, files = "configs/diskne_*.py:mednli", annotation_files(folder) if folder else []
-    return _found(files, used) if files else (
-        "missing", f"diskne/*.csv: the published annotations, read beside mednli/; {used}"
-    )  # fmt: skip
+    return _found(files, used, "diskne/*.csv: the published annotations, read beside mednli/")
 
 
-def _biomrc(folder):
-    """State and note of the files of one release of BIOMRC."""
-    if broken := _broken_link(folder, "biomrc"):
-        return broken
-    used, place = "configs/ga_*.py:biomrc and configs/sa_*.py:biomrc", folder / "biomrc" if folder else None
-    if place is None or not place.is_dir():
-        names = ", ".join(name.format("") for name in biomrc.FILES.values())
-        return "missing", f"biomrc/{names}: {biomrc.SOURCE}; {used}"
-    try:
-        return _found(list(biomrc.source_files(place).values()), used)
-    except UserError as error:
-        return "check", str(error).splitlines()[0]
+def _biomrc(folder, name):
+    used, place = "configs/ga_*.py:biomrc and configs/sa_*.py:biomrc", folder / name if folder else None
+    names = ", ".join(file.format("") for file in biomrc.FILES.values())
+    files = list(biomrc.source_files(place).values()) if place and place.is_dir() else []
+    return _found(files, used, f"biomrc/{names}: {biomrc.SOURCE}")
 
 
-def _notes(folder):
-    """State and note of MIMIC-III's notes, which are read from where a flag says: at any depth."""
-    if broken := _broken_link(folder, "notes"):
-        return broken
-    used = "launch/premises_from_notes.py samples premises from it"
-    paths = (folder / "notes").rglob("NOTEEVENTS.csv*") if folder else ()
+def _notes(folder, name):
+    """MIMIC-III's notes, which are read from where a flag says: at any depth."""
+    paths = (folder / name).rglob("NOTEEVENTS.csv*") if folder else ()
     files = [path for path in sorted(paths) if path.name in ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz") and path.is_file()]
-    where = "apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
-    return _found(files[:1], used) if files else ("missing", f"notes/NOTEEVENTS.csv: {where}; {used}")
+    where = "notes/NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
+    return _found(files[:1], "launch/premises_from_notes.py samples premises from it", where)
 
 
-def _found(files, used):
+def _found(files, used, where=""):
+    """used: what the files are for. where: to get them, if there are none."""
+    if not files:
+        return "missing", f"{where}; {used}"
     names = ", ".join(dict.fromkeys(path.name for path in files))
     return "ok", f"{names} found, {sum(map(_size, files)) / 1e6:,.1f} MB; {used}"
-
-
-LOOKS = {"diskne": _diskne, "biomrc": _biomrc, "notes": _notes}
 
 
 def vectors(folder: Path | None) -> list[Finding]:
     """One finding per file of vectors/: its dimension, read off the first two rows."""
     paths = [path for path in _entries(folder, "vectors") if not os.path.isdir(path) and path.suffix != ".npy"]
-    findings = [_guarded(path.name, _dimension, path) for path in paths]
-    if not findings:
+    if not paths:
         note = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
         return [Finding("word vectors", "missing", note)]
-    return findings
+    return [_finding(path.name, _dimension, path) for path in paths]
 
 
 def _dimension(path):
     if not path.exists():
         return "check", NOWHERE
-    try:
-        head = read_head(path)
-    except UserError as error:
-        return "check", str(error).splitlines()[0]
+    head = read_head(path)
     return "ok", f"{head.dim} numbers a word, {head.kind}"
 
 
@@ -272,11 +246,10 @@ def weights(folder: Path | None) -> list[Finding]:
     """One finding per entry of weights/."""
     entries = _entries(folder, "weights")
     if not entries:
-        note = (
-            f"weights/: folders with {CONFIGS[0]}, {WEIGHTS}, vocab.txt, for BERT; without, it is trained from scratch"
-        )
+        files = f"{CONFIGS[0]}, {WEIGHTS}, vocab.txt"
+        note = f"weights/: folders with {files}, for BERT; without, it is trained from scratch"
         return [Finding("pretrained weights", "missing", note)]
-    return [_guarded(entry.name, _weight, entry) for entry in entries]
+    return [_finding(entry.name, _weight, entry) for entry in entries]
 
 
 def _weight(path):
@@ -286,10 +259,7 @@ def _weight(path):
         return "ok", f"{_size(path) / 1e6:.1f} MB"
     if not any((path / name).is_file() for name in CONFIGS) or not (path / WEIGHTS).is_file():
         return "check", f"lacks {CONFIGS[0]} or {WEIGHTS}: BERT cannot start from it; pickled weights are not read"
-    try:
-        vocabulary_files(path)
-    except DataError as error:
-        return "check", str(error)
+    vocabulary_files(path)
     return "ok", f"{_size(path) / 1e6:.1f} MB; --config.model.weights={path}"
 
 

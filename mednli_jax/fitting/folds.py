@@ -17,7 +17,7 @@ from mednli_jax.corpora.diskne import folds as corpus_folds
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic
 from mednli_jax.fitting.gradient import start_from_pretrained
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
@@ -61,12 +61,12 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
     )
     if not chosen or len(found) > MOST_FOLDS:
         problem = "no fold has the categories asked for" if not chosen else f"there are over {MOST_FOLDS} folds"
-        raise UserError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
+        raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise UserError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
+                raise DataError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
     return chosen
 
 
@@ -97,12 +97,13 @@ class FoldTraining:
         self.directory, self.profile = session.directory, session.profile
         self.folds, self.benchmark = folds_of(prepared), benchmark_of(prepared)
         self.chunks = chunks_of(experiment.folds, experiment.seeds, prepared)
+        self.groups = dict.fromkeys(chunk.group for chunk in self.chunks)
         self.total = sum(len(chunk.slots) for chunk in self.chunks)
         self.parameters = None
 
     def run(self) -> Fitted:
         self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)
-        names = [f"{group}/{part}" for group in self._groups() for part in ("train", "dev")]
+        names = [f"{group}/{part}" for group in self.groups for part in ("train", "dev")]
         self.program, self.batches = self.experiment.program(self.prepared, names)
         self.program.compile_seconds += self.session.compile_seconds
         self.session.write_facts(self.prepared.manifest, self.program.devices.all)
@@ -111,19 +112,12 @@ class FoldTraining:
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
         self._say_plan(done)
         for chunk in self.chunks:
-            if not {self._key(slot) for slot in chunk.slots} <= done:
+            if not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots} <= done:
                 self._train(chunk)
         return self._fitted()
 
-    def _groups(self):
-        return dict.fromkeys(chunk.group for chunk in self.chunks)
-
-    def _key(self, slot):
-        fold, seed = slot
-        return self.folds[fold].group, self.folds[fold].disease, seed
-
     def _say_plan(self, done):
-        sizes = ", ".join(f"{group} {sum(f.group == group for f in self.folds)}" for group in self._groups())
+        sizes = ", ".join(f"{group} {sum(f.group == group for f in self.folds)}" for group in self.groups)
         self.session.say(
             f"{self.benchmark.name}: {len(self.benchmark):,} examples; folds: {sizes}; seeds "
             f"{', '.join(map(str, self.experiment.seeds))}: {self.total} slots in {len(self.chunks)} chunks"
@@ -204,12 +198,9 @@ class FoldTraining:
 
     def _keep_metrics(self, chunk, epochs):
         """Drops the rows of epochs that will be trained again."""
-        kept = []
-        for epoch, line in self.directory.metrics():
-            number = json.loads(line).get("chunk")
-            if number != chunk.number or epoch <= epochs:
-                kept.append(line + b"\n")
-        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(kept))
+        rows = self.directory.metrics()
+        kept = [line for epoch, line in rows if epoch <= epochs or json.loads(line).get("chunk") != chunk.number]
+        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
 
     def _on_epoch(self, chunk, row):
         row = {**row, "chunk": chunk.number, "group": chunk.group, "slots": row["seeds"]}
@@ -228,6 +219,9 @@ class FoldTraining:
         if categories := self.experiment.folds.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)
+        rows = [json.loads(line) for _, line in self.directory.metrics()]  # of all sessions
+        seconds = sum(row["seconds"] for row in rows)
+        examples = sum(row["examples_per_second"] * row["seconds"] for row in rows)
         facts = {
             "categories": found,
             "names": {fold.disease: self.benchmark.names[fold.disease] for fold in folds},
@@ -235,15 +229,8 @@ class FoldTraining:
             "slots": len(self.slots),
             "epochs": self.experiment.settings.epochs,
             **({} if self.parameters is None else {"parameters": self.parameters}),
-            "train_examples_per_second": self._rate(),
+            "train_examples_per_second": round(examples / max(seconds, 1e-9), 2),
             "compile_seconds": round(self.program.compile_seconds, 2),
         }
-        return Fitted(
-            facts, notes=[f"{diverged} slots diverged: they predict with untrained parameters"] * bool(diverged)
-        )
-
-    def _rate(self):
-        """Examples a second over the epochs of all chunks, of the sessions before, too."""
-        rows = [json.loads(line) for _, line in self.directory.metrics()]
-        seconds = sum(row["seconds"] for row in rows)
-        return round(sum(row["examples_per_second"] * row["seconds"] for row in rows) / max(seconds, 1e-9), 2)
+        notes = [f"{diverged} slots diverged: they predict with untrained parameters"] * bool(diverged)
+        return Fitted(facts, notes=notes)

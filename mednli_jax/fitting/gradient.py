@@ -30,22 +30,24 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         should_stop=session.should_stop,
         profile=session.profile,
     )
+    # `cpu`, or `gpu NVIDIA H200`
+    kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
     session.say(
         f"{experiment.model.name}: {_parameters(trainer.learner):,} parameters; seeds "
         f"{', '.join(map(str, experiment.seeds))}; {len(devices)} device{'s' * (len(devices) > 1)}, "
-        f"{_kind(devices[0])}; batches of {' or '.join(map(str, batches['train'].sizes))}"
+        f"{kind}; batches of {' or '.join(map(str, batches['train'].sizes))}"
     )
     taken = _start(trainer, experiment, session)
     session.say("the first steps compile, which takes a while; later runs find most of it in the cache")
     trainer.align()
     session.catch_signals()
     best = trainer.run()
-    epochs = best.epoch.tolist()
+    epochs = np.asarray(best.epoch).tolist()
     check_converged(epochs, "seed")
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
-        "best_epoch": np.asarray(best.epoch).tolist(),
+        "best_epoch": epochs,
         "parameters": _parameters(best),
         "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
         "compile_seconds": round(program.compile_seconds, 2),
@@ -118,8 +120,3 @@ def _on_epoch(row, experiment, session):
 def _parameters(state) -> int:
     """Parameters of one seed."""
     return sum(int(leaf[0].size) for leaf in jax.tree.leaves(state.params))
-
-
-def _kind(device):
-    """`cpu`, or `gpu NVIDIA H200`: the kind only where it says more than the platform."""
-    return device.platform if device.device_kind == device.platform else f"{device.platform} {device.device_kind}"

@@ -14,10 +14,13 @@ from mednli_jax.runs import RunDirectory, environment
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fitter gives back.
+    """The result of a fitter.
 
-    facts: fields of result.json. logits: of a split's rows [S, N, C], computed when they are asked for; None for a run
-    whose scores are among the facts. notes: what must not be overlooked. lines: what to print at the end.
+    Args:
+      facts: fields of result.json.
+      logits: split -> logits [S, N, C] of its rows; None for a run whose scores are among the facts.
+      notes: warnings that result.json keeps.
+      lines: printed at the end.
     """
 
     facts: dict
@@ -27,11 +30,12 @@ class Fitted:
 
 
 class Session:
-    """What one process does for a run.
+    """The work of one process for a run.
 
     Args:
-      directory: where the run is written; None for a process that trains along with others and writes nothing.
-      resume: go on with what the directory holds. profile: trace some steps.
+      directory: where the run is written; None for a process that trains with others and writes nothing.
+      resume: go on with the run in the directory.
+      profile: trace some steps.
       source: the finished run whose weights are the start, None for none.
     """
 
@@ -71,13 +75,13 @@ class Session:
     # -- seconds ------------------------------------------------------------------------------------------------------
 
     def count_earlier_sessions(self) -> None:
-        """Takes over the seconds that the run's directory has of the sessions before this one."""
+        """Reads the seconds of earlier sessions from result.json."""
         found = self.directory.result()
         self._before = {name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)}
         self.compile_seconds = self._before.get("compile_seconds", 0.0)
 
     def _spent(self):
-        """What a later session adds its own seconds to."""
+        """The seconds of all sessions so far, as fields of result.json."""
         seconds = self._before.get("seconds", 0.0) + time.monotonic() - self._begun
         return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
 
@@ -110,22 +114,20 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
 
     measures: names in the row besides the losses, e.g. dev_accuracy.
     """
+
+    def mean(values):
+        finite = [value for value in values if value is not None]
+        return sum(finite) / len(finite) if finite else float("nan")
+
     shown = ", ".join(
-        f"{name.replace('_', ' ')} {_mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
+        f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
     )
     rate = f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
     return f"epoch {row['epoch']}/{epochs}: {shown}, {rate}"
 
 
-def _mean(values):
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else float("nan")
-
-
 def check_converged(best_epoch, what: str) -> None:
     """Raises UserError where no seed ever had a finite dev loss; best_epoch [S], 0 = none."""
     if not any(epoch > 0 for epoch in best_epoch):
-        raise RunError(
-            f"the dev loss of no {what} was ever a finite number. Fix: a lower "
-            "--config.train.learning_rate, or --config.train.clip=10."
-        )
+        problem = f"the dev loss of no {what} was ever a finite number"
+        raise RunError(f"{problem}. Fix: a lower --config.train.learning_rate, or --config.train.clip=10.")

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.errors import ConfigError, DataError, UserError
+from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.knowledge.string_arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
@@ -51,8 +52,7 @@ def shown_id(concept: str) -> str:
 
 def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
     """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
-    children, parents = np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T
-    return csr_array((np.ones(len(children), bool), (children, parents)), shape=(size, size))
+    return relation_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, size)
 
 
 def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_array:
@@ -98,7 +98,7 @@ class Ontology:
       of concepts that were merged into it.
     checked: the parts were checked and brought into order before (`store`); they are taken as they are.
 
-    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`arrays`).
+    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`string_arrays`).
 
     Raises DataError on construction: sizes, repeated ids, a cycle.
     """
@@ -128,8 +128,7 @@ class Ontology:
         try:
             relations = Relations.of(self.relations, len(self))
         except ValueError as error:
-            problem = f"ontology '{self.name}' has {len(self)} ids but {error}"
-            raise DataError(problem, field="relations") from None
+            raise DataError(f"ontology '{self.name}' has {len(self)} ids but {error}", field="relations") from None
         object.__setattr__(self, "relations", relations)
         _check_acyclic(self)
 
@@ -164,11 +163,10 @@ class Ontology:
         Raises UserError, with a suggestion, for an id that is not there.
         """
         index = self.index_of.get(concept_id)
-        if index is None:
-            index = self.index_of_reference.get(concept_id)
+        index = self.index_of_reference.get(concept_id) if index is None else index
         if index is None:
             problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
-            raise UserError(f"{problem} Fix: give an id of the ontology.")
+            raise UsageError(f"{problem} Fix: give an id of the ontology.")
         return index
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
@@ -239,11 +237,7 @@ def _check_sizes(ontology: Ontology) -> None:
             problem = f"ontology '{ontology.name}': {outside} {part.replace('_', ' ')} belong to no concept"
             raise DataError(problem, field=part)
     if len(set(ontology.ids)) != size:
-        seen, twice = set(), []
-        for concept in ontology.ids:
-            if concept in seen:
-                twice.append(concept)
-            seen.add(concept)
+        twice = [concept for concept, count in Counter(ontology.ids).items() for _ in range(count - 1)]
         raise DataError(f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
 
 

@@ -3,16 +3,11 @@
 Each vector is drawn to its old place and to its neighbours: q_i = (alpha_i q^_i + sum_j beta_ij q_j) / (alpha_i +
 sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each vector replaced in place.
 
-What MedNLI did (Romanov and Shivade 2018, 4.2.1; in table 6 it costs BOW 1.7, InferSent 2.0 and ESIM 2.7 points), from
-its published code: a lexicon of concept ids (SNOMED CT within the UMLS, the rows of MRREL in their direction, all
-relations or such as PAR and CHD); for every concept mentioned in training, the mean of the word vectors of a phrase
-that mentions it; the published retrofitting script over the two; then each mention in a text became one
-token, the concept's id, with the retrofitted vector of length 1 among word vectors of other lengths. That script takes
-any word of a lexicon that has a digit for one and the same symbol, so that no concept id has neighbours: as published,
-the vectors came out as they went in but for their lengths. Here a lexicon's words and ids stay what they are, and a
-lexicon that would move nothing is a fault.
+MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
+takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
+lengths of the vectors change. Here words and ids stay what they are, and a lexicon that would move nothing is refused.
 
-Who is drawn to whom: knowledge.related. Vectors of concepts: knowledge.concept_vectors.
+Which words are neighbours: knowledge.related.
 """
 
 import os

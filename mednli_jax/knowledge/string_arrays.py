@@ -5,7 +5,7 @@ items as tuples and dicts would (`store` writes and reads them).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -88,10 +88,8 @@ class Names(Sequence[tuple[str, int]]):
         if isinstance(pairs, cls):
             return pairs
         pairs = pairs if isinstance(pairs, Sequence) else list(pairs)
-        return cls(
-            Strings.of(string for string, _ in pairs),
-            np.fromiter((concept for _, concept in pairs), np.int32, len(pairs)),
-        )
+        concepts = np.fromiter((concept for _, concept in pairs), np.int32, len(pairs))
+        return cls(Strings.of(string for string, _ in pairs), concepts)
 
     def __len__(self) -> int:
         return len(self.concepts)
@@ -103,7 +101,8 @@ class Names(Sequence[tuple[str, int]]):
         return self.strings[place], int(self.concepts[place])
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return zip(self.strings, self._indices(), strict=True)
+        blocks = (self.concepts[start : start + _BLOCK].tolist() for start in range(0, len(self), _BLOCK))
+        return zip(self.strings, chain.from_iterable(blocks), strict=True)
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):
@@ -114,10 +113,6 @@ class Names(Sequence[tuple[str, int]]):
 
     def __repr__(self) -> str:
         return f"Names({len(self)})"
-
-    def _indices(self) -> Iterator[int]:
-        for start in range(0, len(self), _BLOCK):
-            yield from self.concepts[start : start + _BLOCK].tolist()
 
 
 class Relations(Mapping[str, csr_array]):

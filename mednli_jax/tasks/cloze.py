@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -25,7 +27,7 @@ from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.runs import read_types
 from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
-from mednli_jax.tasks.task import frozen
+from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
 PREDICT_ROWS = 64
@@ -33,6 +35,7 @@ PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has 
 SPELLED = 20  # characters of a word that are looked at
 LEAST = 16  # a few new queries are padded to powers of two from here on, so that their programs fit the next few
 BEST = 5  # candidates of a prediction
+FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _MARKED, _LOOSE = "position", "loose_position"
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
@@ -111,15 +114,13 @@ class ClozeTask:
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
         """A split's batches. What is only predicted encodes a passage once for some of its queries."""
         rows = prepared.splits[name]
-        widths = tuple(max(int(array.max(initial=1)), 1) for array in _lengths(prepared))
+        widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
         common = {"width": widths, "shares": shares, "first": rows.first, "joint": False}
         group = min(training.group, training.size) if name == "train" else PREDICT_GROUP
         common["groups"] = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
         if name == "train":
-            chance = {"seeds": training.seeds, "epochs": training.epochs}
-            return batching.Batches(
-                *rows.length, batch_size=training.size, most=training.max_buckets, **chance, **common
-            )
+            common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            return batching.Batches(*rows.length, batch_size=training.size, **common)
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, most=batching.MAX_BUCKETS, **common)
 
     def new_inputs(self, run) -> "NewQueries":
@@ -182,8 +183,8 @@ class ClozeTask:
         scores = {
             "examples": len(rows),
             "in_passage": int((rows.label >= 0).sum()),
-            "accuracy": metrics.mean_sd([found["exact_match"] for found in summaries]),
-            **_means(summaries),
+            "accuracy": _mean(summaries, "exact_match"),
+            **{name: _mean(summaries, name) for name in FIGURES},
             "loss": metrics.mean_sd(self.losses(rows, logits).tolist()),
         }
         families = answers.slices(queries)
@@ -212,15 +213,7 @@ class ClozeTask:
         ]
 
     def summary(self, split: str, scores: dict) -> str:
-        """One line on a split's scores."""
-        line = f"{split} exact match {scores['accuracy']['mean']:.4f}"
-        if len(scores["accuracy"]["per_seed"]) > 1:
-            line += f" (sd {scores['accuracy']['sd']:.4f} over {len(scores['accuracy']['per_seed'])} seeds)"
-        line += f", F1 {scores['f1']['mean']:.4f}"
-        slices = scores.get("slices", {})
-        return line + "".join(
-            f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} queries)" for name, s in slices.items()
-        )
+        return summary(f"{split} exact match", scores, self.units, f", F1 {scores['f1']['mean']:.4f}")
 
 
 def spellings(words: Sequence[str]) -> np.ndarray:
@@ -247,13 +240,12 @@ def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
     return [{"answer": names[i], "probability": round(float(p_C[i]), 6)} for i in order]
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(NamedTuple):
     """Places [U, T] in a flat array, which of them belong to the passage, and how many [U] do."""
 
-    at: object
-    inside: object
-    length: object
+    at: jax.Array
+    inside: jax.Array
+    length: jax.Array
 
 
 def _of_passage(data, name, passage_U, places_T, present_U):
@@ -263,55 +255,46 @@ def _of_passage(data, name, passage_U, places_T, present_U):
     return _Places(jnp.where(inside, start[:, None] + places_T, 0), inside, length)
 
 
-def _lengths(prepared):
-    return tuple(prepared.arrays[f"{side}_length"] for side in SIDES)
-
-
 def _all_texts(prepared, texts):
     """Candidates and answers of dev and test."""
     found = set()
-    for name, rows in prepared.splits.items():
-        if name == "train":
-            continue
-        of_rows = prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]
-        for passage in np.unique(of_rows):
+    for rows in (rows for name, rows in prepared.splits.items() if name != "train"):
+        places = range(rows.first, rows.first + len(rows))
+        found.update(answer.text for row in places for answer in texts.answers(row))
+        for passage in np.unique(prepared.arrays["query_passage"][places]):
             found.update(texts.candidates(int(passage)))
-        for row in range(rows.first, rows.first + len(rows)):
-            found.update(answer.text for answer in texts.answers(row))
     return found
 
 
-def _means(summaries):
-    """mean_sd over seeds of each figure, None where there is none."""
-    names = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
-    return {
-        name: None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
-        for name in names
-    }
+def _mean(summaries, name):
+    """mean_sd over seeds of a figure, None where there is none."""
+    return None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
 
 
 def _slice(each, places):
     summaries = [answers.summary(found, places) for found in each]
-    exact = metrics.mean_sd([found["exact_match"] for found in summaries])
-    return {"examples": len(places), "accuracy": exact, "f1": metrics.mean_sd([found["f1"] for found in summaries])}
+    return {"examples": len(places), "accuracy": _mean(summaries, "exact_match"), "f1": _mean(summaries, "f1")}
 
 
 class NewQueries(NewInputs):
     """New passages and queries.
 
     passage: tokens between spaces, phrases marked as BEG__w1 w2__END; query: the same with one @placeholder.
-    `predict` of (passage, query) string pairs gives {"answer": the most likely candidate, "" where the passage has none
-    that the model can say, "best": [{"answer", "probability"}, ...] the five most likely ones, "candidates": how many
-    there are} each. In `unknown_words` a passage that is asked several times counts once.
-    `attention` gives {"passage", "query": the tokens, "names": {token: the phrase it stands for}, "candidates": [C],
-    "spans": of each candidate its (start, end)s, "weights": [S, N] of the passage's tokens} each; weights sum to 1.
+    In `unknown_words` a passage with several queries counts once.
+
+    `predict` gives for each pair of strings
+      answer: the most likely candidate, "" where the model can predict none of the passage.
+      best: the five most likely candidates, [{"answer", "probability"}, ...].
+      candidates: how many there are.
+    `attention` gives
+      passage, query: the tokens. names: {token: the phrase that it represents}. candidates: [C].
+      spans: (start, end)s of each candidate. weights: [S, N] of the passage's tokens; they sum to 1.
     """
 
     joint, many = False, 256
     aligning = "give a run of ga_reader"
 
     def examples_of(self, inputs):
-        """Raises: ValueError for a query without its blank."""
         return examples_of(inputs)
 
     @cached_property

@@ -95,12 +95,12 @@ class DisKnETask(nli.NLITask):
     def slot_scores(self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]) -> dict:
         """Loss, accuracy and F1 of the positive class, each slot on the rows of its own fold; logits [S, N, C]."""
         found = {"loss": [], "accuracy": [], "f1": []}
-        for code, own_NC in zip(codes, logits, strict=True):
+        for code, logits_NC in zip(codes, logits, strict=True):
             mine = rows.member[of_code(code)[0]]
             label = rows.label[mine]
             part = Rows("", 0, label, (), (), ())
-            predicted = own_NC[mine].argmax(axis=-1)
-            found["loss"].append(float(self.losses(part, own_NC[None, mine])[0]))
+            predicted = logits_NC[mine].argmax(axis=-1)
+            found["loss"].append(float(self.losses(part, logits_NC[None, mine])[0]))
             found["accuracy"].append(metrics.accuracy(label, predicted))
             gold, said = (is_positive(x) for x in (label, predicted))
             found["f1"].append(2 * float((gold & said).sum()) / max(int(gold.sum() + said.sum()), 1))

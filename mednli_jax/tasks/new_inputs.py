@@ -3,6 +3,7 @@
 Programs are compiled for coarse shapes, so that the next few inputs find them compiled.
 """
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import jax
@@ -15,8 +16,8 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
 
-class NewInputs:
-    """Predicts new inputs by a run (finished_run.FinishedRun) with what the run kept for itself.
+class NewInputs(ABC):
+    """Predicts new inputs by a run (finished_run.FinishedRun) with the files of the run directory.
 
     `unknown_words` holds the tokens without a vector of the inputs given last, by side.
     """
@@ -28,32 +29,32 @@ class NewInputs:
         self.run, self.task = run, run.task
         self.unknown_words = dict.fromkeys(self.task.sides, 0)
 
-    # -- of each task -------------------------------------------------------------------------------------------------
-
+    @abstractmethod
     def examples_of(self, inputs) -> list:
         """Examples without labels from pairs of texts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, examples):
         """(rows, arrays) of examples; sets `unknown_words`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batches(self, rows, arrays, shares: int):
         """(batches, data on the device) in coarse shapes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def described(self, rows, logits) -> list[dict]:
-        """What is said of each row, from logits [S, N, C]."""
-        raise NotImplementedError
+        """The prediction for each row, from logits [S, N, C]."""
 
+    @abstractmethod
     def looked_at(self, example, number: int, arrays, sown: dict) -> dict:
-        """What is shown of the attention of one example; sown: what the model put into ATTENTION, leaves [S, ...]."""
-        raise NotImplementedError
+        """The attention of one example; sown: what the model put into ATTENTION, leaves [S, ...]."""
 
-    # -- of all -------------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def widths(self, arrays) -> tuple[int, int]:
+        """The longest of each side."""
 
     def predict(self, inputs) -> list[dict]:
-        """What the run says of each input, in their order: means over its seeds."""
+        """The predictions for the inputs, in their order: means over the run's seeds."""
         examples = self.examples_of(inputs)
         if not examples:
             self.unknown_words = dict.fromkeys(self.task.sides, 0)
@@ -97,10 +98,6 @@ class NewInputs:
     def resident(self, arrays) -> dict:
         """The arrays that live on the device."""
         return arrays
-
-    def widths(self, arrays) -> tuple[int, int]:
-        """The longest of each side."""
-        raise NotImplementedError
 
     def _frozen(self):
         return self.task.frozen(self.run.vocabulary.words, self.run.vectors)

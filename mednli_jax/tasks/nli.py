@@ -14,7 +14,7 @@ from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
-from mednli_jax.tasks.task import frozen
+from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import TOKENISERS
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
@@ -43,12 +43,11 @@ class NLITask:
         return prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is given of a prepared corpus: its longest path between concepts, its pieces."""
-        facts = {"longest_path": manifest["knowledge"]["longest_path"]}
-        if "pieces" in manifest:
-            pieces = manifest["pieces"]
-            facts |= {"vocab_size": pieces["size"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
-            facts["room"] = pieces["room"]
+        """Arguments of models.table.build: the longest path between concepts, the vocabulary of pieces."""
+        facts, pieces = {"longest_path": manifest["knowledge"]["longest_path"]}, manifest.get("pieces")
+        if pieces:
+            facts |= {"vocab_size": pieces["size"], "room": pieces["room"]}
+            facts |= {"cls_id": pieces["cls"], "sep_id": pieces["sep"]}
         return facts
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
@@ -65,15 +64,9 @@ class NLITask:
         common = {**self.common(prepared, tokens, shares, model), "first": rows.first}
         if name == "train":
             group = min(training.group, training.size)
-            return batching.Batches(
-                *rows.length,
-                batch_size=training.size,
-                groups=batching.groups_of(tokens[0], group) if group > 1 else None,
-                most=training.max_buckets,
-                seeds=training.seeds,
-                epochs=training.epochs,
-                **common,
-            )
+            common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            groups = batching.groups_of(tokens[0], group) if group > 1 else None
+            return batching.Batches(*rows.length, batch_size=training.size, groups=groups, **common)
         if self.pieces:  # a pair is one row: nothing is shared, and padding is work
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
@@ -146,13 +139,7 @@ class NLITask:
         ]
 
     def summary(self, split: str, scores: dict) -> str:
-        """One line on a split's scores."""
-        accuracy = scores["accuracy"]
-        text = f"{split} accuracy {accuracy['mean']:.4f}"
-        if len(accuracy["per_seed"]) > 1:
-            text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-        slices = scores.get("slices", {}).items()
-        return text + "".join(f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} pairs)" for name, s in slices)
+        return summary(f"{split} accuracy", scores, self.units)
 
 
 def _scores(label, predicted):
@@ -221,7 +208,7 @@ class NewPairs(NewInputs):
         sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
         if self.task.fixed_width:  # the logits depend on the padded length: the training's is used
             trained = zip(SIDES, self.run.result["width"], strict=True)
-            sizes |= {side: max(arrays[side].shape[1], own) for side, own in trained}
+            sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
         room = power_of_two(rows, least=8)
         few = {"batch_size": min(room, PREDICT_ROWS), "coarse": True}
         many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}

@@ -13,6 +13,16 @@ def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
     return {"embedding": {"vectors": jnp.asarray(vectors)}}
 
 
+def summary(what: str, scores: dict, units: str, more: str = "") -> str:
+    """One line on the scores of a split: accuracy over the seeds, then that of each slice."""
+    accuracy, slices = scores["accuracy"], scores.get("slices", {}).items()
+    text = f"{what} {accuracy['mean']:.4f}"
+    if len(accuracy["per_seed"]) > 1:
+        text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
+    shown = (f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} {units})" for name, s in slices)
+    return "".join([text, more, *shown])
+
+
 class Task(Protocol):
     """A frozen dataclass that turns row numbers into batches and logits into scores.
 

@@ -91,19 +91,15 @@ class Checkpoints:
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
         self._damaged.discard(number)
-        try:
+        try:  # tensorstore raises ValueError, too
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
             with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
                 checkpointer.save(target, tree)
-            digests = _digests(target)
-        except (OSError, ValueError) as error:
-            raise self._refused(number, error) from error
-        try:
-            files.write_sealed(self._manifest(number), {"files": digests, "meta": meta})
-        except files.Refused as error:
+            files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
+        except (OSError, ValueError, files.Refused) as error:
             raise self._refused(number, error) from error
         with contextlib.suppress(OSError):  # it is saved: what stays too long is dropped by the next save
             self._drop_old()
@@ -117,9 +113,8 @@ class Checkpoints:
             if not any(self.folder.glob(f"{number}.orbax*")):
                 break
         before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
-        return RunError(
-            f"{self.folder}: the checkpoint could not be saved ({_reason(error)}). Fix: free space; {before}."
-        )
+        problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
+        return RunError(f"{problem}. Fix: free space; {before}.")
 
     def _drop_old(self):
         kept = self.numbers()[-KEEP:]
@@ -161,13 +156,9 @@ def _alone():
 def _as_numpy(checkpointer, folder):
     """Restores to host memory whatever devices wrote it."""
     shapes = checkpointer.metadata(folder).item_metadata.tree
+    arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**_alone()), **_alone()) as reader:
-        return reader.restore(
-            folder,
-            ocp.args.PyTreeRestore(
-                restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-            ),
-        )
+        return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
 
 
 def restore_into(template, tree):
@@ -190,28 +181,17 @@ def restore_into(template, tree):
 
 
 def _paths(tree):
-    return {_name(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
-
-
-def _name(path):
-    return jax.tree_util.keystr(path, simple=True, separator="/")
+    paths = jax.tree.leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths}
 
 
 def packed(tree, meta: dict) -> bytes:
     """A checkpoint's tree and value as bytes, for other processes."""
-    leaves = {name: np.asarray(leaf) for name, leaf in _paths(serialization.to_state_dict(tree)).items()}
-    head = {"meta": meta, "leaves": [[name, x.dtype.name, list(x.shape)] for name, x in leaves.items()]}
-    text = json.dumps(head).encode()
-    return b"".join([len(text).to_bytes(8, "little"), text, *(x.tobytes() for x in leaves.values())])
+    leaves = jax.tree.map(np.asarray, serialization.to_state_dict(tree))
+    return serialization.msgpack_serialize({"tree": leaves, "meta": json.dumps(meta)})
 
 
 def unpacked(template, data: bytes):
     """(tree in the structure of `template`, value) of what `packed` made; shapes may differ from the template's."""
-    start = 8 + int.from_bytes(data[:8], "little")
-    head, leaves = json.loads(data[8:start]), {}
-    for name, dtype, shape in head["leaves"]:
-        leaf = np.frombuffer(data, np.dtype(dtype), int(np.prod(shape, dtype=np.int64)), start).reshape(shape)
-        leaves[name], start = leaf, start + leaf.nbytes
-    named = serialization.to_state_dict(template)
-    tree = jax.tree.map_with_path(lambda path, _: leaves[_name(path)], named)
-    return serialization.from_state_dict(template, tree), head["meta"]
+    content = serialization.msgpack_restore(data)
+    return serialization.from_state_dict(template, content["tree"]), json.loads(content["meta"])

@@ -72,7 +72,10 @@ def _memory(trainer):
         **({} if trainer.average is None else {"averaged weights": trainer.average}),
     }
     size = {name: sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6 for name, tree in held.items()}
-    work = _workspace(bodies) / 1e6
+    # Of the largest compiled body besides its arguments: activations, gradients, results.
+    found = [sizes for compiled in bodies.compiled if (sizes := compiled.memory_analysis()) is not None]
+    most = (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in found)
+    work = max(most, default=0) / 1e6
     yield f"memory of each device: {sum(size.values()) + work:.0f} MB = " + " + ".join(
         f"{name} {megabytes:.1f}" for name, megabytes in {**size, "work space of the largest step": work}.items()
     )
@@ -81,13 +84,4 @@ def _memory(trainer):
     yield (
         f"memory of this process: at most {peak:.0f} MB so far, measured: these steps, libraries, compiler, on a CPU "
         f"the device's arrays; not counted: a checkpoint ({saved:.0f} MB) while it is saved"
-    )
-
-
-def _workspace(bodies):
-    """Bytes that the largest compiled body takes besides its arguments: activations, gradients, results."""
-    sizes = [compiled.memory_analysis() for compiled in bodies.compiled]
-    return max(
-        (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in sizes if s is not None),
-        default=0,
     )

@@ -26,12 +26,11 @@ _MALLOPT = ((-8, 1), (-4, 0), (-1, 2**31 - 1), (-2, 64 << 20))
 
 @functools.cache
 def keep_memory() -> bool:
-    """Lets this process keep the memory it has freed; whether it does so now.
+    """Makes glibc keep the memory that this process frees; returns whether it does. Call before threads start.
 
-    The work space of a step on a CPU is taken and given back each step. glibc hands such large pieces back to the
-    system, which then clears every page anew: a fifth of the time of an InferSent step at batch 512, a third of BOW's.
-    What it costs: the process's memory stays at its peak. Settings of the user's (MALLOC_..., GLIBC_TUNABLES) stand,
-    other systems are left alone. Has to come before the threads of the devices.
+    A step on a CPU allocates and frees its work space. glibc returns such large blocks to the system, which clears
+    every page again: a fifth of the time of an InferSent step at batch 512, a third of BOW's. The cost is that the
+    process's memory stays at its peak. Settings of the user (MALLOC_..., GLIBC_TUNABLES) have precedence.
     """
     chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if chosen or not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
@@ -110,17 +109,14 @@ class Devices:
         copies = [jax.tree.map(lambda leaf, i=i: leaf.addressable_shards[i].data, tree) for i in range(len(self.local))]
         digests = " ".join(sorted({str(int(_digest(copy))) for copy in copies}))
         if len(set(" ".join(self.hosts.exchange(digests)).split())) != 1:
-            raise RuntimeError(
-                "the devices' copies of the parameters drifted apart; results would depend on the device"
-            )
+            raise RuntimeError("the devices' copies of the parameters differ; results would depend on the device")
 
 
 class Joint:
     """A body mapped over the devices of all processes, compiled or not; arguments and results are this process's.
 
-    During a call the same buffers are parts of global arrays, without a copy: pmap's conversion of local arrays to
-    global ones would copy all that is donated. What was converted for the last call is kept, for each place of an
-    argument, as (leaves of this process, tree of global arrays).
+    During a call the buffers become parts of global arrays without a copy: pmap's conversion would copy donated arrays.
+    The conversion of the last call is kept for each argument, as (leaves of this process, tree of global arrays).
     """
 
     def __init__(self, devices: Devices, mapped):

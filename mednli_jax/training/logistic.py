@@ -100,7 +100,7 @@ def fit(
 def fit_predict(
     features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, capacity: int = 0, classes: int = 0
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """(predicted [n, N], what is to be known of the training): what analysis.filtering wants of its models."""
+    """(predicted [n, N], facts of the training), as analysis.artifacts.filtering takes them."""
     fits = fit(features, labels, chosen, capacity=capacity, classes=classes)
     return fits.predicted, {"passes": fits.passes, "unconverged": int((~fits.converged).sum())}
 

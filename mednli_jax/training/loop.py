@@ -22,6 +22,7 @@ from mednli_jax.training.checkpoint import Checkpoints, packed, restore_into, un
 from mednli_jax.training.program import Program
 
 CHUNK_SECONDS = 2.0
+_COUNTERS = ("epoch", "done", "trained_examples", "train_seconds", "epoch_seconds")  # of a Trainer, kept in checkpoints
 
 
 class Interrupted(Exception):
@@ -95,15 +96,14 @@ class Trainer:
         self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
 
     def _initial(self):
-        program = self.program
-        layout = self.batches["train"].layouts[0]
-        nothing = jnp.full((layout.units, layout.group), -1, jnp.int32)
-        batch = program.task.to_batch(program.data, nothing, layout)
+        program, layout = self.program, self.batches["train"].layouts[0]
+        padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
+        batch = program.task.to_batch(program.data, padding, layout)
         started = time.monotonic()
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
-        learner = self._at_rate_of_epoch(self._told_steps(learner))
+        learner = self._at_rate_of_epoch(self._with_step_counts(learner))
         average = states.init_average(learner) if self.settings.average_from else None
         return program.devices.replicate((learner, states.init_best(learner), average))
 
@@ -133,11 +133,10 @@ class Trainer:
     def _go_on(self, carried, meta):
         restored = self.program.devices.replicate(carried)
         self.learner, self.best, self.average = (restored.get(name) for name in ("learner", "best", "average"))
-        self.epoch, self.done, self.sums = meta["epoch"], meta["done"], meta["sums"]
+        for name in (*_COUNTERS, "sums"):
+            setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # checkpoints of earlier versions have none
         if self.sums is not None:  # null is NaN again
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
-        self.trained_examples, self.train_seconds = meta["trained_examples"], meta["train_seconds"]
-        self.epoch_seconds = meta.get("epoch_seconds", 0.0)  # checkpoints of earlier versions have none
 
     def save(self):
         self._saved = time.monotonic()
@@ -147,14 +146,8 @@ class Trainer:
         self._hosts.meet()  # the first alone saves
 
     def _meta(self):
-        return {
-            "epoch": self.epoch,
-            "done": self.done,
-            "sums": self.sums and {name: _finite(values) for name, values in self.sums.items()},
-            "trained_examples": self.trained_examples,
-            "train_seconds": self.train_seconds,
-            "epoch_seconds": self.epoch_seconds,
-        }
+        sums = self.sums and {name: _finite(values) for name, values in self.sums.items()}
+        return {**{name: getattr(self, name) for name in _COUNTERS}, "sums": sums}
 
     def _carried(self):
         """What a checkpoint holds."""
@@ -174,8 +167,7 @@ class Trainer:
         return np.flatnonzero(np.asarray(self.best.stale) < self.settings.patience)
 
     def _learner_slots(self):
-        order = {int(seed): place for place, seed in enumerate(self.seeds)}
-        return np.array([order[int(seed)] for seed in np.asarray(self.learner.seed)])
+        return np.array([self.seeds.index(seed) for seed in np.asarray(self.learner.seed).tolist()])
 
     def _drop_finished(self):
         """Drops finished seeds once they are half of the program: a compilation per halving, not one per seed."""
@@ -244,11 +236,10 @@ class Trainer:
 
     def _take(self, sums, started):
         """Adds a chunk's sums to the epoch's, and adapts the chunk to about two seconds."""
-        sums = {name: np.asarray(value, np.float64).tolist() for name, value in sums.items()}
-        if self.sums is None:
-            self.sums = sums
-        else:
-            self.sums = {name: np.add(self.sums[name], sums[name]).tolist() for name in sums}
+        sums = {name: np.asarray(value, np.float64) for name, value in sums.items()}
+        if self.sums is not None:
+            sums = {name: self.sums[name] + value for name, value in sums.items()}
+        self.sums = {name: value.tolist() for name, value in sums.items()}
         seconds = time.monotonic() - started
         if seconds > 1.5 * CHUNK_SECONDS:
             self._next_chunk = max(1, self._chunk // 2)
@@ -261,7 +252,8 @@ class Trainer:
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
     def _finish_epoch(self, examples):
-        places, weights = self._learner_slots(), self._evaluated()
+        places, averaged = self._learner_slots(), self.average is not None and np.all(self.average.count)
+        weights = self.average if averaged else self.learner
         logits = self.predict("dev", weights.variables)
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
@@ -300,11 +292,7 @@ class Trainer:
 
     # -- protocols ------------------------------------------------------------------------------------------------
 
-    def _evaluated(self):
-        """The average once it has samples, the learner's weights until then."""
-        return self.learner if self.average is None or not np.all(self.average.count) else self.average
-
-    def _told_steps(self, learner):
+    def _with_step_counts(self, learner):
         """The learners whose optimiser knows how many steps an epoch has, or the run, where its rate depends on it."""
         names = {"cyclical": "cycle_steps", "linear": "line_steps", "warmup_linear": "line_steps"}
         name = names.get(self.settings.schedule)
@@ -347,7 +335,7 @@ class Trainer:
         return logits
 
     def _stop_if_asked(self):
-        """Between two epochs or within an evaluation: what is saved resumes with that evaluation."""
+        """Stops between two epochs or within an evaluation; the saved state resumes with that evaluation."""
         if self._agreed()[0]:
             self.save()
             raise Interrupted

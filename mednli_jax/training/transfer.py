@@ -50,8 +50,7 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
     """For each target seed the source's row: the same seed, or the only one there is. Raises UserError."""
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
-    missing = [seed for seed in target if seed not in source]
-    if missing:
+    if missing := [seed for seed in target if seed not in source]:
         raise RunError(
             f"the source run has no seed {', '.join(map(str, missing))}. Fix: train its seeds "
             f"{', '.join(map(str, target))}, or give --config.seeds among {', '.join(map(str, source))}."
@@ -72,6 +71,10 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
     that the source lacks or has in another shape; weights that only the source has are no fault, a head is replaced.
     And where `skip` finds none of the weights, or all: it is mistaken then.
     """
+
+    def shape(leaf):
+        return "x".join(map(str, leaf.shape[1:])) or "one number"
+
     drawn, of_source = flat(variables), flat(source)
     taken, kept, wrong = {}, [], []
     for name, leaf in drawn.items():
@@ -80,23 +83,18 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
         elif name not in of_source:
             wrong.append(f"{name} (not in the source)")
         elif of_source[name].shape[1:] != leaf.shape[1:]:
-            wrong.append(f"{name} ({_shape(of_source[name])} in the source, {_shape(leaf)} here)")
+            wrong.append(f"{name} ({shape(of_source[name])} in the source, {shape(leaf)} here)")
         else:
             taken[name] = np.asarray(of_source[name])[rows].astype(leaf.dtype)
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
-        raise RunError(
-            f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}. Fix: give the "
-            "source's config.model, or leave these out with --config.transfer.skip=PATTERN."
-        )
+        problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
+        fix = "give the source's config.model, or leave these out with --config.transfer.skip=PATTERN"
+        raise RunError(f"{problem}. Fix: {fix}.")
     if skip is not None and not (kept and taken):
         which = "every weight" if kept else "no weight"
         raise ConfigError(f"config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names.")
     return nested({**drawn, **taken}), sorted(taken), sorted(kept)
-
-
-def _shape(leaf):
-    return "x".join(map(str, leaf.shape[1:])) or "one number"
 
 
 def start(learner, source, *, rows, skip):

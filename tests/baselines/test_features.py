@@ -411,7 +411,7 @@ def test_no_ontology_where_the_config_takes_none(own_files, tmp_path, monkeypatc
 def test_the_watch_sees_both_passes():
     with Watch(10) as watch:
         computed(watch=watch)
-        assert watch._bar.done == 10
+        assert watch.done == 10
 
 
 def test_concepts_of_a_file_of_mentions_count_in_place_of_the_linkers(own_files, tmp_path, monkeypatch):

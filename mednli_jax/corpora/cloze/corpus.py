@@ -13,7 +13,7 @@ from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import tag_seen, with_titles
 from mednli_jax.corpora.demo import cloze as demo
 from mednli_jax.corpora.demo.words import demo_files
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.text import Vocab
@@ -79,7 +79,7 @@ class ClozeCorpus:
             files = list(reader.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():  # refused before the corpus is read
-                raise UserError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
+                raise ConfigError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
             files.append(path)
         return files
 
@@ -90,9 +90,8 @@ def read(
     """The splits of a ClozeCorpus, for those who need no arrays. Raises: UserError, DataError(s)."""
     if name == DEMO:
         splits = demo.load_demo_cloze()
-        if limit:
-            splits = {**splits, "train": replace(splits["train"], examples=splits["train"].examples[:limit])}
-        return tag_seen(splits)
+        train = splits["train"]
+        return tag_seen({**splits, "train": replace(train, examples=train.examples[: limit or None])})
     if name == BIOMRC:
         return tag_seen(biomrc.load(required_folder(name, folder), limit=limit))
     splits = clicr.load(required_folder(name, folder), limit=limit, stray_marks=stray_marks)

@@ -33,7 +33,7 @@ import numpy as np
 from mednli_jax.corpora.arrays import pad
 from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
 from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
@@ -54,7 +54,7 @@ _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: see views.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
+    setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
     blank; max_words: the most frequent words of training that are kept; 0 = all. vectors_path: None = random.
     """
 
@@ -76,7 +76,7 @@ class ClozeEncoding:
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
 
-    Raises: UserError where no training query has a right candidate.
+    Raises: DataError where no training query has a right candidate.
     """
     flat, kept, facts = _Flat(encoding), {}, {}
     with Watch(sum(map(len, splits.values()))) as watch:
@@ -85,10 +85,8 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
             if name == "train":
                 train_sizes = flat.sizes()
     if not len(kept["train"]):
-        raise UserError(
-            "no training query has its answer among the marked phrases of its passage. Fix: check that the "
-            "passages are marked, or keep more tokens of them."
-        )
+        problem = "no training query has its answer among the marked phrases of its passage"
+        raise DataError(f"{problem}. Fix: check that the passages are marked, or keep more tokens of them.")
     arrays = flat.arrays()
     words = _Words(flat, arrays, train_sizes, encoding)
     vocab, matrix = words.vocabulary()
@@ -212,12 +210,11 @@ class _Words:
         counts = self._count([arrays[name] for name in names])
         of_train = self._count([arrays[name][: train_sizes[name]] for name in names])
         train = self._sorted(of_train, of_train > 0)
-        most = encoding.max_words or len(train)
-        self._places, self._train = train[:most], min(most, len(train))
+        self._places = train[: encoding.max_words or None]
+        self._train, self._counts = len(self._places), counts
         self.facts = {"of_train": self._train, "cut": len(train) - self._train}
         if encoding.vectors_path is not None:
             self._places += self._sorted(counts, of_train == 0)
-        self._counts = counts
 
     def _count(self, parts):
         return sum(np.bincount(part, minlength=len(self._words)) for part in parts)
@@ -249,20 +246,18 @@ class _Words:
         return vocab, matrix
 
     def _load(self, asked):
-        encoding = self._encoding
-        words = (*SPECIALS, *asked)
-        vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
+        vectors = load_vectors(self._encoding.vectors_path, (*SPECIALS, *asked), **settings)
         counts = {word: int(count) for word, count in zip(self._words, self._counts, strict=True)}
         self.facts |= {"source": vectors.source, "sha256": vectors.sha256, "coverage": coverage(vectors, counts)}
         return vectors
 
     def _draw(self, matrix, words, rows):
         """Fills some rows of the vectors with the random vectors of their words, few at a time."""
-        encoding = self._encoding
+        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
         for start in range(0, len(rows), _AT_A_TIME):
             part = rows[start : start + _AT_A_TIME]
-            chosen = [words[row] for row in part]
-            matrix[part] = random_vectors(chosen, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+            matrix[part] = random_vectors([words[row] for row in part], **settings)
 
 
 def _counts(rows, arrays, types_of_train):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from mednli_jax.corpora.cloze.case_reports import Mark, Report, Sentence
-from mednli_jax.errors import DataError, UserError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
@@ -92,8 +92,7 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
             bar.advance(1)
     if not drafts:
         fix = "mark phrases in the learning points; see the counts of a smaller file"
-        problem = f"{len(reports)} reports give no query, {dropped.total()} were left out"
-        raise DataError(problem, fix=fix)
+        raise DataError(f"{len(reports)} reports give no query, {dropped.total()} were left out", fix=fix)
     answers = _Answers(ontology, ((phrase, mark) for _, phrase, mark in drafts))
     examples = tuple(replace(example, answers=answers.of(phrase, mark)) for example, phrase, mark in drafts)
     facts = {
@@ -231,7 +230,7 @@ def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
     """
     if min(dev, test) < 0 or not dev + test < 1:
         fix = "give two numbers from 0 on that sum to less than 1"
-        raise UserError(f"{dev:g} and {test:g} are no shares of dev and test. Fix: {fix}.")
+        raise UsageError(f"{dev:g} and {test:g} are no shares of dev and test. Fix: {fix}.")
     places = {"train": [], "dev": [], "test": []}
     for example in split.examples:
         digest = hashlib.sha256(example.passage.uid.encode()).digest()

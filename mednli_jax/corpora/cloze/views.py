@@ -69,11 +69,8 @@ def candidates(example: ClozeExample, lowercase: bool = True) -> tuple[str, ...]
 
 def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:
     """Place of the right candidate, -1 where there is none: the dataset's answer comes before its synonyms."""
-    for answer in example.answers:
-        number = number_of.get(phrase_of(answer.text))
-        if number is not None:
-            return number
-    return -1
+    phrases = (phrase_of(answer.text) for answer in example.answers)
+    return next((number_of[phrase] for phrase in phrases if phrase in number_of), -1)
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
@@ -161,14 +158,9 @@ def with_titles(split: Split) -> Split:
 
     So do the published readers, baselines and counts of CliCR read a report; its title is then empty.
     """
-    passages = {}
-
-    def joined(passage):
-        if id(passage) not in passages:
-            passages[id(passage)] = _with_title(passage) if passage.title else passage
-        return passages[id(passage)]
-
-    examples = tuple(replace(example, passage=joined(example.passage)) for example in split.examples)
+    passages = {id(example.passage): example.passage for example in split.examples}
+    joined = {key: _with_title(passage) if passage.title else passage for key, passage in passages.items()}
+    examples = tuple(replace(example, passage=joined[id(example.passage)]) for example in split.examples)
     return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
 
 

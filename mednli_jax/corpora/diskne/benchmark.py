@@ -1,8 +1,8 @@
 """DisKnE: does a premise show a disease? Binary NLI with one fold per disease (Alghanmi et al. 2021, section 3).
 
 Every example claims that the patient of a premise has a disease. A positive one is an entailed pair; a negative one is
-the same premise with a similar disease in its place. All examples of a benchmark are one list: `folds` divides it by
-disease, `published` reads the published annotations, `builder` makes a benchmark of any pairs.
+the same premise with a similar disease in its place. All examples of a benchmark are one list: `diskne.folds`
+divides it by disease, `diskne.published` reads the published annotations, `diskne.builder` makes one of any pairs.
 """
 
 import hashlib
@@ -101,42 +101,39 @@ def with_article(before: str, name: str) -> str:
     match = _ARTICLE.search(before)
     if not match:
         return before
-    article = "an" if _begins_with_vowel(name) else "a"
-    return before[: match.start()] + (article.capitalize() if match[1][0].isupper() else article) + match[2]
-
-
-def _begins_with_vowel(name):
     word = next(iter(_WORD.findall(name)), "")
+    vowel = word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
     if len(word) > 1 and word.isupper():
-        return word[0] in _LETTER_WITH_VOWEL
-    return word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
+        vowel = word[0] in _LETTER_WITH_VOWEL
+    article = "an" if vowel else "a"
+    return before[: match.start()] + (article.capitalize() if match[1][0].isupper() else article) + match[2]
 
 
 def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> str:
     """The hypothesis that claims `disease`, called `name`, in place of the positive example's own."""
-    is_own = disease == positive.disease
+    is_positive = disease == positive.disease
     if wording == "full":
         text = positive.pair.hypothesis
-        if is_own:
+        if is_positive:
             return text
         if positive.mention[:1].isupper() and not positive.mention.isupper():
             name = name[:1].upper() + name[1:]  # or a capital, at the beginning of a sentence, would mean positive
         return with_article(text[: positive.start], name) + name + text[positive.end :]
-    return positive.mention.strip().lower() if wording == "mention" and is_own else name
+    return positive.mention.strip().lower() if wording == "mention" and is_positive else name
 
 
 def example_of(positive: Positive, disease: str, names: Mapping[str, str], wording: str) -> DiseaseExample:
     """The example that claims `disease` on a positive example's premise; positive where the disease is its own."""
-    is_own = disease == positive.disease
+    is_positive = disease == positive.disease
     pair, category = positive.pair, positive.category
     hypothesis = hypothesis_of(positive, disease, names[disease], wording)
     uid = f"{pair.uid}.{category}.{positive.disease}"
     claim = replace(
         pair,
-        uid=uid if is_own else f"{uid}.{disease}",
+        uid=uid if is_positive else f"{uid}.{disease}",
         hypothesis=hypothesis,
         hypothesis_tokens=pair.hypothesis_tokens if hypothesis == pair.hypothesis else _tokens(hypothesis),
-        label=POSITIVE if is_own else NEGATIVE,
+        label=POSITIVE if is_positive else NEGATIVE,
         group=premise_key(pair.premise),
         tags=(category,),
     )

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled
 from mednli_jax.corpora.diskne.negatives import COUNT, Kinship, Ranking, index_in, negatives
-from mednli_jax.errors import DataError, Problems, UserError
-from mednli_jax.examples import Mention, NLIExample
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
@@ -81,44 +81,32 @@ def select(
     """
     found, left_out = [], Counter()
     for pair in pairs:
-        judged = _judged(pair, linker, categories)
-        if isinstance(judged, str):
-            left_out[judged] += 1
+        result = _positives(pair, linker, categories)
+        if isinstance(result, str):
+            left_out[result] += 1
         else:
-            found += judged
+            found += result
     return found, left_out
 
 
-def _judged(pair, linker, categories) -> list[Positive] | str:
-    """The positive examples that a pair is, one a category, or why it is none."""
+def _positives(pair, linker, categories) -> list[Positive] | str:
+    """The positive examples of a pair, one for each category, or the reason that there is none."""
     if pair.label != POSITIVE:
         return "not_entailed"
-    mentions = _diseases(pair, linker)
+    index_of, mentions = linker.ontology.index_of, linker.link(pair.hypothesis_tokens)
+    mentions = [mention for mention in mentions if is_disease(linker.ontology, index_of[mention.concept])]
     if len({mention.concept for mention in mentions}) != 1:
         return "several_diseases" if mentions else "no_disease"
     if categories is None and NOT_STATED & {token.lower() for token in pair.hypothesis_tokens}:
         return "not_stated"
-    given = _categories(pair, mentions[0], linker, categories)
-    if not given:
+    given = [category_of(pair, mentions[0].concept, linker)] if categories is None else categories.get(pair.uid, ())
+    if not any(given):
         return "no_category"
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
     start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]
     if min(start, end) < 0:  # the tokens are not those of the sentence
         return "not_found"
     return [Positive(pair, mentions[0].concept, category, start, end) for category in given]
-
-
-def _diseases(pair: NLIExample, linker: Linker) -> list[Mention]:
-    ontology = linker.ontology
-    found = linker.link(pair.hypothesis_tokens)
-    return [mention for mention in found if is_disease(ontology, ontology.index_of[mention.concept])]
-
-
-def _categories(pair, mention, linker, categories) -> tuple[str, ...]:
-    if categories is not None:
-        return tuple(categories.get(pair.uid, ()))
-    category = category_of(pair, mention.concept, linker)
-    return (category,) if category else ()
 
 
 def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
@@ -147,8 +135,7 @@ def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
             found.setdefault(cells[0], []).append(cells[1].lower())
         elif line.strip() and (number, cells) != (1, ["uid", "category"]):
             fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
-            problem = "is no uid and category"
-            problems.add(DataError(problem, file=path.name, line=number, field="category", fix=fix))
+            problems.add(DataError("is no uid and category", file=path.name, line=number, field="category", fix=fix))
     problems.raise_if_any()
     return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}
 
@@ -166,18 +153,19 @@ def build(
 ) -> Benchmark:
     """A benchmark of the positive examples among `pairs`, in whatever order these come.
 
-    linker: of the terminology that names the diseases and says which are kin.
-    ranked: makes the ranking of negatives for the diseases that were found (`negatives.similar`, `shuffled`).
-    categories: as in `select`. facts: provenance that goes into the benchmark's.
-    Raises: UserError where no pair is a positive example; what `ranked` raises.
+    Args:
+      linker: of the terminology that names the diseases and says which are related.
+      ranked: makes the ranking of negatives for the diseases that were found (`negatives.similar`, `shuffled`).
+      categories: as in `select`.
+      facts: provenance that goes into the benchmark's.
+
+    Raises: DataError where no pair is a positive example; what `ranked` raises.
     """
     positives, left_out = select(pairs, linker, categories)
     if not positives:
-        reasons = (
-            ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]) or "there is none"
-        )
+        reasons = ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason])
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise UserError(f"{name}: no pair is a positive example ({reasons}). Fix: {fix}.")
+        raise DataError(f"{name}: no pair is a positive example ({reasons or 'there is none'})", fix=fix)
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)

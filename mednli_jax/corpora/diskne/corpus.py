@@ -1,6 +1,6 @@
 """DisKnE as a corpus: all examples encoded once, and which of them each fold takes.
 
-The corpus has one split, `train`, which the folds divide among themselves. Beside the arrays of `encode` it has
+The corpus has one split, `train`, which the folds divide among themselves. Beside the arrays of nli.encoding it has
   fold [F, N] int8      what an example is in a fold: a place in PARTS
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
 and the manifest says under `diskne` which folds there are, what the diseases are called, and where all came from.
@@ -22,7 +22,7 @@ from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.corpora.diskne.store import ABOUT, EXAMPLES, read_benchmark
 from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
@@ -31,7 +31,7 @@ FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prep
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
-FIELDS = ("fold", "disease", "target", "category")  # that encode's arrays do not have
+FIELDS = ("fold", "disease", "target", "category")  # that the arrays of nli.encoding lack
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +80,7 @@ class DisKnECorpus(NLICorpus):
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
                 problem = f"{missing[0]}: there is no such file"
-                raise UserError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+                raise ConfigError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return files
         files = [*pair_files(self._folder()), *self._annotation_files]
         if self.names_from:
@@ -94,7 +94,7 @@ class DisKnECorpus(NLICorpus):
         found = annotation_files(self._folder())
         if not found:
             problem = f"{self._folder / 'diskne'}: holds no annotation file (.csv)"
-            raise UserError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
+            raise ConfigError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
         return found
 
     @cached_property
@@ -129,9 +129,9 @@ class DisKnECorpus(NLICorpus):
 def _arrays(benchmark, found):
     place = {disease: number for number, disease in enumerate(benchmark.names)}
     part = np.zeros((len(found), len(benchmark)), np.int8)
-    for own, fold in zip(part, found, strict=True):
+    for row, fold in zip(part, found, strict=True):
         for number, name in enumerate(PARTS[1:], 1):
-            own[getattr(fold, name)] = number
+            row[getattr(fold, name)] = number
     return {
         "fold": part,
         "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),

@@ -84,7 +84,7 @@ class FoldBatches(Batches):
 
     def _deal(self, bucket, look):
         fold = of_code(look[0])[0]
-        rows = self._dealt(self._of_fold[fold][bucket], bucket, look)
+        rows = super()._deal(bucket, look, self._of_fold[fold][bucket])
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)
 
     @property

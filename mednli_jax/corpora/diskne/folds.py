@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
@@ -88,26 +88,21 @@ class _Columns:
         self.in_premise = _rows_of(benchmark, [e.pair.premise for e in examples])
         self.in_hypothesis = _rows_of(benchmark, [e.pair.hypothesis for e in examples])
 
-    def counts(self) -> Counter:
-        """(disease, category) -> positive examples that are tested."""
-        rows = _firsts(self.tested, self.positive)
-        return Counter(zip(self.target[rows], self.category[rows], strict=True))
-
     def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
-        own = self.target == disease
-        test = _firsts(self.tested, own & np.isin(self.category, categories))
-        named, claimed = np.zeros((2, len(own)), bool)
+        targeted = self.target == disease
+        test = _firsts(self.tested, targeted & np.isin(self.category, categories))
+        named, claimed = np.zeros((2, len(targeted)), bool)
         named[self.in_premise.get(disease, [])] = True
         claimed[self.in_hypothesis.get(disease, [])] = True
         claimed |= self.disease == disease
-        free = pool & ~own & ~claimed & ~named
+        free = pool & ~targeted & ~claimed & ~named
         rows = _firsts(self.claim, free)
-        kept = np.zeros((2, len(own)), bool)
+        kept = np.zeros((2, len(targeted)), bool)
         kept[0][test] = kept[1][rows] = True
         dropped = {
-            "own": pool & own & ~kept[0],
-            "hypothesis": pool & ~own & claimed,
-            "premise": pool & ~own & ~claimed & named,
+            "own": pool & targeted & ~kept[0],
+            "hypothesis": pool & ~targeted & claimed,
+            "premise": pool & ~targeted & ~claimed & named,
             "repeated": free & ~kept[1],
         }
         dropped = {reason: np.flatnonzero(dropped[reason]).astype(np.int32) for reason in REASONS}
@@ -159,7 +154,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     if pool not in ("group", "all"):
         raise ConfigError(f"pool is '{pool}'. Fix: give one of group, all.")
     table, found = _Columns(benchmark), []
-    counts = table.counts()
+    rows = _firsts(table.tested, table.positive)
+    counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
     for group, of_group in GROUPS.items():
         usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)
         for disease in sorted({target for target, category in counts if category in of_group}):
@@ -167,8 +163,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
             if categories:
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
-        problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
-        raise UserError(f"{problem}. Fix: give more pairs, or a terminology that names more of their diseases.")
+        fix = "give more pairs, or a terminology that names more of their diseases"
+        raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)
     return tuple(found)
 
 
@@ -178,5 +174,5 @@ def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
         problem = f"{benchmark.name}: no fold of the disease asked for"
-        raise UserError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
+        raise ConfigError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
     return chosen

@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.corpora.diskne.benchmark import GROUP_OF, Positive, premise_key
 from mednli_jax.corpora.diskne.folds import mentioned
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.vector_rows import EXACT
@@ -41,8 +41,8 @@ class Kinship:
         """The concept's ancestors and itself, by the ontology's own ids."""
         if concept not in self._above:
             known = self.ontology is not None and index_in(self.ontology, concept) is not None
-            own = self.ontology.ids[index_in(self.ontology, concept)] if known else concept
-            self._above[concept] = frozenset({own, *(self.ontology.ancestors(own) if known else ())})
+            concept_id = self.ontology.ids[index_in(self.ontology, concept)] if known else concept
+            self._above[concept] = frozenset({concept_id, *(self.ontology.ancestors(concept_id) if known else ())})
         return self._above[concept]
 
     def related(self, one: str, other: str) -> bool:
@@ -62,26 +62,22 @@ def index_in(ontology: Ontology, concept: str) -> int | None:
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none.
 
-    Raises: UserError where `vectors` is empty.
+    Raises: DataError where `vectors` is empty.
     """
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
-        raise UserError(f"none of the diseases has a vector. Fix: {fix}.")
-    units = {concept: _unit(vector) for concept, vector in vectors.items()}
+        raise DataError(f"none of the diseases has a vector. Fix: {fix}.")
+    vectors = {concept: np.asarray(vector, np.float64) for concept, vector in vectors.items()}
+    units = {concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()}
 
     def rank(positive, candidates):
-        own = units.get(positive.disease)
-        if own is None:
+        vector = units.get(positive.disease)
+        if vector is None:
             return []
-        order = [(-round(float(own @ units[other]), _DIGITS), other) for other in candidates if other in units]
+        order = [(-round(float(vector @ units[other]), _DIGITS), other) for other in candidates if other in units]
         return [other for _, other in sorted(order)]
 
     return rank
-
-
-def _unit(vector):
-    vector = np.asarray(vector, np.float64)
-    return vector / max(np.linalg.norm(vector), 1e-12)
 
 
 def shuffled(seed: int) -> Ranking:
@@ -149,25 +145,23 @@ def _read_csv(path, wanted):
     found, problems, size = {}, Problems(), None
     for number, line in byte_lines(path):
         key, _, rest = (line or b"").partition(b",")
-        columns, concept = rest.count(b",") + 1, wanted.get(key.strip(b'" '))
+        columns, concept, problem = rest.count(b",") + 1, wanted.get(key.strip(b'" ')), None
         if line is None:
-            problems.add(_row_fault(path, number, "the line is too long"))
+            problem = "the line is too long"
         elif number == 1:
             size = columns
         elif line.strip() and columns != size:
-            problems.add(_row_fault(path, number, f"{columns} numbers, the header names {size}"))
+            problem = f"{columns} numbers, the header names {size}"
         elif concept is not None and concept not in found:
             vector = _numbers(rest)
             if vector is None:
-                problems.add(_row_fault(path, number, "holds something else than finite numbers"))
+                problem = "holds something else than finite numbers"
             else:
                 found[concept] = vector
+        if problem:
+            problems.add(DataError(problem, file=path.name, line=number, fix="copy the file again"))
     problems.raise_if_any()
     return found
-
-
-def _row_fault(path, number, problem):
-    return DataError(problem, file=path.name, line=number, fix="copy the file again")
 
 
 def _numbers(cells):

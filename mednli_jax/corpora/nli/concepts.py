@@ -1,8 +1,6 @@
 """Which ontology a corpus is linked to, and what finds its concepts: the linker, or a file of mentions."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,12 +97,8 @@ class Terminology:
 
 def prefixes(types) -> tuple[str, ...]:
     """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
-    return tuple(_prefixes(types))
-
-
-def _prefixes(types) -> Iterator[str]:
-    for given in map(str, types):
-        yield from filter(None, map(str.strip, given.split(","))) if given else ("",)
+    given = [[part.strip() for part in str(value).split(",")] if value else [""] for value in types]
+    return tuple(part for value, parts in zip(types, given, strict=True) for part in parts if part or not value)
 
 
 def ending(path: Path | str) -> str:
@@ -116,17 +110,7 @@ def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
     """`distances.shortest_paths` for a whole corpus: kept on disk in `folder`, with a bar where it takes a while."""
 
     def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
-        with ExitStack() as stack:
-            begun, bar, shown = time.monotonic(), None, 0
-
-            def progress(done: int, total: int) -> None:
-                nonlocal bar, shown
-                if bar is None and time.monotonic() - begun > SLOW_SECONDS:
-                    bar = stack.enter_context(Bar("paths between concepts", total, unit="concepts"))
-                if bar is not None:
-                    bar.advance(done - shown)
-                    shown = done
-
-            return stored_paths(ontology, pairs, folder=folder, progress=progress, **how)
+        with Bar("paths between concepts", 0, unit="concepts", delay=SLOW_SECONDS) as bar:
+            return stored_paths(ontology, pairs, folder=folder, progress=bar.reach, **how)
 
     return paths

@@ -18,7 +18,7 @@ from mednli_jax.corpora.nli import pieces as word_pieces
 from mednli_jax.corpora.nli.concepts import Linking, Terminology, corpus_paths
 from mednli_jax.corpora.nli.files import CORPORA, source_files
 from mednli_jax.corpora.nli.wordpiece import WordPieces, vocabulary_files
-from mednli_jax.errors import DataError, UserError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, related
 from mednli_jax.knowledge.linking import Linker
@@ -121,11 +121,8 @@ class NLICorpus:
 
     def _licensed(self):
         """Names of what is read from the data folder."""
-        return [
-            self.name,
-            *([self.mix.name] if self.mix else []),
-            *([self.terminology.name] if self.linking is not None else []),
-        ]
+        linked = [self.terminology.name] if self.linking is not None else []
+        return [self.name, *([self.mix.name] if self.mix else []), *linked]
 
     # -- knowledge ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +256,7 @@ class NLICorpus:
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            raise UserError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+            raise ConfigError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
         return list(dict.fromkeys(files))
 
     def build(self):

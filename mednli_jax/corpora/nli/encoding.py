@@ -104,7 +104,10 @@ def encode_links(
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
     arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths)
     if isinstance(linker, Recognised):
-        facts |= {"mentions": linker.facts | _unknown_concepts(mentions, linker.ontology)}
+        given = (m.concept for lists in mentions.values() for found in lists for m in found)
+        unknown = [concept for concept in given if concept not in linker.ontology.index_of]
+        counts = {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
+        facts |= {"mentions": linker.facts | counts}
     return arrays, facts
 
 
@@ -127,11 +130,7 @@ def links_of(
     )
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
-    arrays = {
-        "link_premise": links.premise[:, :width],
-        "link_hypothesis": links.hypothesis[:, :width],
-        "link_distance": links.distance[:, :width],
-    }
+    arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
     lengths, counts = np.unique(links.distance[filled], return_counts=True)
     facts = {
         "ontology": ontology.name,
@@ -145,13 +144,6 @@ def links_of(
         "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
     }
     return arrays, facts
-
-
-def _unknown_concepts(mentions: dict, ontology) -> dict[str, int]:
-    """How many mentions, and of how many concepts, have a concept that the ontology lacks."""
-    given = (m.concept for lists in mentions.values() for found in lists for m in found)
-    unknown = [concept for concept in given if concept not in ontology.index_of]
-    return {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
 
 
 class WordTexts:
@@ -223,8 +215,9 @@ def encode_corpus(
         links, knowledge = {}, {"ontology": "none", "longest_path": 0}
         if linker is not None:
             links, knowledge = texts.links(examples, arrays, linker, watch, paths)
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {
-        "splits": split_facts(splits),
+        "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
         "vocabulary": vocabulary,
         "unknown_tokens": {side: int((arrays[side] == texts.unknown).sum()) for side in SIDES},
         **texts.facts(examples),
@@ -238,9 +231,3 @@ def domains(examples) -> dict[str, np.ndarray]:
     """`domain` [N] int8, 1 for the rows of another corpus, where some are mixed in."""
     mixed = [MIXED_TAG in example.tags for example in examples]
     return {"domain": np.array(mixed, np.int8)} if any(mixed) else {}
-
-
-def split_facts(splits: dict[str, Split]) -> dict[str, dict]:
-    """Facts of each split with its first row in the arrays and its rows."""
-    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
-    return {name: {**split.facts, "first": first[name], "rows": len(split)} for name, split in splits.items()}

@@ -33,8 +33,8 @@ def mixed(target: dict[str, Split], source: Split, name: str) -> dict[str, Split
 
     The pairs mixed in have MIXED_TAG. Dev and test stay the target's.
     """
-    own = target["train"]
-    added = sampled(source, len(own))
+    train = target["train"]
+    added = sampled(source, len(train))
     pairs = tuple(replace(example, tags=(*example.tags, MIXED_TAG)) for example in added.examples)
-    facts = {**own.facts, "mixed": {"corpus": name, "pairs": len(pairs), **added.facts}}
-    return {**target, "train": replace(own, examples=own.examples + pairs, facts=facts)}
+    facts = {**train.facts, "mixed": {"corpus": name, "pairs": len(pairs), **added.facts}}
+    return {**target, "train": replace(train, examples=train.examples + pairs, facts=facts)}

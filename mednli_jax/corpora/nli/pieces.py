@@ -1,7 +1,7 @@
 """From Examples to arrays of word pieces, for models whose vocabulary is BERT's; `corpora.cache` keeps them on disk.
 
-The arrays are those of `encode` under the same names: premise, hypothesis [N, T] hold pieces (of the raw texts, without
-special pieces), link_* [N, K] join pieces. Concepts are found among the words that the pieces are made of.
+The arrays have the names that `encoding` gives: premise, hypothesis [N, T] hold pieces of the raw texts without special
+pieces, link_* [N, K] join pieces. Concepts are found among the words that the pieces are made of.
 """
 
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class PieceTexts:
 
     passes = 0
 
-    def __init__(self, encoding: encode.Encoding, own: PieceEncoding, vocabulary: WordPieces | None = None):
-        self.encoding, self.own, self.vocabulary = encoding, own, vocabulary
+    def __init__(self, encoding: encode.Encoding, pieces: PieceEncoding, vocabulary: WordPieces | None = None):
+        self.encoding, self.pieces, self.vocabulary = encoding, pieces, vocabulary
 
     @property
     def unknown(self) -> int:
@@ -50,12 +50,12 @@ class PieceTexts:
 
         Raises: DataError(s).
         """
-        if self.own.file is not None:
-            self.vocabulary = WordPieces.load(self.own.file)
+        if self.pieces.file is not None:
+            self.vocabulary = WordPieces.load(self.pieces.file)
         else:
             texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
-            self.vocabulary = WordPieces.of_texts(texts, self.own.size, lowercase=self.encoding.lowercase)
-        source = "pieces of training texts" if self.own.file is None else f"pieces of {self.own.file.name}"
+            self.vocabulary = WordPieces.of_texts(texts, self.pieces.size, lowercase=self.encoding.lowercase)
+        source = "pieces of training texts" if self.pieces.file is None else f"pieces of {self.pieces.file.name}"
         words = len(self.vocabulary)
         facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
         return np.zeros((words, 1), np.float32), facts
@@ -72,7 +72,7 @@ class PieceTexts:
         self._cut, kept = 0, {side: [] for side in SIDES}
         for both in zip(*self._found.values(), strict=True):
             sizes = tuple(len(of_side.numbers) for of_side in both)
-            fitting = room_for(*sizes, self.own.room - SPECIAL_PIECES)
+            fitting = room_for(*sizes, self.pieces.room - SPECIAL_PIECES)
             self._cut += fitting != sizes
             for side, of_side, most in zip(SIDES, both, fitting, strict=True):
                 kept[side].append(of_side.numbers[:most])
@@ -98,7 +98,7 @@ class PieceTexts:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = self.vocabulary
         numbers = {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk}
-        return {"pieces": {**numbers, "room": self.own.room}, "truncated": {"pairs": self._cut}}
+        return {"pieces": {**numbers, "room": self.pieces.room}, "truncated": {"pairs": self._cut}}
 
 
 def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:

@@ -6,8 +6,8 @@
     builder.as_data_source("train")[0]["premise"]
 
 `load_tfds` does this and gives the same Splits as `readers.load_nli` and `clicr.load`. TFDS shuffles the records by
-hash and gives strings back as bytes, so every one carries its row number. Labels are strings: the order of classes
-belongs to `examples.LABELS`. A record of CliCR is an article with all its queries.
+hash and gives strings back as bytes, so each has its row number. Labels are strings: the order of classes belongs to
+`examples.LABELS`. A record of CliCR is an article with all its queries.
 """
 
 import contextlib
@@ -27,12 +27,13 @@ from mednli_jax.corpora.cloze.files import marked_text, parse_marked
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli import files as nli_corpora
 from mednli_jax.corpora.nli import readers as nli
-from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
-from mednli_jax.files import private_folder
+from mednli_jax.files import atomic_folder, private_folder, writing
 from mednli_jax.progress import say
 
 RELEASE = "1.0.0"  # of the records
+_FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 _PASSAGE = ("uid", "title", "context", "specialty")
@@ -258,17 +259,14 @@ def load_tfds(
     root = Path(folder) / f"{stem}{_made_from(name, manual_dir)}"
     splits = _read(name, root, choice)
     if splits is None:
-        try:
+        with writing(root, _FIX):
             _build(name, root, manual_dir, choice)
             for older in root.parent.glob(f"{stem}{'[0-9a-f]' * 16}"):
                 if older != root:
                     shutil.rmtree(older)
-        except OSError as error:
-            fix = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
-            raise RunError(f"{root}: cannot be written ({error.strerror}). Fix: {fix}.") from error
         splits = _read(name, root, choice)
     if splits is None:
-        raise UserError(f"{root}: what was written cannot be read back. Fix: check the disk.")
+        raise RunError(f"{root}: what was written cannot be read back. Fix: check the disk.")
     return splits
 
 
@@ -290,11 +288,8 @@ def _digest(records):
 
 def _build(name, root, manual_dir, choice):
     """Builds below a temporary root, closes it to others and renames it: readers see all of it or nothing."""
-    private_folder(root.parent, ours=True, fix="free space, or choose another folder ($MEDNLI_JAX_CACHE)")
-    temporary = root.with_name(f".{root.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(mode=0o700)
-    try:
+    private_folder(root.parent, ours=True, fix=_FIX)
+    with atomic_folder(root, keep=lambda: False, fix=_FIX) as temporary:
         with _quiet():
             BUILDERS[name](data_dir=temporary, config=choice).download_and_prepare(
                 download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),
@@ -302,10 +297,6 @@ def _build(name, root, manual_dir, choice):
             )
         for path in temporary.rglob("*"):  # TFDS writes with the process's umask
             path.chmod(0o700 if path.is_dir() else 0o600)
-        shutil.rmtree(root, ignore_errors=True)
-        os.replace(temporary, root)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _read(name, root, choice):

@@ -79,21 +79,7 @@ class WordPieces:
     def __len__(self) -> int:
         return len(self.words)
 
-    @property
-    def pad(self) -> int:
-        return self.words.index("[PAD]")
-
-    @property
-    def unk(self) -> int:
-        return self.words.index("[UNK]")
-
-    @property
-    def cls(self) -> int:
-        return self.words.index("[CLS]")
-
-    @property
-    def sep(self) -> int:
-        return self.words.index("[SEP]")
+    pad, unk, cls, sep = (property(lambda self, piece=piece: self.words.index(piece)) for piece in SPECIALS)
 
     def encode(self, text: str) -> Pieces:
         """The pieces of a text, without special ones. A word that no pieces spell is one unknown piece."""
@@ -123,15 +109,15 @@ class WordPieces:
         path = _vocabulary_file(Path(path))
         said = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
         if path.suffix == ".json":
-            words, own = _of_tokenizer(path)
-            said = own | {key: value for key, value in said.items() if value is not None}
+            words, read = _of_tokenizer(path)
+            said = read | {key: value for key, value in said.items() if value is not None}
         else:
-            words = _of_lines(path)
+            words = tuple(line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n"))
         if said.get("tokenize_chinese_chars") is False:
             raise _other_kind(path, "characters of Chinese do not stand alone")
         lowercase = said.get("do_lower_case")
         if not isinstance(lowercase, bool):
-            lowercase = not any(_has_capital(word) for word in words)
+            lowercase = all(word == word.lower() or _BRACKETED.fullmatch(word) for word in words)
         strip = said.get("strip_accents")
         return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
 
@@ -168,7 +154,8 @@ class WordPieces:
         path = Path(path)
         content = _json(path)
         pieces, flags = content.get("pieces"), (content.get("lowercase"), content.get("strip_accents"))
-        if not _are_words(pieces) or not all(isinstance(flag, bool) for flag in flags):
+        are_words = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
+        if not are_words or not all(isinstance(flag, bool) for flag in flags):
             raise _unreadable(path, "it holds no vocabulary", "prepare the data again")
         return cls(tuple(pieces), *flags, file=path.name)
 
@@ -191,10 +178,6 @@ def _normalizer(lowercase, strip_accents):
     )
 
 
-def _has_capital(word):
-    return not _BRACKETED.fullmatch(word) and word != word.lower()
-
-
 def _vocabulary_file(path: Path) -> Path:
     if path.suffix == ".safetensors":
         path = path.parent
@@ -205,13 +188,6 @@ def _vocabulary_file(path: Path) -> Path:
             return path / name
     fault = f"there is no vocabulary ({' or '.join(FILES)})"
     raise DataError(fault, file=path.name, fix="name the folder that the weights came in")
-
-
-def _of_lines(path: Path) -> tuple[str, ...]:
-    lines = _text(path).split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return tuple(line.removesuffix("\r") for line in lines)
 
 
 def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
@@ -230,10 +206,6 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     said = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
     said["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
     return tuple(sorted(numbers, key=numbers.get)), said
-
-
-def _are_words(pieces) -> bool:
-    return isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
 
 
 def _json(path: Path) -> dict:
