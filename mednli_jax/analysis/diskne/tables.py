@@ -5,15 +5,15 @@ all folds are one mapping. All test examples of a disease count, the negatives a
 false positives out).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mednli_jax.analysis.diskne import published as paper
 from mednli_jax.analysis.sections import Grid
+from mednli_jax.analysis.tables import fill, published
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark
 from mednli_jax.corpora.diskne.folds import Fold, phrase
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.metrics import mean_sd
 
 AVERAGES = ("macro", "weighted")
@@ -25,7 +25,7 @@ TITLES = {
     "terminological": "Terminological",
 }
 ALWAYS = "always positive"
-TABLES = tuple(range(1, 9))
+PAPER = published("diskne")
 
 Runs = Mapping[str, Mapping[str, str]]
 
@@ -44,7 +44,7 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
     macro, weighted: `mean_sd` over the runs of the mean over diseases, each weighing the same or by its positive
     examples. always_positive: both averages of a classifier that says true of all. Categories that no fold reports are
     left out.
-    Raises: UserError where a run lacks predictions of test examples.
+    Raises: RunError where a run lacks predictions of test examples.
     """
     _check(benchmark, folds, runs)
     found = {}
@@ -61,11 +61,11 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
 def _check(benchmark, folds, runs):
     tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
     if not runs:
-        raise UserError("there are no runs to score. Fix: give one at least.")
+        raise RunError("there are no runs to score. Fix: give one at least.")
     for run, said in runs.items():
         if missing := sorted(tested - set(said)):
             problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
-            raise UserError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
+            raise RunError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
 
 def _of_disease(benchmark, fold, category, runs):
@@ -98,56 +98,79 @@ def _averages(diseases: list[dict]) -> dict:
 def table(number: int, benchmark: Benchmark, folds: Sequence[Fold], systems: Mapping[str, Runs]) -> Grid:
     """One of the paper's tables, in per cent: our systems, the classifier that always says true, the paper's columns.
 
-    systems: name -> runs; Table 7 wants TABLE_7_COLUMNS for names, whose wordings have the same uids. Table 1 needs
-    none. Raises: UserError for an unknown table, as `scores`.
+    systems: name -> runs; in Table 7 all systems have to be of examples with the same uids. Table 1 needs none.
+    Raises: UsageError for an unknown table; RunError as `scores`.
     """
-    if number not in TABLES:
-        known = ", ".join(map(str, TABLES))
-        raise UserError(f"Table {number} is none of the paper's. Fix: give one of {known}.")
+    theirs = PAPER["tables"].get(str(number))
+    if theirs is None:
+        raise UsageError(f"Table {number} is none of the paper's. Fix: give one of {', '.join(PAPER['tables'])}.")
     if number == 1:
-        return _counts(benchmark)
+        return _counts(benchmark, theirs)
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
-    if number in paper.PER_DISEASE:
-        return _per_disease(number, benchmark, found)
-    if number == 7:
-        caption = "Table 7: whole sentence or name as hypothesis, with and without the premise (paper: ClinicalBERT)"
-        return _by_category(caption, found, paper.TABLE_7_COLUMNS, paper.TABLE_7)
-    return _by_category("Table 8: negatives selected at random", found, paper.MODELS, paper.TABLE_8)
+    if "diseases" in theirs:
+        return _per_disease(number, benchmark, found, theirs)
+    rows = {(average, category): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
+    columns = _averages_of(found, {key: key[1] for key in rows}, theirs["columns"], lambda key: theirs[key[0]][key[1]])
+    return fill(f"Table {number}: {theirs['caption']}", ("average", "category"), rows, columns)
 
 
-def _counts(benchmark: Benchmark) -> Grid:
-    rows = []
-    for category in CATEGORIES:
-        own = [example.is_positive for example in benchmark.examples if example.category == category]
-        counts = (sum(own), len(own) - sum(own), paper.TABLE_1[category], paper.PUBLISHED_FILES[category])
-        rows.append((TITLES[category], *map(str, counts)))
-    header = ("category", "positives", "negatives", "paper: positives", "in its files")
-    return Grid(f"Table 1: examples of {benchmark.name}", header, rows)
+def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
+    positive = {c: [e.is_positive for e in benchmark.examples if e.category == c] for c in CATEGORIES}
+    columns = [
+        ("positives", {category: str(sum(found)) for category, found in positive.items()}),
+        ("negatives", {category: str(len(found) - sum(found)) for category, found in positive.items()}),
+        *_published(theirs["columns"], {c: list(map(str, figures)) for c, figures in theirs["rows"].items()}, ""),
+    ]
+    titles = {category: (TITLES[category],) for category in CATEGORIES}
+    return fill(f"Table 1: examples of {benchmark.name}", ("category",), titles, columns)
 
 
-def _per_disease(number: int, benchmark: Benchmark, found: Mapping[str, dict]) -> Grid:
-    theirs = paper.PER_DISEASE[number]
-    of_system = {name: scored.get(theirs.category, {}) for name, scored in found.items()}
-    ours = next(iter(of_system.values()), {}).get("diseases", {})
-    called = _paper_names(benchmark, ours, theirs.diseases)
-    rows = []
-    for disease in sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease])):
-        cells = [_points(scored["diseases"][disease]["f1"]) for scored in of_system.values()]
-        always, figures = ours[disease]["always_positive"], theirs.diseases.get(called.get(disease), ("",) * 4)
-        positives = str(ours[disease]["positives"])
-        rows.append((benchmark.names[disease], positives, *cells, _points(always), *map(str, figures)))
-    blank = [""] * (2 + len(of_system))
-    for name in theirs.diseases.keys() - set(called.values()):
-        rows.append((name, *blank, *map(str, theirs.diseases[name])))
-    rows[len(ours) :] = sorted(rows[len(ours) :])
-    for average, figures in zip(AVERAGES, (theirs.macro, theirs.weighted), strict=True):
-        cells = [_mean_sd(scored.get(average)) for scored in of_system.values()]
-        always = next(iter(of_system.values()), {}).get("always_positive", {}).get(average)
-        row = (f"{average} average", "", *cells, "" if always is None else _points(always))
-        rows.append((*row, *(f"{mean} ±{sd}" for mean, sd in figures)))
-    header = ("disease", "positives", *of_system, ALWAYS, *(f"paper: {model}" for model in paper.MODELS))
-    caption = f"Table {number}: {TITLES[theirs.category]}, F1 of the positive class in %, {benchmark.name}"
-    return Grid(caption, header, rows)
+def _per_disease(number: int, benchmark: Benchmark, found: Mapping[str, dict], theirs: dict) -> Grid:
+    """A row for each disease of ours, for each other disease of the paper's, and for both averages."""
+    category = theirs["category"]
+    scored = {name: of.get(category, {"diseases": {}}) for name, of in found.items()}
+    ours = next(iter(scored.values()), {"diseases": {}})["diseases"]
+    called = _paper_names(benchmark, ours, theirs["diseases"])
+    order = sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease]))
+    others = sorted(theirs["diseases"].keys() - set(called.values()))
+    rows = {disease: (benchmark.names[disease],) for disease in order}
+    rows |= {("paper", name): (name,) for name in others}
+    rows |= {average: (f"{average} average",) for average in AVERAGES}
+    figures = {disease: theirs["diseases"][name] for disease, name in called.items()}
+    figures |= {("paper", name): theirs["diseases"][name] for name in others}
+    cells = {key: list(map(str, values)) for key, values in figures.items()}
+    cells |= {average: [_spread(*value) for value in theirs[average]] for average in AVERAGES}
+    columns = [("positives", {disease: str(one["positives"]) for disease, one in ours.items()})]
+    for name, of in scored.items():
+        of_disease = {disease: _points(one["f1"]) for disease, one in of["diseases"].items()}
+        columns.append((name, of_disease | {average: _mean_sd(of.get(average)) for average in AVERAGES}))
+    always = {disease: _points(one["always_positive"]) for disease, one in ours.items()}
+    columns.append((ALWAYS, always | _always(scored.values())))
+    caption = f"Table {number}: {TITLES[category]}, F1 of the positive class in %, {benchmark.name}"
+    columns += _published(PAPER["models"], cells)
+    return fill(caption, ("disease",), rows, columns)
+
+
+def _averages_of(found, categories, names, paper) -> list:
+    """Columns of averages: each system's, the constant classifier's, the paper's. categories: key -> its category."""
+    columns = []
+    for name, of in found.items():
+        columns.append((name, {key: _mean_sd(of.get(c, {}).get(key[0])) for key, c in categories.items()}))
+    first = next(iter(found.values()), {})
+    always = {key: _always([first.get(c, {})]).get(key[0], "") for key, c in categories.items()}
+    cells = {key: [_spread(*value) for value in paper(key)] for key in categories}
+    return [*columns, (ALWAYS, always), *_published(names, cells)]
+
+
+def _always(scored: Iterable[Mapping]) -> dict[str, str]:
+    """average -> that of the classifier that always says true, from the first of some systems' scores."""
+    found = next(iter(scored), {}).get("always_positive", {})
+    return {average: _points(value) for average, value in found.items()}
+
+
+def _published(names: Sequence[str], cells: Mapping, prefix="paper: ") -> list[tuple[str, dict]]:
+    """The paper's columns. cells: key of a row -> its cells in these columns."""
+    return [(f"{prefix}{name}", {key: row[i] for key, row in cells.items()}) for i, name in enumerate(names)]
 
 
 def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
@@ -162,36 +185,16 @@ def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
     return named
 
 
-def _by_category(caption: str, found: Mapping[str, dict], columns: Sequence[str], theirs: dict) -> Grid:
-    rows = []
-    for average in AVERAGES:
-        for category in CATEGORIES:
-            scored = [of_system.get(category, {}) for of_system in found.values()]
-            always = next(iter(scored), {}).get("always_positive", {}).get(average)
-            cells = [_mean_sd(one.get(average)) for one in scored]
-            figures = (f"{mean} ±{sd}" for mean, sd in theirs[average][category])
-            rows.append((average, TITLES[category], *cells, "" if always is None else _points(always), *figures))
-    header = ("average", "category", *found, ALWAYS, *(f"paper: {name}" for name in columns))
-    return Grid(caption, header, rows, left=2)
-
-
 def _points(value: float) -> str:
     return f"{100 * value:.0f}"
+
+
+def _spread(mean, sd) -> str:
+    return f"{mean} ±{sd}"
 
 
 def _mean_sd(found: dict | None) -> str:
     """As the paper prints it; the sd has no meaning for a single run."""
     if found is None:
         return ""
-    spread = f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else ""
-    return _points(found["mean"]) + spread
-
-
-def markdown(grid: Grid) -> Iterator[str]:
-    """The lines of a table in Markdown."""
-    yield grid.caption
-    yield ""
-    yield "| " + " | ".join(grid.header) + " |"
-    yield "|" + " --- |" * len(grid.header)
-    for row in grid.rows:
-        yield "| " + " | ".join(row) + " |"
+    return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
