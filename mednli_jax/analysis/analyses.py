@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.analysis import corpus_stats, html
-from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import corpus_stats
 from mednli_jax.analysis import paths as path_lengths
 from mednli_jax.analysis.artifacts import difficulty, filtering, findings
 from mednli_jax.analysis.cloze import skills as cloze_skills
@@ -52,8 +51,7 @@ class Options:
 def stats(subject: Subject, options: Options) -> Finding:
     """Sizes, lengths, labels and words."""
     figures = corpus_stats.statistics(subject.splits)
-    section = findings.corpus_section(subject.name, figures)
-    return Finding(figures, [section], lines=corpus_stats.table(subject.name, figures))
+    return Finding(figures, [corpus_stats.section(subject.name, figures)])
 
 
 def paths(subject: Subject, options: Options) -> Finding:
@@ -67,16 +65,10 @@ def paths(subject: Subject, options: Options) -> Finding:
 
     sides = subject.mentions("premise"), subject.mentions("hypothesis")
     found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances)
-    lengths_found = [key for key in path_lengths.ordered_keys(found) if key.isdigit()]
-    counts = [found["occurrences"].get(key, 0) for key in lengths_found]
-    drawn = pictures.bars(
-        {"concept pairs": counts}, lengths_found, title=f"{subject.name}, {subject.knowledge}",
-        x="edges on the shortest path", y="pairs of concepts in premise and hypothesis",
-    )  # fmt: skip
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
-    section = html.path_lengths_section(subject.name, figures)
-    lines = path_lengths.table(subject.name, subject.knowledge, found)
-    return Finding(figures, [section], {"paths.png": drawn}, lines=lines)
+    chart = path_lengths.chart(subject.name, figures)
+    drawn = {"paths.png": chart.png()} if chart else {}
+    return Finding(figures, [path_lengths.section(subject.name, figures)], drawn)
 
 
 def lexical(subject: Subject, options: Options) -> Finding:
@@ -145,11 +137,11 @@ def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Fin
     f1 = {file.stem: cloze_skills.read_scores(file) for file in scores}
     splits = cloze_tables.corpus(corpus)
     figures = cloze_statistics.statistics(splits)
-    lines, drawn = cloze_statistics.table(corpus, figures), cloze_statistics.drawn(corpus, figures)
+    sections, drawn = [cloze_statistics.section(corpus, figures)], cloze_statistics.drawn(corpus, figures)
     if skills:
         examples = [example for split in splits.values() for example in split.examples]
         figures["skills"] = cloze_skills.statistics(named, examples, f1)
-        lines += cloze_skills.table(figures["skills"])
+        sections.append(cloze_skills.section(figures["skills"]))
         drawn |= cloze_skills.drawn(corpus, figures["skills"])
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    return Finding(figures, drawn=drawn, lines=lines, notes=notes)
+    return Finding(figures, sections, drawn, notes)

@@ -240,6 +240,25 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
     return png(figure)
 
 
+def filtering(rounds: Sequence[Mapping], settings: Mapping, name: str) -> bytes:
+    """PNG: pairs left after each round of adversarial filtering, and beside it the histogram of the scores of each."""
+    figure = _figure(720, 288, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot([0, *(r["round"] for r in rounds)], [rounds[0]["pairs"], *(r["left"] for r in rounds)], marker=".")
+    left.axhline(settings["m"], color="grey", linestyle="--", linewidth=1, label="m")
+    left.set(title=f"{name}: pairs left", xlabel="rounds", ylabel="pairs", ylim=(0, None))
+    left.legend(frameon=False)
+    left.spines[["top", "right"]].set_visible(False)
+    counts, extent = np.array([r["histogram"] for r in rounds]).T, (0.5, len(rounds) + 0.5, 0, 1)
+    image = right.imshow(counts, origin="lower", aspect="auto", extent=extent, cmap="Blues", interpolation="nearest")
+    right.axhline(settings["tau"], color="grey", linestyle="--", linewidth=1)
+    right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
+    figure.colorbar(image, ax=right, label="pairs")
+    for axis in (left, right):
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    return png(figure)
+
+
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -307,12 +326,12 @@ def _legend(axes, names):
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     lines = _legend_lines(names)
     for number, line in enumerate(lines):
-        legend = figure.legend(
-            [handles[name] for name in line], line, loc="lower left", ncols=len(line), frameon=False, fontsize=11,
-            bbox_to_anchor=((LEFT - 6) / WIDTH, (16 * (len(lines) - 1 - number) - 2) / high), borderpad=0, handlelength=1.4,
-            labelcolor=SOFT, columnspacing=1.2,
+        place = (LEFT - 6) / WIDTH, (16 * (len(lines) - 1 - number) - 2) / high
+        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "borderpad": 0, "handlelength": 1.4}
+        figure.legend(
+            [handles[name] for name in line], line, loc="lower left", bbox_to_anchor=place, ncols=len(line),
+            columnspacing=1.2, **style,
         )  # fmt: skip
-        legend.set_in_layout(False)
 
 
 def _number(value):

@@ -12,7 +12,7 @@ from mednli_jax.progress import say
 
 def text(finding: Finding) -> str:
     """The finding and its notes for a terminal."""
-    return "\n".join([*(finding.lines or _lines(finding.sections)), *finding.notes])
+    return "\n".join([*_lines(finding.sections), *finding.notes])
 
 
 def _lines(sections: Sequence[Section]) -> list[str]:

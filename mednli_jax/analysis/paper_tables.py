@@ -5,18 +5,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mednli_jax.analysis import public, tables
-from mednli_jax.analysis.cloze import sections as cloze_sections
 from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import table4
 from mednli_jax.analysis.cloze.outcomes import f1_of_queries
 from mednli_jax.analysis.diskne import runs as diskne_runs
-from mednli_jax.analysis.sections import Section, table_section
-from mednli_jax.errors import RunError
+from mednli_jax.analysis.sections import Section
+from mednli_jax.errors import UsageError
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """sections: for a reader. figures: the same as JSON values. folders: the runs it was made from. paper: its name."""
+    """A filled table.
+
+    Args:
+      sections: for a reader.
+      figures: the same as JSON values.
+      folders: the runs it was made from; none on a public page.
+      paper: the paper's name.
+    """
 
     sections: list[Section]
     figures: dict
@@ -26,8 +32,14 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Options:
-    """split: what is scored. public: whether counts of few pairs and names of folders are left out. skills: a file of
-    the queries' skills, None for none. prepared_of: see kinds.Kind."""
+    """How a table is filled.
+
+    Args:
+      split: what is scored.
+      public: whether counts of few pairs and names of folders are left out.
+      skills: a file of the queries' skills, None for none.
+      prepared_of: see kinds.Kind.
+    """
 
     split: str
     public: bool
@@ -43,7 +55,7 @@ def filled(name: str, runs: Path, options: Options) -> PaperTable:
     if name.startswith(diskne_runs.TABLE):
         return _diskne(name, runs)
     if not name.isdecimal():
-        raise RunError(f"--table={name}: no such table. Fix: see --help.")
+        raise UsageError(f"--table={name}: no such table. Fix: see --help.")
     return _accuracies(int(name), runs, options)
 
 
@@ -53,28 +65,32 @@ def _accuracies(number: int, runs: Path, options: Options) -> PaperTable:
     if options.public:
         found = public.table(found, [cell.run for cell in table.cells])
     names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
-    return PaperTable([table_section(found)], found, _shown(runs, sorted(names), options), "Romanov & Shivade 2018")
+    return PaperTable([tables.table_section(found)], found, _shown(runs, sorted(names), options), _paper("mednli"))
 
 
 def _cloze(runs: Path, options: Options) -> PaperTable:
     """Table 4 of the paper on CliCR; Figure 5 beside it where skills are given."""
     found = table4.filled(runs, options.split)
     found = public.table(found) if options.public else found
-    shown = [cloze_sections.table4_section(found)]
+    shown = [table4.table_section(found)]
     if options.skills:
         skills = cloze_skills.read_skills(options.skills)
         systems = table4.systems(runs, options.split, options.prepared_of)
         queries = next(iter(systems.values())).queries
         found["skills"] = cloze_skills.statistics(skills, queries, f1_of_queries(systems))
-        shown.append(cloze_sections.skills_section(found["skills"]))
-    return PaperTable(shown, found, _shown(runs, table4.RUNS.values(), options), "Šuster & Daelemans 2018")
+        shown.append(cloze_skills.section(found["skills"]))
+    return PaperTable(shown, found, _shown(runs, table4.RUNS.values(), options), _paper("clicr"))
 
 
 def _diskne(name: str, runs: Path) -> PaperTable:
     """A table of the paper on DisKnE, with all finished runs of the folder as columns."""
     found = diskne_runs.systems(runs)
     section = diskne_runs.table_section(name.removeprefix(diskne_runs.TABLE), found)
-    return PaperTable([section], asdict(section.grids[0]), [runs / one.name for one in found], "Alghanmi et al. 2021")
+    return PaperTable([section], asdict(section.grids[0]), [runs / one.name for one in found], _paper("diskne"))
+
+
+def _paper(name: str) -> str:
+    return tables.published(name)["source"]
 
 
 def _shown(runs: Path, names: Sequence[str], options: Options) -> list[Path]:

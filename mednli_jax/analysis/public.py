@@ -9,7 +9,7 @@ other parts would tell it.
 from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.analysis.sections import Grid, Section
-from mednli_jax.errors import RunError
+from mednli_jax.errors import UsageError
 from mednli_jax.examples import LABELS
 
 LEAST = 10
@@ -26,11 +26,11 @@ TABLES = ("diskne",)  # that show single diseases, by how their names begin
 
 
 def check(given, runs: Sequence, table: str) -> None:
-    """Raises UserError for what shows a few pairs, or the names of runs. given: the flags of the command, by name."""
+    """Raises UsageError for what shows a few pairs, or the names of runs. given: the flags of the command, by name."""
     asked = [f"--{name}" for name in FLAGS if given[name].value]
     asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
     if asked:
-        raise RunError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
+        raise UsageError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:

@@ -26,16 +26,18 @@ OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose wor
 class Finding:
     """What an analysis found.
 
-    figures: JSON values that may be shown. sections: the same for a reader. drawn: {file name: picture}.
-    lines: for a terminal, in place of the sections. notes: what to know of the corpus, or of what was left out.
-    private: the same four for the owner of the data alone, None where there is nothing to hide; its figures and
-    sections are whole, not what the others lack.
+    Args:
+      figures: JSON values that may be shown.
+      sections: the same for a reader.
+      drawn: {file name: content} of pictures and lists.
+      notes: what to know of the corpus, or of what was left out.
+      private: the same for the owner of the data alone, None where there is nothing to hide; its figures and sections
+        are whole, not what the others lack.
     """
 
     figures: dict
     sections: list[Section] = field(default_factory=list)
     drawn: dict[str, bytes] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     private: "Finding | None" = None
 

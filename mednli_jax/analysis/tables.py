@@ -7,7 +7,7 @@ here; those of the other papers in cloze/table4.py, diskne/tables.py and artifac
 import json
 import re
 import shlex
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -273,8 +273,3 @@ def table_section(found: dict) -> Section:
 
 def _interval(low, high, signed):
     return f"[{figure(low, signed)}, {figure(high, signed)}]"
-
-
-def shown(folder: Path, names: Collection[str]) -> list[Path]:
-    """The folders of these runs that are there."""
-    return [folder / name for name in names if (folder / name / "config.json").is_file()]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.progress import Bar, say
 
@@ -65,7 +65,7 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     """The settings for a corpus of so many pairs.
 
     m and k that are not given are the paper's, 2/5 and 1/28 of its 14,049 pairs, in proportion.
-    Raises: UserError.
+    Raises: UsageError.
     """
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
@@ -78,7 +78,7 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     }
     for name, (value, good, fix) in ranges.items():
         if not good:
-            raise UserError(f"--{name} is {value}. Fix: give {fix}.")
+            raise UsageError(f"--{name} is {value}. Fix: give {fix}.")
     return Settings(m, n, k, tau, seed)
 
 
@@ -97,7 +97,7 @@ def filtered(
     features float32 [N, D], labels int [N], uids: the same rows in the same order.
     folder: where the state is kept after every round; resume: go on from it. What is resumed ends as if it had never
     been interrupted: a round depends on the state, the settings and its number alone.
-    Raises: UserError.
+    Raises: RunError.
     """
     key = {**asdict(options), "corpus": _digest(features, labels, uids)}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
@@ -196,44 +196,44 @@ def _read(path: Path) -> tuple[State, dict]:
 
 
 def _refuse_to_replace(path: Path) -> None:
-    """Raises UserError where a filtering can still be resumed; a state that ended or is damaged may go."""
+    """Raises RunError where a filtering can still be resumed; a state that ended or is damaged may go."""
     try:
         state, _ = _read(path)
     except (FileNotFoundError, *DAMAGE):
         return
     if not state.ended:
-        raise UserError(
+        raise RunError(
             f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
             "--resume, give another --out, or remove the file to start over."
         )
 
 
 def state_file(folder: Path | None) -> Path:
-    """The file of a folder's state. Raises: UserError where there is none."""
+    """The file of a folder's state. Raises: UsageError without a folder, RunError without a file."""
     if folder is None:
-        raise UserError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     path = Path(folder) / STATE
     if not path.is_file():
-        raise UserError(
+        raise RunError(
             f"{path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave --resume out."
         )
     return path
 
 
 def load(folder: Path | None, key: dict, rows: int) -> State:
-    """The state that a folder holds, of this key and so many rows. Raises: UserError."""
+    """The state that a folder holds, of this key and so many rows. Raises: RunError."""
     path = state_file(folder)
     try:
         state, made_with = _read(path)
     except (OSError, *DAMAGE):
-        raise UserError(
+        raise RunError(
             f"{path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
             "out to start over."
         ) from None
     changed = sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name))
     if changed or state.removed.shape != (rows,):
         what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
-        raise UserError(
+        raise RunError(
             f"{path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
             "--resume out to start over."
         )

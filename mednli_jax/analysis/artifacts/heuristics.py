@@ -135,7 +135,7 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
     numbers in every class; top: the class that has most of them (of equals the first), share: its part of them (0-1).
     The last four are None where no row satisfies the heuristic.
-    Raises: UserError.
+    Raises: DataError for a single class.
     """
     classes, found = classes_of(labels), {}
     for name, chosen in rows.items():

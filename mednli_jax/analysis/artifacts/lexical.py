@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from mednli_jax.analysis.artifacts.mean_vectors import units
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
@@ -30,14 +30,12 @@ def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises UserError where there is nothing to compare."""
+    """The classes that occur, in the order of LABELS. Raises DataError where there is nothing to compare."""
     classes = tuple(label for label in LABELS if label in set(labels))
     if len(classes) < 2:
         had = f"the pairs are of one class only ({classes[0]})" if classes else "there is no labelled pair"
-        raise UserError(
-            f"{had}, so that nothing can be compared. Fix: give a corpus whose labels differ, or more of it "
-            "(config.data.limit)."
-        )
+        fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
+        raise DataError(f"{had}, so that nothing can be compared", fix=fix)
     return classes
 
 
@@ -79,8 +77,8 @@ def pmi(
     joint and marginal probabilities are all taken from that one table (Gururangan et al. 2018, section 3). Rarer tokens
     are no part of it, or their many smoothed rows would level p(c).
 
-    sentences, labels, premises: of pair after pair; premises tell those apart that stand with several sentences.
-    Raises: UserError.
+    sentences, labels, premises: of each pair, in order; equal premises are one premise.
+    Raises: DataError for a single class, UsageError where no token is that frequent.
     """
     classes = classes_of(labels)
     column = {label: number for number, label in enumerate(classes)}
@@ -88,7 +86,7 @@ def pmi(
     tokens = tuple(sorted(token for token, count in frequency.items() if count >= min_count))
     if not tokens:
         most = max(frequency.values(), default=0)
-        raise UserError(
+        raise UsageError(
             f"no token of the hypotheses occurs {min_count} times, the most frequent {most} times. "
             "Fix: give a lower --min_count, or more pairs."
         )
@@ -162,7 +160,7 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
         of the first class is the longer one, ties counting half (.5: no difference). Of many pairs any difference is
         significant: `longer` says whether it is large.
-    Raises: UserError.
+    Raises: DataError for a single class.
     """
     of_class = {
         label: np.array([len(s) for s, own in zip(sentences, labels, strict=True) if own == label])

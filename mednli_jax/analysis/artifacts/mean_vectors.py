@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import Mention, NLIExample
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
@@ -72,7 +72,7 @@ def mean_vectors(
     row_of: word -> its row of `vectors` [V, D]; an entity's words are joined by underscores there.
     lacking: a merged entity without a vector has the mean of its words' ("parts"), or is left out ("drop"). The paper's
       fastText made one of the name's characters, as a .bin model does here.
-    Raises: UserError where no text has a vector.
+    Raises: DataError where no text has a vector.
     """
     distinct = sorted({unit for text in found for unit in text})
     place = {unit: i for i, unit in enumerate(distinct)}
@@ -86,10 +86,8 @@ def mean_vectors(
         if rows:
             matrix[i], has[i] = vectors[rows].mean(axis=0), True
     if not has.any():
-        raise UserError(
-            "no token of the corpus has a vector. Fix: give vectors of the corpus's language and case, "
-            "--config.vectors.path=FILE, or none for random ones."
-        )
+        fix = "give vectors of the corpus's language and case, --config.vectors.path=FILE, or none for random ones"
+        raise DataError("no token of the corpus has a vector", fix=fix)
     numbers = [[place[unit] for unit in text] for text in found]
     starts = np.cumsum([0, *map(len, numbers)])
     flat = np.array([number for text in numbers for number in text], np.int64)

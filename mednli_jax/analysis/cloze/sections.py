@@ -47,7 +47,7 @@ def _scores(result) -> Section:
 
 def _slices(split, scores) -> Section:
     families = {"answers of training": scores.get("slices", {}), **scores.get("families", {})}
-    grids, charts = [], []
+    grids, drawn = [], []
     for family, named in families.items():
         if not named:
             continue
@@ -59,8 +59,8 @@ def _slices(split, scores) -> Section:
         fields = {"EM": "accuracy", "F1": "f1"}
         series = {title: [100 * s[field]["mean"] for s in named.values()] for title, field in fields.items()}
         chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
-        charts.append((f"{split}: by {family}", chart))
-    return Section(f"Kinds of queries, {split}", ["points, means over the seeds"] * bool(grids), grids, charts)
+        drawn.append((f"{split}: by {family}", chart))
+    return Section(f"Kinds of queries, {split}", ["points, means over the seeds"] * bool(grids), grids, drawn)
 
 
 # -- systems against each other ----------------------------------------------------------------------------------------

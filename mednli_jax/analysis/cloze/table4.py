@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mednli_jax.analysis.cloze.outcomes import TASK, System, answered, comparison, finished, queries_of
-from mednli_jax.analysis.cloze.tables import HEADER, METRICS, PAPER, cell, paper_cell
+from mednli_jax.analysis.cloze.tables import HEADER, METRICS, cell, paper_cell
 from mednli_jax.analysis.sections import Section, sd
 from mednli_jax.analysis.tables import check_folder, fill, lacking, published, section, state
 from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE
