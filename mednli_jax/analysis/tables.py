@@ -16,7 +16,7 @@ from pathlib import Path
 from mednli_jax import metrics
 from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.analysis.sections import Grid, Section, figure
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
 
@@ -146,10 +146,10 @@ TABLES = {
 
 
 def table_of(number: int) -> Table:
-    """Raises RunError for a table that is none of accuracies."""
+    """Raises UsageError for a table that is none of accuracies."""
     if number not in TABLES:
         known = ", ".join(map(str, TABLES))
-        raise RunError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
+        raise UsageError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
     return TABLES[number]
 
 
