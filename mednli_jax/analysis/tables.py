@@ -85,16 +85,24 @@ def lacking(commands: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str) -> Section:
-    """A table for a reader. found: its JSON values, of which corpus, comparable and lacking are read. paper: the name
-    of the paper's corpus."""
+def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
+    """A table for a reader.
+
+    Args:
+      words, more: what stands before and after the note on whose figures they are.
+      found: the table's JSON values, of which corpus, comparable and lacking are read.
+      paper: the name of the paper's corpus.
+    """
     words = list(words)
     if not found["corpus"]:
         words.append("no run of this table is finished yet")
     elif not found["comparable"]:
         words.append(f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}")
-    commands = [(f"not there yet: {', '.join(names)}", command) for command, names in found["lacking"].items()]
-    return Section(title, words, [grid], commands=commands)
+    commands = []
+    for command, names in found["lacking"].items():
+        between = "; " if any("," in name for name in names) else ", "
+        commands.append((f"not there yet: {between.join(names)}", command))
+    return Section(title, [*words, *more], [grid], commands=commands)
 
 
 # -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
@@ -252,8 +260,7 @@ def table_section(found: dict) -> Section:
     if found["corpus"]:
         sizes = ", ".join(f"{n:,} {split} pairs" for split, n in found["pairs"].items())
         words.append(f"ours on {found['corpus']} ({sizes})")
-    if any("_VECTORS" in command for command in found["lacking"]):
-        words.append("names in capitals stand for files of your own")
+    files = any("_VECTORS" in command for command in found["lacking"])
     cells = dict(enumerate(found["cells"]))
     done = {n: cell for n, cell in cells.items() if cell["state"] == "complete"}
     signed = "+" if any(cell["baseline"] for cell in cells.values()) else ""
@@ -268,7 +275,8 @@ def table_section(found: dict) -> Section:
     )
     grid = fill("", ("", ""), {n: (c["row"], c["column"]) for n, c in cells.items()}, columns)
     title = f"Table {found['table']}: {found['title']}"
-    return section(title, words + found["notes"], found, grid, "MedNLI")
+    more = ["names in capitals stand for files of your own"] * files + found["notes"]
+    return section(title, words, found, grid, "MedNLI", more)
 
 
 def _interval(low, high, signed):

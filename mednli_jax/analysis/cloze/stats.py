@@ -4,7 +4,7 @@ What comes out holds counts, shares and names of specialties, never a word of th
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,38 +41,15 @@ class _Tally:
     answer_lengths: Counter = field(default_factory=Counter)
     fewest: int | None = None  # candidates of a query
 
-    def add(self, examples: Sequence[ClozeExample], bar: Bar) -> None:
-        last, found = None, {}
-        for example in examples:
-            if example.passage is not last:
-                last = example.passage
-                found = {phrase: number for number, phrase in enumerate(candidates(example))}
-                self._add_passage(last, found)
-            self._add_query(example, found)
-            bar.advance(1)
-
-    def merge(self, other: "_Tally") -> None:
-        """Take up the counts of other queries; a passage of both counts once."""
-        self.lengths |= other.lengths
-        self.specialty |= other.specialty
-        self.words |= other.words
-        self.phrases |= other.phrases
-        self.answers |= other.answers
-        self.extended |= other.extended
-        self.counts += other.counts
-        self.kinds += other.kinds
-        self.answer_lengths += other.answer_lengths
-        self.fewest = min((n for n in (self.fewest, other.fewest) if n is not None), default=None)
-
-    def _add_passage(self, passage, found):
+    def add(self, example: ClozeExample, found: Mapping[str, int]) -> None:
+        """Counts a query, and its passage where that is a new one. found: the passage's candidates."""
+        passage = example.passage
         if passage.uid not in self.lengths:
             self.lengths[passage.uid] = len(passage.tokens)
             self.words.update(map(str.lower, passage.tokens))
             self.phrases.update(found)
             if passage.specialty:
                 self.specialty[passage.uid] = passage.specialty
-
-    def _add_query(self, example, found):
         first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
         self.answers.add(first)
         self.extended.update(texts)
@@ -119,13 +96,17 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     passage_lengths: {"edges": [B + 1], "density": [B]} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25
     and more; specialties: {name: share of all cases}, largest first, empty where the corpus names none.
     """
-    total = sum(map(len, splits.values()))
-    tallies, whole = {}, _Tally()
-    with Bar("counting", total, unit="queries") as bar:
+    tallies, whole = {name: _Tally() for name in splits}, _Tally()
+    with Bar("counting", sum(map(len, splits.values())), unit="queries") as bar:
         for name, split in splits.items():
-            tallies[name] = _Tally()
-            tallies[name].add(split.examples, bar)
-            whole.merge(tallies[name])
+            last, found = None, {}
+            for example in split.examples:
+                if example.passage is not last:
+                    last = example.passage
+                    found = {phrase: number for number, phrase in enumerate(candidates(example))}
+                for tally in (tallies[name], whole):
+                    tally.add(example, found)
+                bar.advance(1)
     queries, specialties = max(whole.counts["queries"], 1), Counter(whole.specialty.values())
     return {
         "splits": {name: tally.figures() for name, tally in tallies.items()},

@@ -5,7 +5,7 @@ all folds are one mapping. All test examples of a disease count, the negatives a
 false positives out).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
             if category in fold.categories:
                 diseases[fold.disease] = _of_disease(benchmark, fold, category, runs)
         if diseases:
-            found[category] = {"diseases": diseases, **_averages(list(diseases.values()))}
+            found[category] = {"diseases": diseases, **_means(list(diseases.values()))}
     return found
 
 
@@ -81,7 +81,7 @@ def _of_disease(benchmark, fold, category, runs):
     }
 
 
-def _averages(diseases: list[dict]) -> dict:
+def _means(diseases: list[dict]) -> dict:
     weights = np.array([found["positives"] for found in diseases], float)
     always = np.array([found["always_positive"] for found in diseases])
     per_run = np.array([found["per_run"] for found in diseases])  # [diseases, runs]
@@ -107,11 +107,20 @@ def table(number: int, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
     if number == 1:
         return _counts(benchmark, theirs)
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
+    first = next(iter(found.values()), {})
     if "diseases" in theirs:
-        return _per_disease(number, benchmark, found, theirs)
-    rows = {(average, category): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
-    columns = _averages_of(found, {key: key[1] for key in rows}, theirs["columns"], lambda key: theirs[key[0]][key[1]])
-    return fill(f"Table {number}: {theirs['caption']}", ("average", "category"), rows, columns)
+        rows, positives, paper = _diseases(benchmark, first, theirs)
+        columns, titles = [("positives", positives)], ("disease",)
+        caption = f"{TITLES[theirs['category']]}, F1 of the positive class in %, {benchmark.name}"
+    else:
+        rows = {(category, average): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
+        paper = {path: _averages(theirs[path[1]][path[0]]) for path in rows}
+        columns, titles, caption = [], ("average", "category"), theirs["caption"]
+    columns += [(name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()]
+    columns.append((ALWAYS, {path: _always(first, path) for path in rows}))
+    for i, name in enumerate(theirs.get("columns", PAPER["models"])):
+        columns.append((f"paper: {name}", {path: cells[i] for path, cells in paper.items()}))
+    return fill(f"Table {number}: {caption}", titles, rows, columns)
 
 
 def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
@@ -119,58 +128,34 @@ def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
     columns = [
         ("positives", {category: str(sum(found)) for category, found in positive.items()}),
         ("negatives", {category: str(len(found) - sum(found)) for category, found in positive.items()}),
-        *_published(theirs["columns"], {c: list(map(str, figures)) for c, figures in theirs["rows"].items()}, ""),
     ]
-    titles = {category: (TITLES[category],) for category in CATEGORIES}
-    return fill(f"Table 1: examples of {benchmark.name}", ("category",), titles, columns)
+    for i, name in enumerate(theirs["columns"]):
+        columns.append((name, {category: str(counts[i]) for category, counts in theirs["rows"].items()}))
+    rows = {category: (TITLES[category],) for category in CATEGORIES}
+    return fill(f"Table 1: examples of {benchmark.name}", ("category",), rows, columns)
 
 
-def _per_disease(number: int, benchmark: Benchmark, found: Mapping[str, dict], theirs: dict) -> Grid:
-    """A row for each disease of ours, for each other disease of the paper's, and for both averages."""
+# A row's key is the path to its figure in `scores`: (category, average) or (category, "diseases", disease).
+
+
+def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, dict, dict]:
+    """(rows, positive examples by row, the paper's cells by row): each disease of ours, each other disease of the
+    paper's, then both averages."""
     category = theirs["category"]
-    scored = {name: of.get(category, {"diseases": {}}) for name, of in found.items()}
-    ours = next(iter(scored.values()), {"diseases": {}})["diseases"]
+    ours = scored.get(category, {}).get("diseases", {})
     called = _paper_names(benchmark, ours, theirs["diseases"])
-    order = sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease]))
-    others = sorted(theirs["diseases"].keys() - set(called.values()))
-    rows = {disease: (benchmark.names[disease],) for disease in order}
-    rows |= {("paper", name): (name,) for name in others}
-    rows |= {average: (f"{average} average",) for average in AVERAGES}
-    figures = {disease: theirs["diseases"][name] for disease, name in called.items()}
-    figures |= {("paper", name): theirs["diseases"][name] for name in others}
-    cells = {key: list(map(str, values)) for key, values in figures.items()}
-    cells |= {average: [_spread(*value) for value in theirs[average]] for average in AVERAGES}
-    columns = [("positives", {disease: str(one["positives"]) for disease, one in ours.items()})]
-    for name, of in scored.items():
-        of_disease = {disease: _points(one["f1"]) for disease, one in of["diseases"].items()}
-        columns.append((name, of_disease | {average: _mean_sd(of.get(average)) for average in AVERAGES}))
-    always = {disease: _points(one["always_positive"]) for disease, one in ours.items()}
-    columns.append((ALWAYS, always | _always(scored.values())))
-    caption = f"Table {number}: {TITLES[category]}, F1 of the positive class in %, {benchmark.name}"
-    columns += _published(PAPER["models"], cells)
-    return fill(caption, ("disease",), rows, columns)
-
-
-def _averages_of(found, categories, names, paper) -> list:
-    """Columns of averages: each system's, the constant classifier's, the paper's. categories: key -> its category."""
-    columns = []
-    for name, of in found.items():
-        columns.append((name, {key: _mean_sd(of.get(c, {}).get(key[0])) for key, c in categories.items()}))
-    first = next(iter(found.values()), {})
-    always = {key: _always([first.get(c, {})]).get(key[0], "") for key, c in categories.items()}
-    cells = {key: [_spread(*value) for value in paper(key)] for key in categories}
-    return [*columns, (ALWAYS, always), *_published(names, cells)]
-
-
-def _always(scored: Iterable[Mapping]) -> dict[str, str]:
-    """average -> that of the classifier that always says true, from the first of some systems' scores."""
-    found = next(iter(scored), {}).get("always_positive", {})
-    return {average: _points(value) for average, value in found.items()}
-
-
-def _published(names: Sequence[str], cells: Mapping, prefix="paper: ") -> list[tuple[str, dict]]:
-    """The paper's columns. cells: key of a row -> its cells in these columns."""
-    return [(f"{prefix}{name}", {key: row[i] for key, row in cells.items()}) for i, name in enumerate(names)]
+    rows, positives, paper = {}, {}, {}
+    for disease in sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease])):
+        path = category, "diseases", disease
+        rows[path], positives[path] = (benchmark.names[disease],), str(ours[disease]["positives"])
+        if disease in called:
+            paper[path] = [*map(str, theirs["diseases"][called[disease]])]
+    for name in sorted(theirs["diseases"].keys() - set(called.values())):
+        path = category, "diseases", f"paper: {name}"
+        rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
+    for average in AVERAGES:
+        rows[category, average], paper[category, average] = (f"{average} average",), _averages(theirs[average])
+    return rows, positives, paper
 
 
 def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
@@ -185,16 +170,30 @@ def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
     return named
 
 
+def _cell(scored: dict, path: tuple) -> str:
+    """F1 as the paper prints it; the sd of a single run has no meaning."""
+    found = scored
+    for name in path:
+        found = found.get(name, {})
+    if not found:
+        return ""
+    if "f1" in found:
+        return _points(found["f1"])
+    return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
+
+
+def _always(scored: dict, path: tuple) -> str:
+    """The same of the classifier that always says true."""
+    found = scored.get(path[0], {})
+    if path[1] == "diseases":
+        found = found.get("diseases", {}).get(path[2], {})
+        return _points(found["always_positive"]) if found else ""
+    return _points(found["always_positive"][path[1]]) if found else ""
+
+
+def _averages(figures: Sequence[tuple[float, float]]) -> list[str]:
+    return [f"{mean} ±{sd}" for mean, sd in figures]
+
+
 def _points(value: float) -> str:
     return f"{100 * value:.0f}"
-
-
-def _spread(mean, sd) -> str:
-    return f"{mean} ±{sd}"
-
-
-def _mean_sd(found: dict | None) -> str:
-    """As the paper prints it; the sd has no meaning for a single run."""
-    if found is None:
-        return ""
-    return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
