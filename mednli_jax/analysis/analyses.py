@@ -1,4 +1,4 @@
-"""The analyses of a corpus by name: each takes what it analyses and the options of the command, and gives a Finding."""
+"""The analyses of a corpus by name. Each takes a Subject and the options of the command, and gives a Finding."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,18 +17,20 @@ from mednli_jax.errors import UsageError, UserError
 
 @dataclass(frozen=True)
 class Options:
-    """What the analyses may be asked for.
+    """Options of the analyses.
 
     Args:
-      top, smoothing, min_count: of lexical: tokens of a class, what is added to counts, occurrences at least.
-      input: of aflite: what is filtered by, "hypothesis" or "pair".
-      m, n, k, tau, seed: of aflite, see filtering.settings.
-      entities: of aflite: "parts" or "drop", for merged entities without a vector.
-      features: of aflite: the folder of a finished run whose outputs are filtered by, None for mean word vectors.
-      resume: whether the aflite that was interrupted in the folder goes on.
+      top: lexical: tokens of each class.
+      smoothing: lexical: what is added to each count.
+      min_count: lexical: the least number of occurrences of a token.
+      input: aflite: what the features are of, "hypothesis" or "pair".
+      m, n, k, tau, seed: aflite: see filtering.settings.
+      entities: aflite: "parts" or "drop", for merged entities without a vector.
+      features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
+      resume: aflite: whether the filtering that was interrupted in the folder goes on.
       folder: where results and the state of aflite are kept, None for nowhere.
-      outputs: of the folder of a run, the logits [S * C] of each uid.
-      fit_predict: of a number of pairs, what trains the models of aflite.
+      outputs: folder of a run -> {uid: logits [S * C]}.
+      fit_predict: number of pairs -> what trains the models of aflite.
     """
 
     top: int
@@ -118,8 +120,9 @@ ANALYSES = {
 
 
 def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
-    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that is not read."""
-    subject.splits  # noqa: B018 - which is one message, not one of every analysis
+    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that cannot be
+    read."""
+    subject.splits  # noqa: B018 - read first, so that a faulty corpus is one error and not one of each analysis
     for name in names:
         try:
             yield name, ANALYSES[name](subject, options)

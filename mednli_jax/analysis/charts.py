@@ -119,7 +119,7 @@ def curves(
             near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
             if math.isfinite(point[1]) and not any(map(math.isfinite, near)):
                 _dot(axes, point, 2.5, color=style["color"])
-    for mark in marks:
+    for mark in (mark for mark in marks if math.isfinite(mark[1])):
         _dot(axes, mark, 4, fill=False, edgecolor=INK, linewidth=1.3)
     _legend(axes, names)
     shown_ends = ", ".join(f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items())
@@ -307,7 +307,8 @@ def _scale(axes, values):
     """Round numbers up the side, the first and the last of which enclose the values."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(min(values), max(values))
+    low, high = min(values), max(values)
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high if high > low else low + 1)
     axes.set_ylim(ticks[0], ticks[-1])
     axes.set_yticks(ticks)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(round(value, 10))))

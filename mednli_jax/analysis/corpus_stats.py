@@ -9,7 +9,7 @@ from mednli_jax.analysis.tables import of_corpus
 from mednli_jax.examples import LABELS, Split
 
 SIDES = ("premise", "hypothesis")
-LONG = 50  # the longest sentence that the models of the paper saw whole
+LONG = 50  # tokens; the paper's models cut longer sentences
 
 
 def statistics(splits: dict[str, Split]) -> dict:

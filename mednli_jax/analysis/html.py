@@ -24,7 +24,7 @@ SPLITS = ("dev", "test")
 
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
-    """The page. facts: (name, value) pairs below the title; warning: what must not be overlooked."""
+    """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
     return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
 
 
@@ -53,7 +53,7 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
 
 
 def closing_lines(directory: RunDirectory) -> list[str]:
-    """What `train` prints of a run besides the scores of its splits. Raises: UserError as run_page."""
+    """What `train` prints besides the scores of the splits. Raises: UserError as run_page."""
     shown = kinds.of_run(directory).closing_sections(directory, directory.result())
     return [line for section in shown for line in lines(section)]
 
@@ -79,7 +79,7 @@ def _run_page(directory, result, data, more):
 
 
 def public_figures(folder: Path) -> dict:
-    """What of a run may be shown outside, see public.figures. Raises: UserError as run_page."""
+    """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
     directory = RunDirectory.existing(folder)
     try:
         return public.figures(directory.result(), directory.config, _json(directory.folder / "env.json"))
@@ -88,7 +88,7 @@ def public_figures(folder: Path) -> dict:
 
 
 def public_page(found: dict) -> str:
-    """The page of a run for others: `found` is of public_figures."""
+    """The page of a run for others. found: of public_figures."""
     about = found["about"]
     facts = [(name, _text(value)) for name, value in about.items() if name not in ("model", "corpus")]
     facts += [(part, _text(fields)) for part, fields in found["settings"].items()]
@@ -203,7 +203,7 @@ def paths_sections(path: str | Path | None) -> list[Section]:
 
 
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
-    """What analyses of a corpus found. knowledge: the ontology of its concepts; notes: what must not be overlooked."""
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: what a reader has to know."""
     read = [split.facts for split in splits.values() if "file" in split.facts]
     found = {
         "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",

@@ -21,19 +21,19 @@ NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 
 @dataclass(frozen=True)
 class Kind:
-    """What is said of the runs of one task.
+    """What reports and commands need to know of the runs of one task.
 
     Args:
-      corpus: what its corpora are of, in messages.
-      units: the rows of its corpora.
-      inputs: what its runs predict from, a key of inputs.FIELDS.
-      run_sections: of a RunDirectory and its result, the sections of its page before and after the learning curves.
-      closing_sections: of the same, what `train` prints besides the scores of the splits.
-      compare: of folders, a split and prepared_of, the Comparison of the first run with each other. prepared_of gives
-        the prepared corpus that the run in a folder was trained on.
-      evaluate: of a finished_run.ScoredCorpus and evaluation.Options, the Evaluation.
-      prediction_lines: of what a run predicts, the lines that `predict` prints.
-      write_attention: of a finished run and new inputs, the folder where it looked, written in the run's private/.
+      corpus: what its corpora are called in messages.
+      units: what the rows of its corpora are called.
+      inputs: the kind of new inputs that its runs take, a key of inputs.FIELDS.
+      run_sections: (RunDirectory, result) -> sections of the page before and after the learning curves.
+      closing_sections: the same arguments -> what `train` prints besides the scores of the splits.
+      compare: (folders, split, prepared_of) -> the first run against each other. prepared_of gives the prepared corpus
+        that the run in a folder was trained on.
+      evaluate: (finished_run.ScoredCorpus, evaluation.Options) -> the Evaluation.
+      prediction_lines: predictions -> the lines that `predict` prints.
+      write_attention: (finished run, new inputs) -> the folder under the run's private/ that holds the attention maps.
     """
 
     corpus: str

@@ -22,9 +22,13 @@ SAME_FILES = "compare runs of the same files, or train one of them again"
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions on one split. uids: N strings; gold [N], predicted [S, N], voted [N]: indices into LABELS.
+    """Predictions on one split; classes are indices into LABELS.
 
-    voted: what most seeds say; where as many say one as another, the class of the higher mean probability.
+    Args:
+      uids: of the N items.
+      gold: int [N].
+      predicted: int [S, N], by each seed.
+      voted: int [N], the class that most seeds predict; of several such classes, that of the highest mean probability.
     """
 
     uids: tuple[str, ...]
@@ -61,7 +65,7 @@ class Finished:
 
     @property
     def corpus(self) -> str:
-        """What it was tested on; `mednli+snli` had training pairs of SNLI mixed in."""
+        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the training pairs."""
         return self.result["corpus"].partition("+")[0]
 
 
@@ -168,7 +172,8 @@ def _row(line):
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
-    """Rows of a run's metrics.jsonl: of epochs trained twice, after a resume, the later ones. Raises UserError."""
+    """Rows of a run's metrics.jsonl; of an epoch that was trained again after a resume, the later row. Raises
+    RunError."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
@@ -203,7 +208,7 @@ def aligned(first: Finished, second: Finished) -> Finished:
 
 
 def _other_file(first, second):
-    """Whether both read a file of the same name and kind, and another content; packed or not is no difference."""
+    """Whether both read a file of the same name with different content. A gzipped file has another name."""
     facts = [run.data["splits"].get(run.split, {}) for run in (first, second)]
     if any("sha256" not in fact or "file" not in fact for fact in facts):
         return False
@@ -219,10 +224,14 @@ def other_training(first: Finished, second: Finished) -> bool:
 def comparison(first: Finished, second: Finished) -> dict:
     """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
 
-    accuracy: of each, mean over its seeds; difference, low, high: second less first (metrics.paired_bootstrap);
-    mcnemar: on the two majority votes; mcnemar_per_seed: p-values of seed against seed, where both have the same seeds;
-    minimum_detectable_effect: at 80 % power for the votes' rate of disagreement; class_gains; flips.
-    Raises: UserError where they cannot be compared (see `aligned`).
+    Returns
+      accuracy: of both runs, mean over the seeds;
+      difference, low, high: second less first (metrics.paired_bootstrap);
+      mcnemar: on the two majority votes;
+      mcnemar_per_seed: p-values of seed against seed, where both runs have the same seeds;
+      minimum_detectable_effect: at 80 % power, for the rate at which the votes disagree;
+      class_gains, flips: see the functions of these names; other_training: see other_training.
+    Raises: RunError where the runs cannot be compared (see `aligned`).
     """
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes
@@ -255,7 +264,7 @@ def comparisons(runs: Sequence[Finished]) -> list[dict]:
 
 
 def class_gains(first: Outcomes, second: Outcomes) -> dict:
-    """Of each gold class: pairs, recall of both (mean over seeds), and the difference with its interval."""
+    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its interval."""
     gains = {}
     for index, label in enumerate(LABELS):
         chosen = first.gold == index
@@ -269,8 +278,8 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict:
 def flips(first: Outcomes, second: Outcomes) -> dict:
     """Which predictions changed from the first system to the second, by the majority votes (section 6 of the paper).
 
-    Returns, of each gold class: pairs, changed, gained (now right), lost (no longer right), gained_from {what the first
-    said: count}, lost_to {what the second says: count}, wrong_to_wrong.
+    Returns: gold class -> pairs, changed, gained (now right), lost (no longer right), gained_from {class that the first
+    system predicted: count}, lost_to {class that the second predicts: count}, wrong_to_wrong.
     """
     found = {}
     for index, label in enumerate(LABELS):

@@ -1,7 +1,6 @@
-"""Easy and difficult pairs of a corpus by adversarial filtering: what is filtered, as figures, sections and pictures.
+"""Easy and difficult pairs of a corpus by adversarial filtering, as figures, sections, pictures and lists of ids.
 
-Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The ids of the pairs are written for anybody: as theirs, they
-tell no text. Fault: the run whose outputs are the features is of another corpus.
+Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The lists may be shown, as the paper's: an id is no text.
 """
 
 from collections import Counter
@@ -26,7 +25,8 @@ PARTS = ("easy", "difficult")
 
 
 def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.Features:
-    """Mean vectors of all pairs by the vectors of the corpus's encoding, concepts merged where they are looked for."""
+    """Mean vectors of all pairs, by the word vectors of the corpus's encoding. The tokens of a concept are merged where
+    the corpus is linked. inputs, lacking: see mean_vectors.texts and mean_vectors.mean_vectors."""
     encoding = subject.corpus.encoding
     mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if subject.has_concepts else None
     found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=encoding.lowercase)
@@ -42,8 +42,8 @@ def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.F
 def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) -> mean_vectors.Features:
     """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
-    The models were trained on the training split and are surer there than elsewhere, so that its pairs look easier than
-    those of dev and test: Sakaguchi et al. trained theirs on pairs that they then threw away.
+    The run was trained on the training split and is surer there than elsewhere, so that these pairs look easier than
+    those of dev and test. Sakaguchi et al. trained their models on pairs that they then discarded.
     Raises: RunError.
     """
     lacking = sum(example.uid not in outputs for example in subject.examples)

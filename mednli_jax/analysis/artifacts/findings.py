@@ -1,7 +1,7 @@
 """Artefacts of annotation in a corpus's words and concepts, as figures, sections and pictures.
 
-Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune). What shows words or pairs of a corpus that is not
-open is kept apart, for a folder private/.
+Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune). Words and pairs of a corpus that is not open are in
+Finding.private alone.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from mednli_jax.errors import ConfigError
 
 PAPER = published("artifacts")["source"]
 LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
-SKEWED = 1.2  # times the share of even classes: with a larger one, even numbers are no fair expectation
+SKEWED = 1.2  # a class with more than this times its even share makes the chi-square test doubtful
 
 
 def _merging(knowledge) -> str:
@@ -75,7 +75,7 @@ def _token_finding(name, about, rows, left_out="") -> Finding:
 
 
 def _token_section(name, about, rows, left_out) -> Section:
-    """Its chart names no token: a bar for each rank."""
+    """The chart names no token; it has a bar for each rank."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
         f"{about['min_count']} times or more; {_merging(about['knowledge'])}; PMI in bits, "
@@ -102,7 +102,7 @@ def _token_section(name, about, rows, left_out) -> Section:
 
 
 def lengths(subject: Subject) -> Finding:
-    """Lengths of the training hypotheses by class, every token on its own and concepts merged."""
+    """Lengths of the training hypotheses by class, with and without the tokens of concepts merged."""
     train = subject.splits["train"].examples
     labels, found = [example.label for example in train], {}
     for name, is_merged in (("separate", False), ("merged", True)):
@@ -173,7 +173,7 @@ def heuristic(subject: Subject) -> Finding:
 
 
 def _check_choices(corpus: NLICorpus) -> None:
-    """Raises ConfigError for a corpus of which every heuristic would say nothing."""
+    """Raises ConfigError for settings under which the heuristics are meaningless."""
     if corpus.terminology.permute_seed is not None and heuristics.keeps_tree_numbers(corpus.ontology):
         problem = "config.knowledge.permute_seed moves names and tree numbers alike: it changes no heuristic"
         raise ConfigError(f"{problem}. Fix: leave it out.")

@@ -1,7 +1,7 @@
-"""What the words of hypotheses give away: PMI of tokens and classes, and lengths by class.
+"""What the words of hypotheses say of their classes: PMI of tokens and classes, and lengths by class.
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 4.1 to 4.3 and A.2: Tables 3 and 4, for any corpus. A sentence
-is a sequence of tokens as `merged` gives it; where it stands several times, each time counts.
+is a sequence of tokens as `merged` gives it. A sentence that occurs several times counts each time.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
-# Fewer than so many premises, and a token may tell of one patient: `top` can leave it out.
+# A token that fewer premises have may identify a patient; `top` can leave it out.
 PUBLIC_PREMISES = 10
 
 
 def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str, ...]:
     """The tokens in lower case, those of each mention joined: brain injury -> brain_injury (section A.2).
 
-    mentions: of concepts in these tokens, in order. Where some overlap, as MetaMap's may, the first and longest counts.
+    mentions: of concepts, in order. Of overlapping mentions, as MetaMap's may be, the first and longest counts.
     """
     return tuple("_".join(unit).lower() for unit in units(tokens, mentions))
 
@@ -46,9 +46,14 @@ def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
 class Associations:
     """Tokens [V] and classes [C] of a corpus.
 
-    counts [V, C]: occurrences; examples [V, C]: pairs of the class whose sentence has the token, once or more often;
-    premises [V]: distinct premises of the pairs that have it; pairs [C]: of each class, with or without;
-    pmi [V, C]: in bits; smoothing and min_count as given to `pmi`; rare: distinct tokens left out for their min_count.
+    Args:
+      counts: [V, C] occurrences.
+      examples: [V, C] pairs of the class whose sentence has the token.
+      premises: [V] distinct premises of the pairs that have the token.
+      pairs: [C] pairs of each class.
+      pmi: [V, C] in bits.
+      smoothing, min_count: as given to `pmi`.
+      rare: distinct tokens that occur fewer than min_count times.
     """
 
     tokens: tuple[str, ...]
@@ -73,9 +78,9 @@ def pmi(
 ) -> Associations:
     """PMI of each token that occurs at least `min_count` times with each class that occurs.
 
-    PMI(t, c) = log2 p(t, c) / (p(t) p(c)). `smoothing` is added to the occurrences of every such token in every class;
-    joint and marginal probabilities are all taken from that one table (Gururangan et al. 2018, section 3). Rarer tokens
-    are no part of it, or their many smoothed rows would level p(c).
+    PMI(t, c) = log2 p(t, c) / (p(t) p(c)). `smoothing` is added to the occurrences of every such token in every class.
+    Joint and marginal probabilities come from that table (Gururangan et al. 2018, section 3). Rarer tokens are not in
+    the table, because their many smoothed rows would level p(c).
 
     sentences, labels, premises: of each pair, in order; equal premises are one premise.
     Raises: DataError for a single class, UsageError where no token is that frequent.
@@ -124,8 +129,8 @@ def pointwise(table: np.ndarray) -> np.ndarray:
 def top(found: Associations, k: int = 15, *, min_premises: int = 1) -> dict[str, list[dict]]:
     """The k tokens of the highest PMI with each class, of those that occur in it (Table 3), best first.
 
-    Of equal PMI the more frequent goes first, then the alphabet decides. min_premises: leave out tokens that stand with
-    fewer distinct premises.
+    Tokens of equal PMI are ordered by frequency, then by the alphabet. min_premises: leave out tokens that fewer
+    distinct premises have.
     Returns {class: rows}; a row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of
     the class that have it, and of all its pairs, 0-1), premises.
     """
@@ -163,7 +168,7 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
     Raises: DataError for a single class.
     """
     of_class = {
-        label: np.array([len(s) for s, own in zip(sentences, labels, strict=True) if own == label])
+        label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
         for label in classes_of(labels)
     }
     same = len(np.unique(np.concatenate(list(of_class.values())))) == 1

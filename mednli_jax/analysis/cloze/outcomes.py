@@ -1,7 +1,7 @@
-"""What finished cloze runs, and files with any system's answers, score query by query; two systems against each other.
+"""Scores of cloze runs, and of files with any system's answers, query by query; two systems against each other.
 
-Runs hold no accepted answers: these come from the prepared corpus that a run was trained on, which is made again where
-it is gone. Queries are joined by uid.
+A run holds no accepted answers. They come from the prepared corpus that it was trained on, which is prepared again if
+it is not there. Queries are joined by uid.
 """
 
 import json
@@ -26,7 +26,7 @@ TASK = "cloze"
 
 @dataclass(frozen=True)
 class System:
-    """What answered the queries of a split. each: scores of every seed, in the order of the queries."""
+    """What answered the queries of a split. each: the scores of each seed, in the order of the queries."""
 
     name: str
     corpus: str
@@ -101,8 +101,9 @@ def _row(line, seeds):
 def comparison(first: System, second: System) -> dict:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
-    exact_match: with difference, low, high over queries and seeds (metrics.paired_bootstrap); f1: of the means over the
-    seeds, low and high over queries (answers.difference). `exact_match_of`, `f1_of`: of each, mean over its seeds.
+    Returns: exact_match_of, f1_of: of both systems, mean over the seeds; exact_match: difference, low and high by
+    drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries
+    (answers.difference).
     Raises: RunError where they answered other queries.
     """
     check_corpora(first, second)

@@ -1,6 +1,6 @@
 """The skills that cloze queries need: Figures 4 and 5 of Šuster & Daelemans 2018, from annotations and systems' scores.
 
-What comes out holds counts, shares and scores, never a word of the corpus.
+The results hold counts, shares and scores, never a word of the corpus.
 """
 
 import json
@@ -88,10 +88,14 @@ def statistics(
 ) -> dict:
     """How often each skill is needed (Figure 4), and how well systems answer where it is (Figure 5), as JSON values.
 
-    skills: uid -> skills (read_skills); scores: {system: {uid: F1}}; a query that a system has no score of counts 0.
-    Returns {"queries": annotated ones of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a query
-    ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None where
-    no query needs it}}}.
+    Args:
+      skills: uid -> skills (read_skills).
+      examples: the queries of the corpus.
+      scores: system -> {uid: F1}; a query without a score counts 0.
+
+    Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
+    query ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None
+    where no query needs it}}}.
     Raises: RunError where no query of the corpus is annotated.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]

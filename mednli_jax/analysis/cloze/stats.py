@@ -1,6 +1,6 @@
 """What a cloze corpus looks like: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
 
-What comes out holds counts, shares and names of specialties, never a word of the corpus.
+The results hold counts, shares and names of specialties, never a word of the corpus.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Runs of DisKnE's folds as a report shows them: scores by disease, and the paper's tables with ours beside them.
 
-A run keeps, for each fold and seed, what it says of the fold's test examples (private/folds.jsonl), and what its
-examples are (private/examples.jsonl), neither with a text.
+A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a description of its
+examples (private/examples.jsonl). Neither file holds text.
 """
 
 import json
@@ -64,7 +64,7 @@ def read_slots(directory: RunDirectory) -> list[dict]:
 
 
 def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
-    """Keeps what the examples are, so that a report needs no corpus."""
+    """Writes a description of the examples, so that a report needs no corpus."""
     rows = ((e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples)
     write_lines(directory.private / EXAMPLES, (dict(zip(_EXAMPLE, row, strict=True)) for row in rows))
 
@@ -101,7 +101,7 @@ def finished(folder: Path) -> System:
 
 
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """What a run says of the test examples of all its folds. Raises: RunError for another split, or a damaged run."""
+    """A run's predictions for the test examples of all its folds. Raises: RunError for another split, or a damaged run."""
     if split != "test":
         raise RunError(f"{directory.folder}: a run of folds says nothing of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
@@ -149,7 +149,7 @@ def table_section(number: str, found: Sequence[System]) -> Section:
 
 
 def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> list[Section]:
-    """What a run reached: the averages of each category, and each disease's F1."""
+    """A run's scores: the averages of each category, and the F1 of each disease."""
     rows, each = [], []
     for category, found in categories.items():
         diseases = found["diseases"].values()

@@ -1,8 +1,8 @@
 """F1 by disease on DisKnE, its averages, and Tables 1 to 8 of Alghanmi et al. 2021 with ours beside the paper's.
 
-A system is its runs, {run: {uid: predicted label}}: an example is tested in one fold alone, so that the predictions of
-all folds are one mapping. All test examples of a disease count, the negatives among them (the published script left
-false positives out).
+A system is its runs, {run: {uid: predicted label}}. Each example is tested in one fold, so that the predictions of all
+folds fit in one mapping. All test examples of a disease count, negatives too (the published script left false positives
+out).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,12 @@ def f1_of(gold: Sequence[bool], said: Sequence[bool]) -> float:
 
 
 def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str, dict]:
-    """category -> what a system's runs reach on it, 0-1.
+    """category -> F1 of a system's runs, 0-1; without the categories that no fold reports.
 
-    diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives", "always_positive"}}.
-    macro, weighted: `mean_sd` over the runs of the mean over diseases, each weighing the same or by its positive
-    examples. always_positive: both averages of a classifier that says true of all. Categories that no fold reports are
-    left out.
+    Returns, of a category
+      diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives", "always_positive"}};
+      macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by positive examples;
+      always_positive: both averages of a classifier that always says true.
     Raises: RunError where a run lacks predictions of test examples.
     """
     _check(benchmark, folds, runs)
