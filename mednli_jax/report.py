@@ -77,8 +77,8 @@ def _table(values):
     from mednli_jax.analysis import html, paper_tables
 
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
-    options = paper_tables.Options(values.split, values.public, cli.path(values.skills), _prepared_of)
-    found = paper_tables.filled(values.table, runs, options)
+    skills = cli.path(values.skills)
+    found = paper_tables.filled(values.table, runs, values.split, skills, _prepared_of, public=values.public)
     _print(values, found.sections, found.figures)
     if values.out:
         _write(values.out, html.table_page(found.sections, found.folders, found.paper))

@@ -101,7 +101,7 @@ def finished(folder: Path) -> System:
 
 
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """A run's predictions for the test examples of all its folds. Raises: RunError for another split, or a damaged run."""
+    """A run's predictions for the test examples of all its folds. Raises: RunError for another split or damage."""
     if split != "test":
         raise RunError(f"{directory.folder}: a run of folds says nothing of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
