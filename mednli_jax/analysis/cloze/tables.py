@@ -55,81 +55,53 @@ def split_of(splits: Mapping[str, Split], name: str) -> Split:
 # -- files of answers --------------------------------------------------------------------------------------------------
 
 
-def read_answers(path, examples: Iterable[ClozeExample]) -> dict[str, str]:
+_FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
+
+
+def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
     """What a system answers to queries, {uid: text}.
 
-    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
-    gzipped. examples: the queries that may be answered; not all need be.
+    Args:
+      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
+        gzipped.
+      examples: the queries that may be answered; not all need be.
+
     Raises: DataError, or DataErrors with the first 20 faults, see the module.
     """
     path = Path(path)
     known, answers, first, problems = {example.uid for example in examples}, {}, {}, Problems()
-    for where, found in _entries(path):
-        if not isinstance(found, DataError):
-            found = _fault(path, where, *found, known, first) or found
-        if isinstance(found, DataError):
-            problems.add(found)
+    for line, entry, pair in _entries(path):
+        where, (uid, answer) = f"line {line}" if line else f"entry {entry}", pair or ("", "")
+        if pair is None:
+            problem, fix = "the line is no JSON object with uid and answer", _FORMS
+        elif not (isinstance(uid, str) and isinstance(answer, str)):
+            problem, fix = f"{'answer' if isinstance(uid, str) else 'uid'} is not text", "write it in quotes"
+        elif uid in first:
+            problem, fix = f"uid repeats that of {first[uid]}", "keep one answer a query"
+        elif uid not in known:
+            problem = "uid is that of no query of this split"
+            fix = "score the split it belongs to: --corpus and --split"
         else:
-            first[found[0]] = where
-            answers[found[0]] = found[1]
+            first[uid], answers[uid] = where, answer
+            continue
+        problems.add(DataError(problem if line else f"{where}: {problem}", file=path.name, line=line, fix=fix))
     problems.raise_if_any()
     if not answers:
         raise DataError("holds no answers", file=path.name, fix=_FORMS)
     return answers
 
 
-_FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
-
-
-def _fault_at(path, where, problem, fix):
-    """A fault at a line ("17") or an entry ("entry 17")."""
-    if isinstance(where, int):
-        return DataError(problem, file=path.name, line=where, fix=fix)
-    return DataError(f"{where}: {problem}", file=path.name, fix=fix)
-
-
-def _fault(path, where, uid, answer, known, first):
-    """What is wrong with an answer; None where nothing is."""
-    for name, value in (("uid", uid), ("answer", answer)):
-        if not isinstance(value, str):
-            return _fault_at(path, where, f"{name} is not text", "write it in quotes")
-    if uid in first:
-        place = f"line {first[uid]}" if isinstance(first[uid], int) else first[uid]
-        return _fault_at(path, where, f"uid repeats that of {place}", "keep one answer a query")
-    if uid not in known:
-        fix = "score the split it belongs to: --corpus and --split"
-        return _fault_at(path, where, "uid is that of no query of this split", fix)
-    return None
-
-
-def _entries(path) -> Iterator[tuple[int | str, tuple | DataError]]:
-    """(line or entry, (uid, answer)), or a fault in its place."""
+def _entries(path) -> Iterator[tuple[int | None, int | None, tuple | None]]:
+    """(line, None, (uid, answer)) of JSON lines, None for a line that is none; (None, entry, ...) of one object."""
     text = _text(path)
     head = next((line for line in text.split("\n") if line.strip()), "")
     try:
         lines = ".jsonl" in path.suffixes or "uid" in json.loads(head)
     except (ValueError, TypeError, RecursionError):
         lines = False
-    yield from _lines(path, text) if lines else _object(path, text)
-
-
-def _lines(path, text):
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            yield number, _fault_at(path, number, "the line is not valid JSON", _FORMS)
-            continue
-        if isinstance(row, dict) and {"uid", "answer"} <= row.keys():
-            yield number, (row["uid"], row["answer"])
-        else:
-            problem = "the line is no JSON object with uid and answer"
-            yield number, _fault_at(path, number, problem, _FORMS)
-
-
-def _object(path, text):
+    if lines:
+        yield from ((n, None, _pair(line)) for n, line in enumerate(text.split("\n"), start=1) if line.strip())
+        return
     try:
         # Pairs, because a dict would hide that a uid stands there twice; arrays stay lists.
         pairs = json.loads(text, object_pairs_hook=tuple)
@@ -137,8 +109,15 @@ def _object(path, text):
         raise DataError("is neither a JSON object nor JSON lines", file=path.name, fix=_FORMS) from None
     if not isinstance(pairs, tuple):
         raise DataError("holds no JSON object", file=path.name, fix=_FORMS)
-    for number, pair in enumerate(pairs, start=1):
-        yield f"entry {number}", pair
+    yield from ((None, n, pair) for n, pair in enumerate(pairs, start=1))
+
+
+def _pair(line):
+    try:
+        row = json.loads(line)
+        return row["uid"], row["answer"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _text(path):
