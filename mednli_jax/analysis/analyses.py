@@ -80,16 +80,6 @@ def lexical(subject: Subject, options: Options) -> Finding:
     return findings.tokens(subject, k=options.top, smoothing=options.smoothing, min_count=options.min_count)
 
 
-def lengths(subject: Subject, options: Options) -> Finding:
-    """Lengths of hypotheses by class."""
-    return findings.lengths(subject)
-
-
-def heuristics(subject: Subject, options: Options) -> Finding:
-    """Pairs that satisfy the annotators' heuristics."""
-    return findings.heuristic(subject)
-
-
 def aflite(subject: Subject, options: Options) -> Finding:
     """Easy and difficult pairs by adversarial filtering."""
     pairs, run = len(subject.examples), options.features
@@ -113,8 +103,8 @@ ANALYSES = {
     "stats": stats,
     "paths": paths,
     "lexical": lexical,
-    "lengths": lengths,
-    "heuristics": heuristics,
+    "lengths": lambda subject, options: findings.lengths(subject),
+    "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }
 

@@ -8,6 +8,7 @@ who hear the page. Equal charts are equal bytes.
 import hashlib
 import html
 import io
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 if TYPE_CHECKING:  # slow to import, and not every command draws
     from matplotlib.figure import Figure
 
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports where it keeps its cache of fonts
 WIDTH, HEIGHT = 360, 230  # of a chart without its legend, in px: that of a small screen
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
 DPI = 130  # of PNG
@@ -41,6 +43,7 @@ class Chart:
         import matplotlib
 
         self.figure.patch.set_visible(False)
+        _take_words_as_they_are(self.figure)
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
@@ -73,6 +76,7 @@ def png(figure: "Figure") -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
+    _take_words_as_they_are(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
     return buffer.getvalue()
@@ -207,8 +211,7 @@ def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: 
     drawn = np.ravel(figure.subplots(1, len(panels)))
     for i, (axes, (name, rows)) in enumerate(zip(drawn, panels.items(), strict=True)):
         axes.barh(range(len(rows)), [value for _, value in rows], color=COLOURS[i % 6])
-        # A dollar sign would begin a formula.
-        axes.set_yticks(range(len(rows)), [word.replace("$", r"\$") for word, _ in rows], fontsize=8)
+        axes.set_yticks(range(len(rows)), [word for word, _ in rows], fontsize=8)
         axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
         axes.set_title(name, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -233,9 +236,8 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
     for axes, (title, matrix) in zip(np.ravel(figure.subplots(1, len(maps))), maps.items(), strict=True):
         image = axes.imshow(np.asarray(matrix), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title, fontsize=10)
-        for ticks, words in ((axes.set_xticks, columns), (axes.set_yticks, rows)):
-            ticks(range(len(words)), [word.replace("$", r"\$") for word in words], fontsize=8)
-        axes.tick_params(axis="x", rotation=60)
+        axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
         figure.colorbar(image, ax=axes, fraction=0.05)
     return png(figure)
 
@@ -267,6 +269,14 @@ def _figure(width, height, **layout):
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width / 72, height / 72), **layout)
+
+
+def _take_words_as_they_are(figure):
+    """Without this, a dollar sign would begin a formula."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
 
 
 def _legend_lines(names) -> list[list[str]]:

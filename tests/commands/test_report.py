@@ -2,10 +2,8 @@
 
 import json
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,7 +16,6 @@ from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, UserError
 from mednli_jax.runs import RunDirectory
 
-ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "br"}
 
 
@@ -114,11 +111,6 @@ def test_names_are_escaped(tmp_path):
     check_offline(text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "esim on &lt;b&gt;&amp;" in text
-
-
-def test_run_page_takes_what_train_has(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
 
 
 def test_comparison_is_printed_and_drawn(told, tmp_path):
@@ -256,13 +248,6 @@ def test_categories_as_annotated(told, tmp_path):
     assert re.search(r"negations +2 +50\.0 +1 +100% +1 entailment > neutral", out)
 
 
-def test_help_of_the_door_is_what_a_shell_gets():
-    done = subprocess.run(
-        [sys.executable, "-m", "mednli_jax.report", "--help"], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.stdout.strip() == report.USAGE.strip()
-
-
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
@@ -344,11 +329,6 @@ def test_a_run_of_another_version_is_told(tmp_path, file, change):
         html.run_page(folder)
 
 
-def test_pages_refuse_what_is_no_run(tmp_path):
-    with pytest.raises(RunError):
-        html.run_page(tmp_path)
-
-
 def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
     """Of other tasks train has printed all that there is, and a run that is not finished has no scores."""
     folder = write_run(tmp_path / "run", GOLD)
@@ -360,7 +340,35 @@ def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_
     edit(folder / "result.json", categories=categories, names={"D1": "gout"}, test=None, dev=None)
     words = check_offline(html.run_page(folder)).words
     assert {"Scores", "Diseases", "gout", "Symptoms > Disease", "40.0"} <= set(words)
+    assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
     lines = html.closing_lines(RunDirectory.existing(folder))
     assert (lines[0], lines[-1].split()[3:]) == ("Scores", ["1", "3", "9", "40.0", "40.0", "25.0"])
     edit(folder / "result.json", status="interrupted")
     assert html.closing_lines(RunDirectory.existing(folder)) == []
+
+
+def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(told, tmp_path):
+    """Two folds of two examples each: the first run has all four right, the second all but one."""
+    for name, words in (("a", "enen"), ("b", "enee")):
+        folder = write_run(tmp_path / name, GOLD)
+        edit(folder / "config.json", task="diskne")
+        kinds = {"e": "entailment", "n": "neutral"}
+        about = [
+            {"uid": f"u{n}", "label": kinds[gold], "disease": "D1", "target": "D1", "category": "symptoms"}
+            for n, gold in enumerate("enen")
+        ]
+        (folder / "private" / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in about))
+        said = {f"u{n}": [0.9, 0.1, 0.0] if word == "e" else [0.1, 0.9, 0.0] for n, word in enumerate(words)}
+        slots = [
+            {"disease": "D1", "group": str(half), "seed": 0, "best_epoch": 1, "dev": {},
+             "test": {uid: said[uid] for uid in (f"u{2 * half}", f"u{2 * half + 1}")}}
+            for half in (0, 1)
+        ]  # fmt: skip
+        (folder / "private" / "folds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in slots))
+    code, out, err = told("a", "b", "--compare", "--json")
+    assert code == 0, err
+    (row,) = json.loads(out)["comparisons"]
+    assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
+    assert row["mcnemar"] == {"only_first": 1, "only_second": 0, "p_value": 1.0}
+    assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
+    assert told("a", "b", "--compare", "--split=dev")[0] == 2
