@@ -96,8 +96,9 @@ def section(corpus: str, figures: dict) -> Section:
     if "examples" in figures:
         of = figures["examples_with_concepts"]
         words.append(
-            f"{figures['examples']:,} examples; concepts in {of['premise']:,} premises and {of['hypothesis']:,} "
-            f"hypotheses, in both sides of {of['both']:,}; under a class: its examples by their shortest path"
+            f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples; concepts in "
+            f"{of['premise']:,} premises and {of['hypothesis']:,} hypotheses, in both sides of {of['both']:,}; under a "
+            "class: its examples by their shortest path"
         )
     if figures.get("unknown_concepts"):
         words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
