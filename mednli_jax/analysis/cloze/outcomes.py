@@ -21,8 +21,6 @@ from mednli_jax.corpora.cloze.texts import Query, Texts
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
 
-TASK = "cloze"
-
 
 @dataclass(frozen=True)
 class System:
@@ -53,7 +51,7 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
     prepared_of: gives the prepared corpus that the run in a folder was trained on.
     Raises: RunError for a run of another task, or for an unknown split; as prepared_of.
     """
-    if RunDirectory.existing(folder).task != TASK:
+    if RunDirectory.existing(folder).task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
     prepared = prepared_of(folder)
     if split not in prepared.splits:

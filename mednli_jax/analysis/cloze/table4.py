@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mednli_jax.analysis.cloze.outcomes import TASK, System, answered, comparison, finished, queries_of
+from mednli_jax.analysis.cloze.outcomes import System, answered, comparison, finished, queries_of
 from mednli_jax.analysis.cloze.tables import HEADER, METRICS, cell, paper_cell
 from mednli_jax.analysis.sections import Section, sd
 from mednli_jax.analysis.tables import check_folder, fill, lacking, published, section, state
@@ -130,7 +130,7 @@ def _run(folder, split) -> tuple[dict, str]:
         return {"state": found, "ours": {}, "seeds": 0}, ""
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
-    if RunDirectory.existing(folder).task != TASK or not isinstance(scores, Mapping):
+    if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
         raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
     return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]

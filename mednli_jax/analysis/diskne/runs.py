@@ -24,7 +24,7 @@ from mednli_jax.files import write_atomic
 from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
-TASK = TABLE = "diskne"  # in --table the number follows: --table=diskne2
+TABLE = "diskne"  # how --table begins; the number follows: --table=diskne2
 _SLOT = ("disease", "group", "seed", "best_epoch", "dev", "test")
 _EXAMPLE = ("uid", "label", "disease", "target", "category")
 
@@ -80,7 +80,7 @@ def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
 def finished(folder: Path) -> System:
     """A finished run of folds. Raises RunError where it is none, or is damaged."""
     directory = RunDirectory.existing(folder)
-    if directory.task != TASK or directory.status() != "complete":
+    if directory.task != "diskne" or directory.status() != "complete":
         raise RunError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
@@ -126,7 +126,7 @@ def systems(folder: Path) -> list[System]:
     """The finished runs of folds that a folder holds, by name. Raises RunError where there is none."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
     there = [RunDirectory.existing(path) for path in names]
-    runs = [run.folder for run in there if run.task == TASK and run.status() == "complete"]
+    runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
     if not runs:
         problem = f"{folder}: holds no finished run of folds"
         raise RunError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
