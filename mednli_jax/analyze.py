@@ -111,7 +111,7 @@ def _cloze(values) -> int:
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
-        raise UserError(f"analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
+        raise UsageError(f"analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
     from mednli_jax.analysis import analyses, output
 
     found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])

@@ -9,7 +9,7 @@ import sys
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import UsageError, UserError
+from mednli_jax.errors import UsageError
 
 USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed, or any system's answers.
 
@@ -95,7 +95,7 @@ def _answers(values):
     given = [name for name in ("run", "config", "workdir", "partition") if values[name].value]
     if given:
         flag = given[0]
-        raise UserError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
+        raise UsageError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     from mednli_jax.analysis.cloze.evaluation import evaluate_answers
 

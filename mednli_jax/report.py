@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import RunError
+from mednli_jax.errors import UsageError
 
 USAGE = """Report on finished runs.
 
@@ -54,10 +54,10 @@ def main(values: cli.Flags, *folders: str) -> None:
         public.check(values, folders, values.table or "")
     if values.table is not None:
         if folders:
-            raise RunError("--table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
+            raise UsageError("--table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
         return _table(values)
     if not folders:
-        raise RunError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
+        raise UsageError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
     kinds.check_flags("report", kinds.task_of(folders[0]), values)
     if len(folders) == 1 and not values.compare:
         return (_public_page if values.public else _page)(values, folders[0])
@@ -77,8 +77,8 @@ def _table(values):
     from mednli_jax.analysis import html, paper_tables
 
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
-    options = paper_tables.Options(values.split, values.public, cli.path(values.skills), _prepared_of)
-    found = paper_tables.filled(values.table, runs, options)
+    skills = cli.path(values.skills)
+    found = paper_tables.filled(values.table, runs, values.split, skills, _prepared_of, public=values.public)
     _print(values, found.sections, found.figures)
     if values.out:
         _write(values.out, html.table_page(found.sections, found.folders, found.paper))
@@ -98,7 +98,7 @@ def _comparison(values, folders):
     from mednli_jax.analysis import html, kinds
 
     if len(folders) == 1:
-        raise RunError("--compare takes two runs at least. Fix: name another run directory.")
+        raise UsageError("--compare takes two runs at least. Fix: name another run directory.")
     compared = kinds.compare(folders, values.split, _prepared_of)
     sections, found = _error_kinds(values, folders)
     if values.compare:

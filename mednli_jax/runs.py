@@ -210,6 +210,12 @@ class RunDirectory:
         return read_json(self.folder / "config.json")
 
     @property
+    def task(self) -> str:
+        """The task that the config names; "nli" where it names none."""
+        task = self.config.get("task")
+        return task if isinstance(task, str) else "nli"
+
+    @property
     def private(self) -> Path:
         return self.folder / "private"
 

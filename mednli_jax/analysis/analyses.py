@@ -1,12 +1,11 @@
-"""The analyses of a corpus by name: each takes what it analyses and the options of the command, and gives a Finding."""
+"""The analyses of a corpus by name. Each takes a Subject and the options of the command, and gives a Finding."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.analysis import corpus_stats, html
-from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import corpus_stats
 from mednli_jax.analysis import paths as path_lengths
 from mednli_jax.analysis.artifacts import difficulty, filtering, findings
 from mednli_jax.analysis.cloze import skills as cloze_skills
@@ -18,18 +17,20 @@ from mednli_jax.errors import UsageError, UserError
 
 @dataclass(frozen=True)
 class Options:
-    """What the analyses may be asked for.
+    """Options of the analyses.
 
     Args:
-      top, smoothing, min_count: of lexical: tokens of a class, what is added to counts, occurrences at least.
-      input: of aflite: what is filtered by, "hypothesis" or "pair".
-      m, n, k, tau, seed: of aflite, see filtering.settings.
-      entities: of aflite: "parts" or "drop", for merged entities without a vector.
-      features: of aflite: the folder of a finished run whose outputs are filtered by, None for mean word vectors.
-      resume: whether the aflite that was interrupted in the folder goes on.
+      top: lexical: tokens of each class.
+      smoothing: lexical: what is added to each count.
+      min_count: lexical: the least number of occurrences of a token.
+      input: aflite: what the features are of, "hypothesis" or "pair".
+      m, n, k, tau, seed: aflite: see filtering.settings.
+      entities: aflite: "parts" or "drop", for merged entities without a vector.
+      features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
+      resume: aflite: whether the filtering that was interrupted in the folder goes on.
       folder: where results and the state of aflite are kept, None for nowhere.
-      outputs: of the folder of a run, the logits [S * C] of each uid.
-      fit_predict: of a number of pairs, what trains the models of aflite.
+      outputs: folder of a run -> {uid: logits [S * C]}.
+      fit_predict: number of pairs -> what trains the models of aflite.
     """
 
     top: int
@@ -52,8 +53,7 @@ class Options:
 def stats(subject: Subject, options: Options) -> Finding:
     """Sizes, lengths, labels and words."""
     figures = corpus_stats.statistics(subject.splits)
-    section = findings.corpus_section(subject.name, figures)
-    return Finding(figures, [section], lines=corpus_stats.table(subject.name, figures))
+    return Finding(figures, [corpus_stats.section(subject.name, figures)])
 
 
 def paths(subject: Subject, options: Options) -> Finding:
@@ -67,16 +67,10 @@ def paths(subject: Subject, options: Options) -> Finding:
 
     sides = subject.mentions("premise"), subject.mentions("hypothesis")
     found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances)
-    lengths_found = [key for key in path_lengths.ordered_keys(found) if key.isdigit()]
-    counts = [found["occurrences"].get(key, 0) for key in lengths_found]
-    drawn = pictures.bars(
-        {"concept pairs": counts}, lengths_found, title=f"{subject.name}, {subject.knowledge}",
-        x="edges on the shortest path", y="pairs of concepts in premise and hypothesis",
-    )  # fmt: skip
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
-    section = html.path_lengths_section(subject.name, figures)
-    lines = path_lengths.table(subject.name, subject.knowledge, found)
-    return Finding(figures, [section], {"paths.png": drawn}, lines=lines)
+    chart = path_lengths.chart(subject.name, figures)
+    drawn = {"paths.png": chart.png()} if chart else {}
+    return Finding(figures, [path_lengths.section(subject.name, figures)], drawn)
 
 
 def lexical(subject: Subject, options: Options) -> Finding:
@@ -84,16 +78,6 @@ def lexical(subject: Subject, options: Options) -> Finding:
     if not math.isfinite(options.smoothing):
         raise UsageError("--smoothing is no finite number. Fix: give 0 or more.")
     return findings.tokens(subject, k=options.top, smoothing=options.smoothing, min_count=options.min_count)
-
-
-def lengths(subject: Subject, options: Options) -> Finding:
-    """Lengths of hypotheses by class."""
-    return findings.lengths(subject)
-
-
-def heuristics(subject: Subject, options: Options) -> Finding:
-    """Pairs that satisfy the annotators' heuristics."""
-    return findings.heuristic(subject)
 
 
 def aflite(subject: Subject, options: Options) -> Finding:
@@ -119,15 +103,16 @@ ANALYSES = {
     "stats": stats,
     "paths": paths,
     "lexical": lexical,
-    "lengths": lengths,
-    "heuristics": heuristics,
+    "lengths": lambda subject, options: findings.lengths(subject),
+    "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }
 
 
 def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
-    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that is not read."""
-    subject.splits  # noqa: B018 - which is one message, not one of every analysis
+    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that cannot be
+    read."""
+    subject.splits  # noqa: B018 - read first, so that a faulty corpus is one error and not one of each analysis
     for name in names:
         try:
             yield name, ANALYSES[name](subject, options)
@@ -145,11 +130,11 @@ def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Fin
     f1 = {file.stem: cloze_skills.read_scores(file) for file in scores}
     splits = cloze_tables.corpus(corpus)
     figures = cloze_statistics.statistics(splits)
-    lines, drawn = cloze_statistics.table(corpus, figures), cloze_statistics.drawn(corpus, figures)
+    sections, drawn = [cloze_statistics.section(corpus, figures)], cloze_statistics.drawn(corpus, figures)
     if skills:
         examples = [example for split in splits.values() for example in split.examples]
         figures["skills"] = cloze_skills.statistics(named, examples, f1)
-        lines += cloze_skills.table(figures["skills"])
+        sections.append(cloze_skills.section(figures["skills"]))
         drawn |= cloze_skills.drawn(corpus, figures["skills"])
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    return Finding(figures, drawn=drawn, lines=lines, notes=notes)
+    return Finding(figures, sections, drawn, notes)

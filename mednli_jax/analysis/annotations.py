@@ -10,10 +10,15 @@ from mednli_jax.textfiles import text_lines
 def read_annotations(
     path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, problem: str
 ) -> dict[str, tuple[str, ...]]:
-    """uid -> names, from rows `uid TAB name`, perhaps under a header `uid TAB column`; several rows are several names.
+    """uid -> names, from rows `uid TAB name`. A uid may have several rows, and so several names.
 
-    names: those that may stand in the second column, in any case; aliases: other words for them.
-    problem: of rows that are none. Raises: DataError or DataErrors.
+    Args:
+      column: what the second column is called in a header `uid TAB column`, which the file may have.
+      names: the names that the second column may hold, in any case.
+      aliases: other word -> name.
+      problem: what the error of a row that is not of this form says.
+
+    Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
     for number, line in text_lines(path, problems):

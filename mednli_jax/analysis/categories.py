@@ -1,6 +1,6 @@
 """Kinds of error (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
 
-What comes out holds uids, counts and accuracies, never a word of the pairs.
+The results hold uids, counts and accuracies, never a word of the pairs.
 """
 
 import re
@@ -42,8 +42,8 @@ def categories(
 ) -> dict[str, tuple[str, ...]]:
     """uid -> the categories whose rule (RULES) its pair meets, by words alone; a pair may meet several.
 
-    The published categories were given by hand; these rules tell what a pair holds, not why a model got it wrong.
-    abbreviations: short forms; one that is also a word of grammar ("or") counts in capitals only.
+    The published categories were given by hand. These rules say what a pair holds, not why a model got it wrong.
+    abbreviations: short forms. A short form that is also a function word ("or") counts in capitals only.
     """
     short = {form.casefold() for form in abbreviations}
     found = {}
@@ -80,10 +80,11 @@ def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
-    """Of each category: pairs, accuracy (mean over seeds) and errors, the pairs that the majority vote gets wrong.
+    """The scores of each category, as JSON values.
 
-    `annotated` counts the pairs that have a category. confusions: {"gold > voted": count} of the errors.
-    Raises: RunError where no pair of these outcomes has one.
+    Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets wrong, "categories":
+    {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions" {"gold > voted": errors}}}}.
+    Raises: RunError where no pair of these outcomes has a category.
     """
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):

@@ -4,24 +4,12 @@ from collections import Counter
 
 import numpy as np
 
+from mednli_jax.analysis.sections import Grid, Section, columns_of, count, mean
+from mednli_jax.analysis.tables import of_corpus
 from mednli_jax.examples import LABELS, Split
 
 SIDES = ("premise", "hypothesis")
-LONG = 50  # the longest sentence that the models of the paper saw whole
-# Romanov & Shivade 2018, Table 2 and section 2.3. The lengths are over all 14,049 pairs.
-PAPER = {
-    "mednli": {
-        "train": {"pairs": 11_232},
-        "dev": {"pairs": 1_395},
-        "test": {"pairs": 1_422},
-        "all": {
-            "pairs": 14_049,
-            "premises": 4_683,
-            "premise": {"mean": 20.0, "longest": 202},
-            "hypothesis": {"mean": 5.8, "longest": 20},
-        },
-    }
-}
+LONG = 50  # tokens; the paper's models cut longer sentences
 
 
 def statistics(splits: dict[str, Split]) -> dict:
@@ -78,50 +66,22 @@ def _lengths(examples, side):
     }
 
 
-def table(corpus: str, values: dict) -> list[str]:
-    """Lines of the table: a column per split and one for all; the paper's figures below ours where it has any."""
+def section(corpus: str, values: dict) -> Section:
+    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below ours where it has
+    any. Its lengths are over all 14,049 pairs."""
     columns = {**values["splits"], "all": values["all"]}
-    paper = PAPER.get(corpus, {})
-    lines = [_line(corpus, columns)]
-
-    def row(title, *path, digits=0, optional=False):
-        found = [_figure(figures, path) for figures in columns.values()]
-        if optional and not any(found):
-            return
-        lines.append(_line(title, [_shown(value, digits) for value in found]))
-        theirs = [_figure(paper.get(name), path) for name in columns]
-        if any(value is not None for value in theirs):
-            lines.append(_line("  in the paper", [_shown(value, digits) for value in theirs]))
-
-    row("pairs", "pairs")
-    for side in SIDES:
-        row(f"{side}, mean tokens", side, "mean", digits=1)
-    for side in SIDES:
-        row(f"{side}, longest", side, "longest")
-    for side in SIDES:
-        row(f"{side}, over {LONG} tokens", side, f"over_{LONG}")
-    row("distinct premises", "premises")
-    row("  also in an earlier split", "shared_premises")
-    for label in LABELS:
-        row(label, "labels", label)
-    row("unlabelled, dropped", "unlabelled", optional=True)
-    row("distinct words", "words")
-    row(f"  not in {next(iter(values['splits']))}", "new_words")
-    for kind in values["all"]["tokens"]:
-        row(f"tokens from {kind}", "tokens", kind)
-    return lines
-
-
-def _line(title, cells):
-    return (f"{title:28}" + "".join(f" {cell:>9}" for cell in cells)).rstrip()
-
-
-def _figure(figures, path):
-    """The figure at a path of names; None where there is none."""
-    for name in path:
-        figures = None if figures is None else figures.get(name)
-    return figures
-
-
-def _shown(value, digits):
-    return "" if value is None else f"{value:,.{digits}f}"
+    rows = [
+        ("pairs", count, "pairs"),
+        *((f"{side}, mean tokens", mean, side, "mean") for side in SIDES),
+        *((f"{side}, longest", count, side, "longest") for side in SIDES),
+        *((f"{side}, over {LONG} tokens", count, side, f"over_{LONG}") for side in SIDES),
+        ("distinct premises", count, "premises"),
+        ("  also in an earlier split", count, "shared_premises"),
+        *((label, count, "labels", label) for label in LABELS),
+        *[("unlabelled, dropped", count, "unlabelled")] * bool(values["all"]["unlabelled"]),
+        ("distinct words", count, "words"),
+        (f"  not in {next(iter(values['splits']))}", count, "new_words"),
+        *((f"tokens from {kind}", count, "tokens", kind) for kind in values["all"]["tokens"]),
+    ]
+    cells = columns_of(columns, rows, of_corpus("mednli", corpus, "statistics"))
+    return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])

@@ -9,9 +9,14 @@ from mednli_jax.corpora.nli.partitions import Partition
 
 @dataclass(frozen=True)
 class Options:
-    """split: what is scored. partitions: parts of it that are scored besides. vectors: a file of word vectors for the
-    embedding score, skills: a file of the skills that queries need, None for none. each: whether each query's scores
-    are wanted."""
+    """What is scored.
+
+    Args:
+      partitions: parts of the split that are scored, too.
+      vectors: a file of word vectors for the embedding score.
+      skills: a file of the skills that queries need.
+      each: whether the scores of each query are wanted.
+    """
 
     split: str
     partitions: Sequence[Partition] = ()
@@ -22,7 +27,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """figures: JSON values. lines: the same for a terminal. rows: what each query scores, where that was wanted."""
+    """Scores.
+
+    Args:
+      figures: JSON values.
+      lines: the same for a terminal.
+      rows: the scores of each query, where they were wanted.
+    """
 
     figures: dict
     lines: list[str]

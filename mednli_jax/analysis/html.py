@@ -13,11 +13,10 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from mednli_jax.analysis import kinds, public, svg
+from mednli_jax.analysis import charts, kinds, paths, public
 from mednli_jax.analysis.outcomes import read_metrics
-from mednli_jax.analysis.paths import NO_PATH, ordered_keys
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
-from mednli_jax.errors import RunError
+from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
@@ -25,7 +24,7 @@ SPLITS = ("dev", "test")
 
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
-    """The page. facts: (name, value) pairs below the title; warning: what must not be overlooked."""
+    """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
     return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
 
 
@@ -54,7 +53,7 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
 
 
 def closing_lines(directory: RunDirectory) -> list[str]:
-    """What `train` prints of a run besides the scores of its splits. Raises: UserError as run_page."""
+    """What `train` prints besides the scores of the splits. Raises: UserError as run_page."""
     shown = kinds.of_run(directory).closing_sections(directory, directory.result())
     return [line for section in shown for line in lines(section)]
 
@@ -71,7 +70,7 @@ def _run_page(directory, result, data, more):
     sections = [*first, _curves(directory, result), *rest]
     if links := data.get("knowledge", {}).get("links_per_length"):
         sections.append(_links(links, data["knowledge"]))
-    kept = [section for section in (*sections, *more) if section.grids or section.charts]
+    kept = [one for one in (*sections, *more) if one.grids or any(chart for _, chart in one.charts)]
     status, notes = result["status"], " ".join(result.get("notes", ()))
     warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
     model = result["model"] if "model" in result else directory.config["model"]["name"]
@@ -80,7 +79,7 @@ def _run_page(directory, result, data, more):
 
 
 def public_figures(folder: Path) -> dict:
-    """What of a run may be shown outside, see public.figures. Raises: UserError as run_page."""
+    """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
     directory = RunDirectory.existing(folder)
     try:
         return public.figures(directory.result(), directory.config, _json(directory.folder / "env.json"))
@@ -89,7 +88,7 @@ def public_figures(folder: Path) -> dict:
 
 
 def public_page(found: dict) -> str:
-    """The page of a run for others: `found` is of public_figures."""
+    """The page of a run for others. found: of public_figures."""
     about = found["about"]
     facts = [(name, _text(value)) for name, value in about.items() if name not in ("model", "corpus")]
     facts += [(part, _text(fields)) for part, fields in found["settings"].items()]
@@ -159,7 +158,7 @@ def _provenance(env) -> dict[str, str]:
 
 def _curves(directory, result) -> Section:
     """Loss and accuracy by epoch, a line per seed; the epoch that was kept is marked."""
-    metrics, charts = read_metrics(directory), []
+    metrics, drawn = read_metrics(directory), []
     best = dict(zip(result.get("seeds", ()), result.get("best_epoch", ()), strict=False))
     for name, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
         series, marks = {}, []
@@ -170,55 +169,41 @@ def _curves(directory, result) -> Section:
                     series.setdefault(f"{side}:{seed}", []).append((row["epoch"], value))
                     if side == "dev" and best.get(seed) == row["epoch"]:
                         marks.append((row["epoch"], value))
-        chart = svg.curves(
-            series, title=f"{name.capitalize()} by epoch", x="epoch", y=f"{name} ({unit})",
-            kinds={"train": "dashed"}, marks=marks,
-        )  # fmt: skip
-        if chart:
-            charts.append((f"{name.capitalize()} by epoch, a line per seed; circles: the epoch kept", chart))
-    return Section("Learning curves", charts=charts)
+        title = f"{name.capitalize()} by epoch"
+        chart = charts.curves(series, title=title, x="epoch", y=f"{name} ({unit})", dashed=("train",), marks=marks)
+        drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
+    return Section("Learning curves", charts=drawn)
 
 
-# -- path lengths (Figure 3) -------------------------------------------------------------------------------------------
+# -- paths of concepts -----------------------------------------------------------------------------------------------
 
 
 def _links(counts, knowledge) -> Section:
     keys = sorted(counts, key=int)
     title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
-    chart = svg.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
+    chart = charts.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
     pairs = f"{knowledge.get('pairs_with_links', 0):,} pairs have links"
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
 def paths_sections(path: str | Path | None) -> list[Section]:
-    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none of no file.
-    Raises RunError."""
+    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none without a file.
+
+    Raises: DataError for a file that is missing or damaged.
+    """
     try:
         figures = json.loads(Path(path).read_bytes()) if path else None
-        return [path_lengths_section(figures["corpus"], figures)] if path else []
+        return [paths.section(figures["corpus"], figures)] if path else []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise RunError(
-            f"{path}: holds no path lengths ({type(error).__name__}). "
-            "Fix: give the paths.json that analyze paths --out=FOLDER writes."
-        ) from None
-
-
-def path_lengths_section(corpus: str, figures: dict) -> Section:
-    """The same from the figures: of paths.path_statistics, with the ontology and its version."""
-    keys = [key for key in ordered_keys(figures) if key.isdigit()]
-    counts = {key: int(figures["occurrences"].get(key, 0)) for key in (*keys, NO_PATH)}
-    title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
-    drawn = {"concept pairs": [counts[key] for key in keys]}
-    chart = svg.bars(drawn, keys, title=title, x="shortest path, is-a edges", y="concept pairs")
-    words = [f"{counts[NO_PATH]:,} further pairs of concepts have no path; 0: the same concept on both sides"]
-    return Section("Path lengths (Figure 3)", words, charts=[(title, chart)])
+        fix = "give the paths.json that analyze paths --out=FOLDER writes"
+        raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None
 
 
 # -- a corpus ----------------------------------------------------------------------------------------------------------
 
 
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
-    """What analyses of a corpus found. knowledge: the ontology of its concepts; notes: what must not be overlooked."""
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: what a reader has to know."""
     read = [split.facts for split in splits.values() if "file" in split.facts]
     found = {
         "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",
@@ -239,7 +224,7 @@ def comparison_page(compared: Comparison, more: Sequence[Section], folders: Sequ
 
 
 def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
-    """A table of a paper, sections.table_section or the like, and the runs it was made from, if they may be named."""
+    """A table of a paper, and the runs it was made from, if they may be named."""
     return render(f"{paper}, beside ours", [*sections, *([runs_section(folders)] if folders else [])])
 
 

@@ -1,7 +1,8 @@
-"""What is said of a run, by the task that its config.json names: the one place in the analysis that knows tasks."""
+"""What is said of a run, by its task: an entry for each, and the one place in the analysis that chooses by task."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mednli_jax.analysis.cloze import evaluation as cloze_evaluation
@@ -12,7 +13,7 @@ from mednli_jax.analysis.diskne import runs as diskne_runs
 from mednli_jax.analysis.evaluation import Evaluation, Options
 from mednli_jax.analysis.nli import comparison, evaluation, page, predictions
 from mednli_jax.analysis.sections import Comparison, Section
-from mednli_jax.errors import RunError, UsageError, UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
@@ -20,19 +21,19 @@ NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 
 @dataclass(frozen=True)
 class Kind:
-    """What is said of the runs of one task.
+    """What reports and commands need to know of the runs of one task.
 
     Args:
-      corpus: what its corpora are of, in messages.
-      units: the rows of its corpora.
-      inputs: what its runs predict from, a key of inputs.FORMS.
-      run_sections: of a RunDirectory and its result, the sections of its page before and after the learning curves.
-      closing_sections: of the same, what `train` prints besides the scores of the splits.
-      compare: of folders, a split and prepared_of, the Comparison of the first run with each other. prepared_of gives
-        the prepared corpus that the run in a folder was trained on.
-      evaluate: of a finished_run.ScoredCorpus and evaluation.Options, the Evaluation.
-      prediction_lines: of what a run predicts, the lines that `predict` prints.
-      write_attention: of a finished run and new inputs, the folder where it looked, written in the run's private/.
+      corpus: what its corpora are called in messages.
+      units: what the rows of its corpora are called.
+      inputs: the kind of new inputs that its runs take, a key of inputs.FORMS.
+      run_sections: (RunDirectory, result) -> sections of the page before and after the learning curves.
+      closing_sections: the same arguments -> what `train` prints besides the scores of the splits.
+      compare: (folders, split, prepared_of) -> the first run against each other. prepared_of gives the prepared corpus
+        that the run in a folder was trained on.
+      evaluate: (finished_run.ScoredCorpus, evaluation.Options) -> the Evaluation.
+      prediction_lines: predictions -> the lines that `predict` prints.
+      write_attention: (finished run, new inputs) -> the folder under the run's private/ that holds the attention maps.
     """
 
     corpus: str
@@ -71,48 +72,32 @@ QUERIES = Kind(
 FOLDS = replace(
     PAIRS,
     corpus="diseases",
+    compare=partial(comparison.compare, read=diskne_runs.outcomes),
     run_sections=lambda directory, _: diskne_runs.run_sections(directory.folder),
     closing_sections=lambda directory, _: diskne_runs.run_sections(directory.folder)[0],
 )
 KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS}
-_LEAVE_OUT = "Fix: leave it out."
-# (command, flags that only runs of some tasks take, these tasks, what is said of others)
+# (command, flags that only runs of some tasks take, these tasks, the message for runs of others)
 FLAGS = (
-    (
-        "report",
-        ("categories", "categories_file", "paths"),
-        (NLI, DISKNE),
-        "--{} is of sentence pairs. Fix: leave it out for runs on cloze queries.",
-    ),
-    (
-        "evaluate",
-        ("vectors", "skills", "scores"),
-        (CLOZE,),
-        f"--{{}} is of cloze queries, and the run of sentence pairs. {_LEAVE_OUT}",
-    ),
-    (
-        "evaluate",
-        ("config", "workdir"),
-        (NLI, DISKNE),
-        f"--{{}} asks for another corpus, and a cloze run is scored on its own alone. {_LEAVE_OUT}",
-    ),
-    (
-        "evaluate",
-        ("partition",),
-        (NLI, DISKNE),
-        f"--{{}} is of sentence pairs, and the run of cloze queries. {_LEAVE_OUT}",
-    ),
-)
+    ("report", ("categories", "categories_file", "paths"), (NLI, DISKNE),
+     "--{} is of sentence pairs. Fix: leave it out for runs on cloze queries."),
+    ("evaluate", ("vectors", "skills", "scores"), (CLOZE,),
+     "--{} is of cloze queries, and the run of sentence pairs. Fix: leave it out."),
+    ("evaluate", ("config", "workdir"), (NLI, DISKNE),
+     "--{} asks for another corpus, and a cloze run is scored on its own alone. Fix: leave it out."),
+    ("evaluate", ("partition",), (NLI, DISKNE),
+     "--{} is of sentence pairs, and the run of cloze queries. Fix: leave it out."),
+)  # fmt: skip
 
 
 def task_of(directory: RunDirectory | Path) -> str:
-    """The task of a run; one that names none of KINDS is of sentence pairs. Raises UserError where it is no run."""
-    task = RunDirectory.existing(getattr(directory, "folder", directory)).config.get("task")
-    return task if isinstance(task, str) and task in KINDS else NLI
+    """The task of a run; one that names none of KINDS is of sentence pairs. Raises RunError where it is no run."""
+    task = RunDirectory.existing(getattr(directory, "folder", directory)).task
+    return task if task in KINDS else NLI
 
 
 def of_run(directory: RunDirectory | Path) -> Kind:
-    """The kind of a run. Raises UserError where it is no run."""
+    """The kind of a run. Raises RunError where it is no run."""
     return KINDS[task_of(directory)]
 
 
@@ -127,16 +112,16 @@ def compare(folders: Sequence[Path], split: str, prepared_of) -> Comparison:
 
 def check_flags(command: str, task: str, given) -> None:
     """Refuses flags that a command has no use for with a run of this task. given: the flags, by name. Raises
-    UserError."""
+    UsageError."""
     for of_command, names, tasks, message in FLAGS:
         if of_command == command and task not in tasks:
             for name in names:
                 if given[name].value:
-                    raise UserError(message.format(name))
+                    raise UsageError(message.format(name))
 
 
 def check_corpus(task: str, other: str) -> None:
-    """Refuses to score a run of a task on a corpus of the task `other`. Raises UserError."""
+    """Refuses to score a run of a task on a corpus of the task `other`. Raises UsageError."""
     if other != task:
         problem = f"--config is of {KINDS[other].corpus}, and the run of {KINDS[task].corpus}"
         raise UsageError(f"{problem}. Fix: give another.")

@@ -1,11 +1,11 @@
-"""What finished runs predicted, pair by pair: confusion, flips between two systems, gains by class.
+"""What finished runs predicted, item by item: confusion, flips between two systems, gains by class.
 
 Runs are joined by uid; their sentences are not needed.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +16,19 @@ from mednli_jax.examples import LABELS
 from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.textfiles import text_lines
 
-RESULT_FIELDS = {"corpus": str, "model": str, "seeds": list}
 DAMAGED = "restore the file, or train again with --force"
+SAME_FILES = "compare runs of the same files, or train one of them again"
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions on one split. uids: N strings; gold [N], predicted [S, N], voted [N]: indices into LABELS.
+    """Predictions on one split; classes are indices into LABELS.
 
-    voted: what most seeds say; where as many say one as another, the class of the higher mean probability.
+    Args:
+      uids: of the N items.
+      gold: int [N].
+      predicted: int [S, N], by each seed.
+      voted: int [N], the class that most seeds predict; of several such classes, that of the highest mean probability.
     """
 
     uids: tuple[str, ...]
@@ -61,65 +65,103 @@ class Finished:
 
     @property
     def corpus(self) -> str:
-        """What it was tested on; `mednli+snli` had training pairs of SNLI mixed in."""
+        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the training pairs."""
         return self.result["corpus"].partition("+")[0]
 
 
-def finished(folder: Path, split: str = "test") -> Finished:
-    """Opens a run. Raises UserError where there is none, it is not finished, or a file of it is damaged."""
+def complete(folder: Path) -> tuple[RunDirectory, dict]:
+    """A finished run and its result. Raises UserError where there is none, it is not finished, or it is damaged."""
     directory = RunDirectory.existing(folder)
     result = directory.result()
     if result["status"] != "complete":
         state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
         raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+    _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
+    return directory, result
+
+
+def _check(directory, name, values, fields):
+    for field, kind in fields.items():
+        if not isinstance(values.get(field), kind):
+            path = directory.folder / f"{name}.json"
+            raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+
+
+def finished(
+    folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
+) -> Finished:
+    """Opens a run. read: gives its outcomes, by default read_outcomes. Raises UserError where it is not finished, or a
+    file of it is damaged."""
+    directory, result = complete(folder)
     data = read_json(directory.folder / "data.json", fix=DAMAGED)
-    for name, values, fields in (("result", result, RESULT_FIELDS), ("data", data, {"splits": dict})):
-        for field, kind in fields.items():
-            if not isinstance(values.get(field), kind):
-                path = directory.folder / f"{name}.json"
-                raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
-    outcomes = read_outcomes(directory, split)
+    _check(directory, "data", data, {"splits": dict})
+    outcomes = (read or read_outcomes)(directory, split)
     if len(outcomes.predicted) != len(result["seeds"]):
         problem = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
         raise RunError(f"{folder}: {problem}. Fix: {DAMAGED}.")
     return Finished(directory.folder.resolve(), split, result, data, outcomes)
 
 
-def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """private/predictions.<split>.jsonl of a run. Raises UserError, DataError or DataErrors."""
+def read_rows(directory: RunDirectory, split: str, parse: Callable[[bytes], tuple | None], holds: str) -> list[tuple]:
+    """The rows of private/predictions.<split>.jsonl.
+
+    Args:
+      parse: of a line, a tuple that begins with its uid; None for a line that is no row.
+      holds: what a row holds, in messages.
+
+    Raises: RunError where there is no such file; DataError(s) for lines that are no rows, or that repeat a uid.
+    """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
         raise RunError(
             f"{path}: no such file, so the run says nothing of the {split} split. "
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
-    problems, uids, gold, predicted, probabilities = Problems(), {}, [], [], []
+    problems, rows = Problems(), {}
     for number, line in text_lines(path, problems):
-        row = _row(line, predicted[0] if predicted else None)
-        if isinstance(row, tuple) and row[0] not in uids:
-            uids[row[0]] = number
-            for values, value in zip((gold, predicted, probabilities), row[1:], strict=True):
-                values.append(value)
+        row = parse(line)
+        if isinstance(row, tuple) and row[0] not in rows:
+            rows[row[0]] = row
             continue
-        problem = "the row is no prediction: uid, label, and of each seed predicted and probabilities, each uid once"
+        problem = f"the row is no prediction: {holds}, each uid once"
         problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
     problems.raise_if_any()
-    if not uids:
+    if not rows:
         raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
-    predicted_NS, mean_NC = np.array(predicted), np.array(probabilities).mean(axis=1)
-    votes = np.stack([(predicted_NS == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
-    voted = np.where(votes == votes.max(axis=1, keepdims=True), mean_NC, -1.0).argmax(axis=1)
-    return Outcomes(tuple(uids), np.array(gold), predicted_NS.T.copy(), voted)
+    return list(rows.values())
 
 
-def _row(line, before):
+def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """What a run predicted of a split. Raises: as read_rows."""
+    seeds = []  # of the first row, which the others must have, too
+
+    def parse(line):
+        row = _row(line)
+        if row and len(row[2]) == (seeds or [len(row[2])])[0]:
+            seeds.append(len(row[2]))
+            return row
+        return None
+
+    holds = "uid, label, and of each seed predicted and probabilities"
+    uids, gold, predicted, probabilities = zip(*read_rows(directory, split, parse, holds), strict=True)
+    return outcomes_of(uids, np.array(gold), np.array(predicted), np.array(probabilities))
+
+
+def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray) -> Outcomes:
+    """Outcomes from gold [N], predicted [N, S] and probabilities [N, S, C]."""
+    mean = probabilities.mean(axis=1)
+    votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
+    voted = np.where(votes == votes.max(axis=1, keepdims=True), mean, -1.0).argmax(axis=1)
+    return Outcomes(tuple(uids), gold, predicted.T.copy(), voted)
+
+
+def _row(line):
     """(uid, gold, predicted of each seed, their probabilities) of a line; None where it is none."""
     try:
         row = json.loads(line)
         predicted = [LABELS.index(label) for label in row["predicted"]]
         probabilities = [[float(p) for p in one] for one in row["probabilities"]]
-        seeds = len(before or predicted)
-        if len(predicted) != seeds or not seeds or [len(one) for one in probabilities] != [len(LABELS)] * seeds:
+        if not predicted or [len(one) for one in probabilities] != [len(LABELS)] * len(predicted):
             return None
         if not isinstance(row["uid"], str) or not np.isfinite(probabilities).all():
             return None
@@ -129,7 +171,8 @@ def _row(line, before):
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
-    """Rows of a run's metrics.jsonl: of epochs trained twice, after a resume, the later ones. Raises UserError."""
+    """Rows of a run's metrics.jsonl; of an epoch that was trained again after a resume, the later row. Raises
+    RunError."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
@@ -138,32 +181,33 @@ def read_metrics(directory: RunDirectory) -> list[dict]:
 # -- two systems -------------------------------------------------------------------------------------------------------
 
 
+def check_corpora(first, second) -> None:
+    """Raises RunError for two systems, each with a name and a corpus, of different corpora."""
+    if first.corpus != second.corpus:
+        problem = f"one is of {first.corpus}, the other of {second.corpus}"
+        raise RunError(f"{first.name} and {second.name}: {problem}. Fix: compare runs of one corpus.")
+
+
 def aligned(first: Finished, second: Finished) -> Finished:
     """The second run with its pairs in the order of the first's.
 
     Raises: RunError where they are of different corpora, or where of different pairs.
     """
-    names = f"{first.name} and {second.name}"
-    if first.corpus != second.corpus:
-        raise RunError(
-            f"{names}: one is of {first.corpus}, the other of {second.corpus}. Fix: compare runs of one corpus."
-        )
-    one, other = first.outcomes, second.outcomes
+    check_corpora(first, second)
+    names, one, other = f"{first.name} and {second.name}", first.outcomes, second.outcomes
     place = {uid: i for i, uid in enumerate(other.uids)}
-    fix = "compare runs of the same files, or train one of them again"
     if len(one) != len(other) or not all(uid in place for uid in one.uids):
         shared = sum(uid in place for uid in one.uids)
         problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
-        raise RunError(f"{names}: {problem}. Fix: {fix}.")
+        raise RunError(f"{names}: {problem}. Fix: {SAME_FILES}.")
     order = [place[uid] for uid in one.uids]
     if (other.gold[order] != one.gold).any() or _other_file(first, second):
-        raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {fix}.")
-    moved = Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order])
-    return Finished(second.folder, second.split, second.result, second.data, moved)
+        raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {SAME_FILES}.")
+    return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
 
 
 def _other_file(first, second):
-    """Whether both read a file of the same name and kind, and another content; packed or not is no difference."""
+    """Whether both read a file of the same name with different content. A gzipped file has another name."""
     facts = [run.data["splits"].get(run.split, {}) for run in (first, second)]
     if any("sha256" not in fact or "file" not in fact for fact in facts):
         return False
@@ -179,10 +223,14 @@ def other_training(first: Finished, second: Finished) -> bool:
 def comparison(first: Finished, second: Finished) -> dict:
     """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
 
-    accuracy: of each, mean over its seeds; difference, low, high: second less first (metrics.paired_bootstrap);
-    mcnemar: on the two majority votes; mcnemar_per_seed: p-values of seed against seed, where both have the same seeds;
-    minimum_detectable_effect: at 80 % power for the votes' rate of disagreement; class_gains; flips.
-    Raises: UserError where they cannot be compared (see `aligned`).
+    Returns
+      accuracy: of both runs, mean over the seeds;
+      difference, low, high: second less first (metrics.paired_bootstrap);
+      mcnemar: on the two majority votes;
+      mcnemar_per_seed: p-values of seed against seed, where both runs have the same seeds;
+      minimum_detectable_effect: at 80 % power, for the rate at which the votes disagree;
+      class_gains, flips: see the functions of these names; other_training: see other_training.
+    Raises: RunError where the runs cannot be compared (see `aligned`).
     """
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes
@@ -215,7 +263,7 @@ def comparisons(runs: Sequence[Finished]) -> list[dict]:
 
 
 def class_gains(first: Outcomes, second: Outcomes) -> dict:
-    """Of each gold class: pairs, recall of both (mean over seeds), and the difference with its interval."""
+    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its interval."""
     gains = {}
     for index, label in enumerate(LABELS):
         chosen = first.gold == index
@@ -229,8 +277,8 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict:
 def flips(first: Outcomes, second: Outcomes) -> dict:
     """Which predictions changed from the first system to the second, by the majority votes (section 6 of the paper).
 
-    Returns, of each gold class: pairs, changed, gained (now right), lost (no longer right), gained_from {what the first
-    said: count}, lost_to {what the second says: count}, wrong_to_wrong.
+    Returns: gold class -> pairs, changed, gained (now right), lost (no longer right), gained_from {class that the first
+    system predicted: count}, lost_to {class that the second predicts: count}, wrong_to_wrong.
     """
     found = {}
     for index, label in enumerate(LABELS):

@@ -1,4 +1,4 @@
-"""Findings of analyses as lines, as files of a folder, and as one page."""
+"""Findings of analyses as text for a terminal, as files in a folder, and as one page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from mednli_jax.progress import say
 
 def text(finding: Finding) -> str:
     """The finding and its notes for a terminal."""
-    return "\n".join([*(finding.lines or _lines(finding.sections)), *finding.notes])
+    return "\n".join([*_lines(finding.sections), *finding.notes])
 
 
 def _lines(sections: Sequence[Section]) -> list[str]:
@@ -20,7 +20,7 @@ def _lines(sections: Sequence[Section]) -> list[str]:
 
 
 def write_finding(folder: Path, analysis: str, finding: Finding, result: dict) -> None:
-    """Writes ANALYSIS.json and pictures, what is private of them in private/; files of the same name are replaced.
+    """Writes ANALYSIS.json and pictures, the private part to private/. Files of the same name are replaced.
 
     result: what ANALYSIS.json holds. Raises: RunError where they cannot be written.
     """
@@ -39,7 +39,7 @@ def write_finding(folder: Path, analysis: str, finding: Finding, result: dict) -
 
 
 def write_page(folder: Path, subject: Subject, findings: Sequence[Finding]) -> None:
-    """Writes report.html, what the analyses found as one page."""
+    """Writes report.html, the findings on one page."""
     sections = [section for finding in findings for section in finding.sections]
     notes = " ".join([*subject.notes, *(note for finding in findings for note in finding.notes)])
     page = html.corpus_page(subject.name, subject.splits, sections, subject.knowledge, notes)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from mednli_jax.analysis import charts
+from mednli_jax.analysis.sections import Grid, Section
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.knowledge.ontology import Ontology
 
@@ -71,31 +73,39 @@ def _counts(lengths) -> dict[str, int]:
     return {names.get(v, str(v)): found[v] for v in order}
 
 
-def table(name: str, ontology: str, figures: dict) -> list[str]:
-    """Lines for the reader: one per length, then how many examples have what."""
-    with_concepts = figures["examples_with_concepts"]
-    lines = [
-        f"{name}, {ontology}: {figures['examples']:,} examples; concepts in {with_concepts['premise']:,} premises and "
-        f"{with_concepts['hypothesis']:,} hypotheses, in both sides of {with_concepts['both']:,}",
-        f"{'path':>16} {'occurrences':>12} {'concept pairs':>14} " + " ".join(f"{label:>13}" for label in LABELS),
-    ]
-    for key in ordered_keys(figures):
-        cells = [figures["occurrences"].get(key, 0), figures["concept_pairs"].get(key, 0)]
-        if key == NO_CONCEPT:
-            cells = ["", ""]
-        shortest = " ".join(f"{figures['nearest'][label].get(key, 0):>13,}" for label in LABELS)
-        lines.append(f"{key:>16} {_cell(cells[0]):>12} {_cell(cells[1]):>14} {shortest}")
-    lines.append(f"{'':>44} (examples by their shortest path)")
-    if figures["unknown_concepts"]:
-        lines.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
-    return lines
-
-
-def _cell(value):
-    return f"{value:,}" if isinstance(value, int) else value
-
-
 def ordered_keys(figures: dict) -> list[str]:
     """Every length that occurs, rising; then NO_PATH and NO_CONCEPT where they occur."""
     keys = {*figures["occurrences"], *(key for counts in figures["nearest"].values() for key in counts)}
     return sorted(filter(str.isdigit, keys), key=int) + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
+
+
+def chart(corpus: str, figures: dict) -> charts.Chart | None:
+    """How many pairs of concepts lie how far from each other. figures: see `section`."""
+    keys = [key for key in ordered_keys(figures) if key.isdigit()]
+    title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
+    series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
+    return charts.bars(series, keys, title=title, x="shortest path, is-a edges", y="concept pairs")
+
+
+def section(corpus: str, figures: dict) -> Section:
+    """For a reader. figures: of `path_statistics`, with the ontology and its version; some may be missing."""
+    occurs, distinct, nearest = (figures.get(name, {}) for name in ("occurrences", "concept_pairs", "nearest"))
+    words = [
+        f"{int(occurs.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same concept on both sides"
+    ]
+    if "examples" in figures:
+        of = figures["examples_with_concepts"]
+        words.append(
+            f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples; concepts in "
+            f"{of['premise']:,} premises and {of['hypothesis']:,} hypotheses, in both sides of {of['both']:,}; under a "
+            "class: its examples by their shortest path"
+        )
+    if figures.get("unknown_concepts"):
+        words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
+    rows = []
+    for key in ordered_keys(figures):
+        counts = ("", "") if key == NO_CONCEPT else (f"{of.get(key, 0):,}" for of in (occurs, distinct))
+        rows.append((key, *counts, *(f"{of.get(key, 0):,}" for of in nearest.values())))
+    grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
+    drawn = chart(corpus, figures)
+    return Section("Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)])

@@ -1,36 +1,36 @@
-"""What of a run or a table may be shown outside: scores, and counts of at least ten.
+"""The part of a run or a table that may be shown outside: scores, and counts of at least ten.
 
-Kept is what is named here, so that a new figure of a result stays inside until somebody has thought about it. Left out:
-uids and rows of single pairs, words, paths and commands, names of folders, users and machines, and every count below
-LEAST: a family of slices, a confusion or the classes with a smaller part are left out whole, since the total and the
-other parts would tell it.
+This module names what is kept, so that a new field of a result is left out until it is named here. It leaves out uids
+and rows of single pairs, words, paths and commands, names of folders, users and machines, and every count below LEAST.
+Where one part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out: the
+small count would follow from the total and the other parts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.analysis.sections import Grid, Section
-from mednli_jax.errors import RunError
+from mednli_jax.errors import UsageError
 from mednli_jax.examples import LABELS
 
 LEAST = 10
 ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")
 MEASURES = ("accuracy", "macro_f1", "f1", "bleu2", "bleu4", "embedding", "loss")
 AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
-# Fields of a config whose words are names of the package's own.
+# Fields of a config whose values are words that this package defines.
 CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation", "optimizer",
            "schedule", "select", "precision")  # fmt: skip
-FROM_FILES = ("semantic type", "skill")  # families whose parts are called what a corpus calls them
+FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
 SPLITS = ("dev", "test")
-FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # of the command, which show few pairs
-TABLES = ("diskne",)  # that show single diseases, by how their names begin
+FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # what they ask for shows few pairs
+TABLES = ("diskne",)  # how the names of tables begin that show single diseases
 
 
 def check(given, runs: Sequence, table: str) -> None:
-    """Raises UserError for what shows a few pairs, or the names of runs. given: the flags of the command, by name."""
+    """Raises UsageError for flags that ask for few pairs or for names of runs. given: the flags, by name."""
     asked = [f"--{name}" for name in FLAGS if given[name].value]
     asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
     if asked:
-        raise RunError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
+        raise UsageError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
@@ -90,7 +90,7 @@ def _measure(of):
 
 
 def _settings(section):
-    """Numbers, yes and no, and words of the config's own; no paths."""
+    """Numbers, booleans and the words of CHOICES; no paths."""
     return {name: value for name, value in section.items() if isinstance(value, int | float) or name in CHOICES}
 
 
@@ -123,9 +123,10 @@ def _rows(of):
 
 
 def table(found: Mapping, runs: Collection[str] = ()) -> dict:
-    """A table of the paper without what is missing and how to get it, which name folders, and without few pairs.
+    """A table of the paper without counts of few pairs, and without the missing runs and the commands for them, which
+    name folders.
 
-    runs: those that the table has by itself; cells of others are called what somebody called their folders.
+    runs: the runs that the paper's table has. The cells of other runs, which are named after folders, are left out.
     """
     kept = {name: value for name, value in found.items() if name not in ("lacking", "notes")}
     if "pairs" in found:

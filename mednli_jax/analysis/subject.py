@@ -1,4 +1,4 @@
-"""What analyses of a corpus read, and what they give."""
+"""What an analysis of a corpus reads, and what it gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.progress import Watch
 
-FILE = "file"  # the name of a corpus of one's files
+FILE = "file"  # the name of a corpus that is read from a user's files
 
 OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose words anybody may read
 
@@ -26,16 +26,18 @@ OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose wor
 class Finding:
     """What an analysis found.
 
-    figures: JSON values that may be shown. sections: the same for a reader. drawn: {file name: picture}.
-    lines: for a terminal, in place of the sections. notes: what to know of the corpus, or of what was left out.
-    private: the same four for the owner of the data alone, None where there is nothing to hide; its figures and
-    sections are whole, not what the others lack.
+    Args:
+      figures: JSON values that may be shown.
+      sections: the same for a reader.
+      drawn: {file name: content} of pictures and lists.
+      notes: what to know of the corpus, or of what was left out.
+      private: the same for the owner of the data alone, None where there is nothing to hide; its figures and sections
+        are whole, not what the others lack.
     """
 
     figures: dict
     sections: list[Section] = field(default_factory=list)
     drawn: dict[str, bytes] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     private: "Finding | None" = None
 
@@ -45,10 +47,11 @@ class Finding:
 
 
 class Subject:
-    """A corpus to analyse; what several analyses ask for is read and linked once.
+    """A corpus to analyse. It is read and linked once for all analyses.
 
-    name: of the corpus in tables. public: leave out tokens that few premises show, also of open corpora.
-    splits: in place of those of the corpus.
+    Args:
+      public: whether tokens that few premises have are left out of open corpora, too.
+      splits: what is analysed in place of the corpus's splits, None for these.
     """
 
     def __init__(self, corpus: NLICorpus, *, public: bool = False, splits: dict[str, Split] | None = None):
@@ -107,7 +110,7 @@ class Subject:
 
     @property
     def notes(self) -> list[str]:
-        """What the splits say must not be overlooked."""
+        """What a reader has to know of the splits."""
         return sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
 
     @property
@@ -122,8 +125,8 @@ class Subject:
 def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool) -> Subject:
     """What --config names, or --corpus=PATH.
 
-    A corpus that --corpus names is linked also to what the heuristic of probable causes asks for, where its ontology is
-    MeSH and nobody has chosen the kinds. A single file is read as training pairs.
+    A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, where its
+    ontology is MeSH and the config chooses no kinds. A single file is read as training pairs.
     Raises: UserError, DataError(s) for a damaged file.
     """
     if path is None:

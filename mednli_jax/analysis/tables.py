@@ -1,33 +1,122 @@
-"""The results tables of Romanov & Shivade 2018: which run fills which cell, the paper's figure, and ours beside it.
+"""The papers' tables: their figures, which are the files published/*.json, and ours beside them.
 
-A table reads the runs of one folder, each named for its cell (`Cell.run`). Points are accuracy times 100, as printed
-in the paper; its gains are over a baseline, which is a cell's second run.
+A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
+here; those of the other papers in cloze/table4.py, diskne/tables.py and artifacts/tables.py, by the same parts.
 """
 
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from mednli_jax import metrics
 from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.errors import RunError
+from mednli_jax.analysis.sections import Grid, Section, figure
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
 
-MODELS = ("bow", "infersent", "esim")
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
-PAPER_CORPUS = "mednli"
+
+
+# -- what every table shares -------------------------------------------------------------------------------------------
+
+
+@cache
+def published(name: str) -> dict:
+    """What a paper states, from published/NAME.json: mednli, clicr, diskne or artifacts. It is not to be changed."""
+    return json.loads((files("mednli_jax.analysis") / "published" / f"{name}.json").read_text("utf-8"))
+
+
+def of_corpus(name: str, corpus: str, *path: str) -> dict:
+    """The figures at a path of names in published/NAME.json; empty for another corpus than the paper's."""
+    found = published(name)
+    if corpus != found["corpus"]:
+        return {}
+    for part in path:
+        found = found[part]
+    return found
+
+
+def fill(
+    caption: str,
+    titles: Sequence[str],
+    rows: Mapping[Hashable, Sequence[str]],
+    columns: Iterable[tuple[str, Mapping[Hashable, str]]],
+) -> Grid:
+    """The grid of a table.
+
+    Args:
+      titles: what the first columns are called.
+      rows: key of a row -> its cells in these columns.
+      columns: (what a column is called, key of a row -> its cell), ours and the paper's; a cell that is not there is
+        empty.
+    """
+    columns = list(columns)
+    cells = [(*first, *(of.get(key, "") for _, of in columns)) for key, first in rows.items()]
+    return Grid(caption, (*titles, *(name for name, _ in columns)), cells, left=len(titles))
+
+
+def check_folder(folder: Path) -> Path:
+    """Raises RunError where there is no folder of runs."""
+    if not Path(folder).is_dir():
+        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+    return Path(folder)
+
+
+def state(folder: Path) -> str:
+    """complete, in training, missing, or the status of a run."""
+    if not (folder / "config.json").is_file():
+        return "missing"
+    directory = RunDirectory.existing(folder)
+    status = directory.status()
+    return "in training" if status != "complete" and directory.in_training() else status
+
+
+def lacking(commands: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """command -> what it fills, of (command, what it fills)."""
+    found = {}
+    for command, name in commands:
+        found.setdefault(command, []).append(name)
+    return found
+
+
+def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
+    """A table for a reader.
+
+    Args:
+      words, more: what stands before and after the note on whose figures they are.
+      found: the table's JSON values, of which corpus, comparable and lacking are read.
+      paper: the name of the paper's corpus.
+    """
+    words = list(words)
+    if not found["corpus"]:
+        words.append("no run of this table is finished yet")
+    elif not found["comparable"]:
+        words.append(f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}")
+    commands = []
+    for command, names in found["lacking"].items():
+        between = "; " if any("," in name for name in names) else ", "
+        commands.append((f"not there yet: {between.join(names)}", command))
+    return Section(title, [*words, *more], [grid], commands=commands)
+
+
+# -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table.
+    """One figure of a table, in points of accuracy.
 
-    run: its folder's name; baseline: that of the run whose accuracy is subtracted, "" for an accuracy of its own.
-    paper: the published figure in points, None for a cell that the paper does not have; such a cell is shown where its
-    run is there, and is not missed where it is not.
+    Args:
+      run: the name of its run's folder.
+      paper: the published figure, None for a cell that the paper does not have; such a cell is shown where its run is
+        there, and is not missed where it is not.
+      baseline: the name of the run whose accuracy is subtracted, "" for an accuracy.
     """
 
     row: str
@@ -40,9 +129,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """fill: the command that trains what is missing, with {folder}; "" where each run has a command of its own.
+    """A table of accuracies.
 
-    others: names of runs beside those of the paper (row, perhaps mode, model), gains over the run `over`-model.
+    Args:
+      fill: the command that trains what is missing, with {folder}; "" where each run has one.
+      train: name of a run -> the flags that train it, with {corpus}; empty where `fill` trains all.
+      others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
+        run `over`-model.
     """
 
     number: int
@@ -51,99 +144,21 @@ class Table:
     fill: str = ""
     others: str = ""
     over: str = ""
+    train: Mapping[str, str] = field(default_factory=dict)
 
 
-def _baselines():
-    paper = {
-        "dev": {"features": 51.9, "bow": 71.9, "infersent": 76.0, "esim": 74.4},
-        "test": {"features": 51.9, "bow": 70.2, "infersent": 73.5, "esim": 73.1},
-    }
-    cells = [
-        Cell(split, NAMES[model], model, figure, split=split)
-        for split, row in paper.items()
-        for model, figure in row.items()
-    ]
-    return Table(3, "accuracy of the baselines", tuple(cells), "bash launch/mednli_table3.sh {folder}")
-
-
-# Columns: BOW, InferSent, ESIM, three times: direct, sequential and multi-target transfer.
-_TRANSFER = {
-    "snli": (-21.8, -24.2, -22.8, 1.8, -1.8, -2.5, 2.4, -2.5, -0.7),
-    "fiction": (-21.6, -25.6, -21.4, 1.3, 0.4, -0.5, 1.4, 0.1, 0.3),
-    "government": (-23.8, -27.2, -26.2, 1.0, 0.8, -0.7, 1.3, 0.2, 0.2),
-    "slate": (-23.2, -25.7, -21.6, 1.9, 0.9, -0.2, 1.1, 0.6, -0.1),
-    "telephone": (-25.7, -27.3, -25.6, 1.7, -0.2, -1.1, 1.2, 0.4, -0.1),
-    "travel": (-25.4, -29.1, -23.5, 1.6, 0.0, -0.7, 0.2, -0.3, 0.1),
+TABLES = {
+    int(number): Table(int(number), **{**found, "cells": tuple(Cell(*cell) for cell in found["cells"])})
+    for number, found in published("mednli")["tables"].items()
 }
-MODES = ("direct", "sequential", "multi")
-
-
-def _transfer():
-    cells = []
-    for source, figures in _TRANSFER.items():
-        columns = ((mode, model) for mode in MODES for model in MODELS)
-        for (mode, model), figure in zip(columns, figures, strict=True):
-            column = f"{mode} {NAMES[model]}"
-            cells.append(Cell(source, column, f"{source}-{mode}-{model}", figure, f"baseline-{model}"))
-    title = "gain by transfer from a source domain, over the model trained on MedNLI alone"
-    others = rf"(?P<row>.+)-(?P<mode>{'|'.join(MODES)}|mixed)-(?P<model>{'|'.join(MODELS)})"
-    return Table(4, title, tuple(cells), "bash launch/mednli_table4.sh {folder}", others, "baseline")
-
-
-_EMBEDDINGS = {
-    "fasttext-wiki": ("fastText Wiki", -3.5, -3.5, -4.4),
-    "fasttext-cc": ("fastText CC", -0.6, 1.3, -0.3),
-    "fasttext-bioasq": ("fastText BioASQ", 0.5, 0.6, 0.2),
-    "fasttext-mimic": ("fastText MIMIC-III", 1.1, 2.3, 1.2),
-    "glove-bioasq": ("GloVe > BioASQ", 0.2, 0.7, 1.4),
-    "glove-bioasq-mimic": ("GloVe > BioASQ > MIMIC-III", 0.9, 2.7, 1.8),
-    "wiki-mimic": ("fastText Wiki > MIMIC-III", 0.1, 3.1, 1.7),
-}
-
-
-def _embeddings():
-    cells = [
-        Cell(name, NAMES[model], f"{run}-{model}", figure, f"glove-{model}")
-        for run, (name, *figures) in _EMBEDDINGS.items()
-        for model, figure in zip(MODELS, figures, strict=True)
-    ]
-    title = "gain by word embeddings, over GloVe CC"
-    others = rf"(?P<row>.+)-(?P<model>{'|'.join(MODELS)})"
-    fill = "bash launch/mednli_table5.sh {folder} CORPUS glove=FILE NAME=FILE ..."
-    return Table(5, title, tuple(cells), fill, others, "glove")
-
-
-def _retrofitting():
-    figures = zip(MODELS, (-1.7, -2.0, -2.7), strict=True)
-    cells = [Cell("retrofitted", NAMES[m], f"retrofit-{m}", figure, f"none-{m}") for m, figure in figures]
-    return Table(6, "gain by retrofitting the word vectors", tuple(cells))
-
-
-def _attention():
-    """`bias`, learned weights by path length, and BOW are ours; the paper has neither."""
-    paper = {("", "infersent"): 0.3, ("", "esim"): 0.0, ("mimic-", "infersent"): 0.2, ("mimic-", "esim"): 0.3}
-    cells = []
-    for vectors, name in (("", "GloVe CC"), ("mimic-", "fastText MIMIC-III")):
-        for knowledge in ("replace", "bias"):
-            for model in MODELS:
-                figure = paper.get((vectors, model)) if knowledge == "replace" else None
-                run, baseline = f"{vectors}{knowledge}-{model}", f"{vectors}none-{model}"
-                cells.append(Cell(f"{name}, {knowledge}", NAMES[model], run, figure, baseline))
-    return Table(7, "gain by knowledge-directed attention", tuple(cells))
-
-
-TABLES = {table.number: table for table in (_baselines(), _transfer(), _embeddings(), _retrofitting(), _attention())}
 
 
 def table_of(number: int) -> Table:
-    """Raises UserError for a table that is none of accuracies."""
+    """Raises UsageError for a table that is none of accuracies."""
     if number not in TABLES:
         known = ", ".join(map(str, TABLES))
-        raise RunError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
+        raise UsageError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
     return TABLES[number]
-
-
-# -- ours beside the paper's -------------------------------------------------------------------------------------------
 
 
 def filled(table: Table, folder: Path) -> dict:
@@ -155,15 +170,12 @@ def filled(table: Table, folder: Path) -> dict:
     lacking: {command: [names of the runs it fills]}. notes: what a reader has to know.
     Raises: UserError where the runs are of different corpora or pairs; a damaged run is named.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+    folder, paper = check_folder(folder), published("mednli")["corpus"]
     runs, first, states = {}, {}, {}
     every = (*table.cells, *_others(table, folder))
     needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.baseline, cell.run) if name)
     for name, split in needed:
-        state = states.setdefault(name, _state(folder / name))
-        if state == "complete":
+        if states.setdefault(name, state(folder / name)) == "complete":
             run = finished(folder / name, split)
             runs[name, split] = aligned(first.setdefault(split, run), run)
     corpus = next((run.corpus for run in runs.values()), "")
@@ -179,24 +191,24 @@ def filled(table: Table, folder: Path) -> dict:
             if lacks:
                 values["state"] = states[lacks[0]] if lacks[0] == cell.run else f"baseline {states[lacks[0]]}"
             else:
-                baseline = runs.get((cell.baseline, cell.split))
-                values |= _ours(cell, runs[cell.run, cell.split], baseline, comparable=corpus == PAPER_CORPUS)
-                if baseline and other_training(baseline, runs[cell.run, cell.split]):
+                run, baseline = runs[cell.run, cell.split], runs.get((cell.baseline, cell.split))
+                values |= _ours(cell, run, baseline, comparable=corpus == paper)
+                if baseline and other_training(baseline, run):
                     notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
             cells.append(values)
     return {
         "table": table.number,
         "title": table.title,
         "corpus": corpus,
-        "comparable": corpus == PAPER_CORPUS,
+        "comparable": corpus == paper,
         "pairs": {split: len(run.outcomes) for split, run in sorted(first.items())},
         "cells": cells,
-        "lacking": _lacking(table, folder, corpus or PAPER_CORPUS, {name: states[name] for name in sorted(missed)}),
+        "lacking": lacking((_command(table, folder, corpus or paper, n, states[n]), n) for n in sorted(missed)),
         "notes": sorted(notes),
     }
 
 
-def _others(table, folder):
+def _others(table, folder) -> Iterable[Cell]:
     """Cells of the folder's runs that the paper has not, e.g. another source domain."""
     known = {name for cell in table.cells for name in (cell.run, cell.baseline)}
     for path in sorted(folder.iterdir()) if table.others else ():
@@ -205,14 +217,6 @@ def _others(table, folder):
             part = match.groupdict()
             column = f"{part['mode']} {NAMES[part['model']]}" if "mode" in part else NAMES[part["model"]]
             yield Cell(part["row"], column, path.name, None, f"{table.over}-{part['model']}")
-
-
-def _state(folder):
-    if not (folder / "config.json").is_file():
-        return "missing"
-    directory = RunDirectory.existing(folder)
-    status = directory.status()
-    return "in training" if status != "complete" and directory.in_training() else status
 
 
 def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: bool) -> dict:
@@ -228,36 +232,52 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
     return {**values, "difference": [value - cell.paper for value in points] if against else None}
 
 
-# -- what is not there -------------------------------------------------------------------------------------------------
+def _command(table, folder, corpus, name, in_state) -> str:
+    """What fills a run that is missing, or goes on with one that is not finished."""
+    place = folder / name
+    if in_state == "in training":
+        return f"wait for the process that trains in {place}"
+    train, resumed = ["python", "-m", "mednli_jax.train"], _resume(place)
+    if in_state in ("running", "interrupted", "failed") and resumed is not None:
+        return shlex.join([*train, *resumed, f"--workdir={place}", "--resume"])
+    if table.fill:
+        return table.fill.format(folder=shlex.quote(str(folder)))
+    return shlex.join([*train, *table.train[name].format(corpus=corpus).split(), f"--workdir={place}"])
 
 
-def _lacking(table, folder, corpus, states) -> dict[str, list[str]]:
-    commands = {}
-    for name, state in states.items():
-        command = table.fill.format(folder=shlex.quote(str(folder))) or _train(folder / name, corpus)
-        if state in ("running", "interrupted", "failed"):
-            command = _resume(folder / name) or command
-        if state == "in training":
-            command = f"wait for the process that trains in {folder / name}"
-        commands.setdefault(command, []).append(name)
-    return commands
-
-
-def _train(folder, corpus):
-    *kind, model = folder.name.split("-")
-    knowledge = [word for word in kind if word in ("replace", "bias")]
-    flags = [f"--config=configs/{model}{'_kd' if knowledge else ''}.py:{corpus}"]
-    flags += [f"--config.model.knowledge={word}" for word in knowledge]
-    flags += ["--config.vectors.path=RETROFITTED_VECTORS"] if "retrofit" in kind else []
-    flags += ["--config.vectors.path=MIMIC_VECTORS"] if "mimic" in kind else []
-    return shlex.join(["python", "-m", "mednli_jax.train", *flags, f"--workdir={folder}"])
-
-
-def _resume(folder):
-    """The run's own command, to go on with it; "" where the run has not written it down."""
+def _resume(folder) -> list[str] | None:
+    """The flags of the run's command that shape it; None where the run has not written it down."""
     try:
         command = json.loads((folder / "env.json").read_bytes())["command"]
-        flags = [a for a in command[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
+        return [a for a in command[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return ""
-    return shlex.join(["python", "-m", "mednli_jax.train", *flags, f"--workdir={folder}", "--resume"])
+        return None
+
+
+def table_section(found: dict) -> Section:
+    """A table that `filled` gives, the paper's figures beside ours."""
+    words = ["points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"]
+    if found["corpus"]:
+        sizes = ", ".join(f"{n:,} {split} pairs" for split, n in found["pairs"].items())
+        words.append(f"ours on {found['corpus']} ({sizes})")
+    files = any("_VECTORS" in command for command in found["lacking"])
+    cells = dict(enumerate(found["cells"]))
+    done = {n: cell for n, cell in cells.items() if cell["state"] == "complete"}
+    signed = "+" if any(cell["baseline"] for cell in cells.values()) else ""
+    against = {n: cell["difference"] for n, cell in done.items() if cell["difference"] is not None}
+    columns = (
+        ("paper", {n: "-" if c["paper"] is None else figure(c["paper"], signed) for n, c in cells.items()}),
+        ("ours", {n: figure(c["ours"], signed) if n in done else c["state"] for n, c in cells.items()}),
+        ("95 %", {n: _interval(c["low"], c["high"], signed) for n, c in done.items()}),
+        ("difference", {n: figure(value, "+") for n, (value, _, _) in against.items()}),
+        ("95 %", {n: _interval(low, high, "+") for n, (_, low, high) in against.items()}),
+        ("seeds", {n: str(c["seeds"]) for n, c in done.items()}),
+    )
+    grid = fill("", ("", ""), {n: (c["row"], c["column"]) for n, c in cells.items()}, columns)
+    title = f"Table {found['table']}: {found['title']}"
+    more = ["names in capitals stand for files of your own"] * files + found["notes"]
+    return section(title, words, found, grid, "MedNLI", more)
+
+
+def _interval(low, high, signed):
+    return f"[{figure(low, signed)}, {figure(high, signed)}]"

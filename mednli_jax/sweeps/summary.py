@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from mednli_jax.analysis.figures import COLOURS, png
+from mednli_jax.analysis.charts import COLOURS, png
 from mednli_jax.sweeps.study import TrialResult
 
 

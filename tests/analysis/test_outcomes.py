@@ -51,37 +51,44 @@ def test_damaged_predictions_are_named(tmp_path, case):
     folder = write_run(tmp_path / "run", GOLD)
     path = folder / "private" / "predictions.test.jsonl"
     path.write_text(path.read_text() + BROKEN[case] + "\n")
-    with pytest.raises(DataError, match=r"predictions.test.jsonl:10: .* Fix: ") as caught:
+    with pytest.raises(DataError) as caught:
         outcomes.finished(folder)
+    assert (caught.value.file, caught.value.line) == (path.name, 10)
     assert "u0" not in str(caught.value)
-    path.write_text("")
-    with pytest.raises(DataError, match=r"predictions.test.jsonl: the file holds no"):
-        outcomes.finished(folder)
-    path.write_bytes(b"\xff\n\n")
-    with pytest.raises(DataErrors, match=r"(?s)E-DATA-010 .*:1: .*E-REP-003 .*:2: "):
-        outcomes.finished(folder)
-    path.unlink()
-    with pytest.raises(RunError, match=r".*test.jsonl: no such file"):
-        outcomes.finished(folder)
 
 
-def test_runs_that_say_nothing_are_refused(tmp_path):
+def test_files_that_hold_no_predictions_are_named(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
+    path = folder / "private" / "predictions.test.jsonl"
+    path.write_text("")
+    with pytest.raises(DataError) as caught:
+        outcomes.finished(folder)
+    assert caught.value.file == path.name
+    path.write_bytes(b"\xff\n\n")
+    with pytest.raises(DataErrors) as caught:
+        outcomes.finished(folder)
+    assert [error.line for error in caught.value.errors] == [1, 2]
+    path.unlink()
+    with pytest.raises(RunError, match=path.name):
+        outcomes.finished(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "named"),
+    [
+        ("result", {"seeds": [0, 1]}, "1 seeds, and a result of 2"),
+        ("result", {"corpus": None}, "result.json: has no 'corpus'"),
+        ("data", {"splits": []}, "data.json: has no 'splits'"),
+        ("result", {"status": "interrupted"}, "--resume"),
+    ],
+)
+def test_runs_that_say_nothing_are_refused(tmp_path, file, change, named):
+    folder = write_run(tmp_path / "run", GOLD)
+    edit(folder / f"{file}.json", **change)
+    with pytest.raises(RunError, match=named):
+        outcomes.finished(folder)
     with pytest.raises(RunError):
         outcomes.finished(tmp_path / "none")
-    edit(folder / "result.json", seeds=[0, 1])
-    with pytest.raises(RunError, match=r".*1 seeds, and a result of 2"):
-        outcomes.finished(folder)
-    edit(folder / "result.json", corpus=None)
-    with pytest.raises(RunError, match=r".*result.json: has no 'corpus'"):
-        outcomes.finished(folder)
-    edit(folder / "result.json", corpus="demo", seeds=[0])
-    edit(folder / "data.json", splits=[])
-    with pytest.raises(RunError, match=r".*data.json: has no 'splits'"):
-        outcomes.finished(folder)
-    edit(folder / "result.json", status="interrupted")
-    with pytest.raises(RunError, match=r".*status interrupted.*--resume"):
-        outcomes.finished(folder)
 
 
 def test_rows_of_epochs_trained_twice_count_once(tmp_path):
@@ -109,13 +116,13 @@ def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
 
 def test_other_corpora_and_other_pairs_are_refused(tmp_path):
     first = opened(tmp_path / "a", GOLD)
-    with pytest.raises(RunError, match=r"a and b: one is of demo, the other of mednli"):
+    with pytest.raises(RunError, match="a and b: "):
         outcomes.aligned(first, opened(tmp_path / "b", GOLD, corpus="mednli"))
-    with pytest.raises(RunError, match=r"a and c: 9 and 3 pairs in test, 3 of them the same"):
+    with pytest.raises(RunError, match="a and c: "):
         outcomes.aligned(first, opened(tmp_path / "c", "eee", gold="eee"))
-    with pytest.raises(RunError, match=r"a and d: 9 and 9 pairs in test, 0 of them the same"):
+    with pytest.raises(RunError, match="a and d: "):
         outcomes.aligned(first, opened(tmp_path / "d", GOLD, uids=[f"v{i}" for i in range(9)]))
-    with pytest.raises(RunError, match=r"a and e: the pairs of test differ in text or label"):
+    with pytest.raises(RunError, match="a and e: "):
         outcomes.aligned(first, opened(tmp_path / "e", GOLD, gold="neennnccc"))
 
 
@@ -128,7 +135,7 @@ def test_a_file_of_other_content_is_refused(tmp_path):
     folders = [write_run(tmp_path / name, GOLD) for name in "ab"]
     for folder, digest in zip(folders, ("0" * 64, "1" * 64), strict=True):
         edit(folder / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl", "sha256": digest}})
-    with pytest.raises(RunError, match=r"a and b: the pairs of test differ in text"):
+    with pytest.raises(RunError, match="a and b: "):
         outcomes.aligned(*map(outcomes.finished, folders))
     edit(folders[1] / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl.gz", "sha256": "1" * 64}})
     outcomes.aligned(*map(outcomes.finished, folders))  # packed: the bytes say nothing of the pairs
@@ -281,10 +288,8 @@ def test_annotations_are_read_and_checked(tmp_path):
     path.write_text("u0\tnegation\nu1\tquokka\nu2\n\tnegation\n")
     with pytest.raises(DataErrors) as caught:
         categories.read_annotations(path)
-    told = str(caught.value).splitlines()
-    assert [line.partition(": ")[0] for line in told] == [f"kinds.tsv:{n}" for n in (2, 3, 4)]
+    assert [(error.file, error.line) for error in caught.value.errors] == [("kinds.tsv", n) for n in (2, 3, 4)]
     assert "quokka" not in str(caught.value)
-    assert all("Fix: give a uid, a tab and one of numerical reasoning" in line for line in told)
     with pytest.raises(DataError):
         categories.read_annotations(tmp_path / "none.tsv")
 

@@ -8,7 +8,7 @@ import pytest
 from made_up_runs import edit, write_run
 
 from mednli_jax.analysis import sections, tables
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, UsageError
 
 GOLD = "eeennnccce"  # ten pairs, so that one pair is ten points
 RIGHT = GOLD
@@ -99,7 +99,7 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     found = tables.filled(tables.TABLES[3], folder)
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["ours"], esim["difference"], found["comparable"]) == (pytest.approx(80), None, False)
-    told = sections.lines(sections.table_section(found))
+    told = sections.lines(tables.table_section(found))
     assert any("NOT COMPARABLE with ours on demo" in line for line in told)
     (line,) = (line for line in told if re.match(r"test +ESIM", line))
     assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1", line)
@@ -168,19 +168,14 @@ def test_training_on_other_pairs_is_noted(tmp_path):
 
 
 def test_unknown_tables_and_folders_are_refused(tmp_path):
-    with pytest.raises(RunError, match=r"--table=8: .*Fix: give one of 3, 4, 5, 6, 7"):
+    with pytest.raises(UsageError, match="--table=8"):
         tables.table_of(8)
-    with pytest.raises(RunError, match=r".*nowhere: no such folder"):
+    with pytest.raises(RunError, match="nowhere"):
         tables.filled(tables.TABLES[3], tmp_path / "nowhere")
 
 
 def test_zero_has_no_sign():
-    assert [sections.figure(value, "+") for value in (-0.04, 0.04, -0.06, 0.0, 1.25)] == [
-        "0.0",
-        "0.0",
-        "-0.1",
-        "0.0",
-        "+1.2",
-    ]
-    assert sections.interval(-0.01, 2) == "[0.0, +2.0]"
+    shown = [sections.figure(value, "+") for value in (-0.04, 0.04, -0.06, 0.0, 1.25)]
+    assert shown == ["0.0", "0.0", "-0.1", "0.0", "+1.2"]
+    assert sections.interval(-0.0001, 0.02) == "[0.0, +2.0]"
     assert sections.points(0.7312) == "73.1"

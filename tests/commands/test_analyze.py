@@ -1,10 +1,8 @@
 """Corpus statistics against numbers counted by hand."""
 
-import numpy as np
-import pytest
-
 from mednli_jax.analysis import corpus_stats as corpus
-from mednli_jax.analysis import figures, paths
+from mednli_jax.analysis import paths
+from mednli_jax.analysis.sections import lines
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
@@ -46,33 +44,21 @@ def test_statistics_by_hand():
 
 
 def rows(name, splits=SPLITS):
-    return [line.split() for line in corpus.table(name, corpus.statistics(splits))]
+    return [line.split() for line in lines(corpus.section(name, corpus.statistics(splits)))]
 
 
 def test_table_has_the_paper_below_ours():
-    lines = rows("mednli")
-    assert lines[0] == ["mednli", "train", "test", "all"]
-    assert lines[1:3] == [["pairs", "3", "2", "5"], ["in", "the", "paper", "11,232", "1,422", "14,049"]]
-    at = lines.index(["premise,", "mean", "tokens", "2.3", "26.0", "11.8"])
-    assert lines[at + 1] == ["in", "the", "paper", "20.0"]
-    at = lines.index(["hypothesis,", "longest", "3", "2", "3"])
-    assert lines[at + 1] == ["in", "the", "paper", "20"]
-    assert ["also", "in", "an", "earlier", "split", "0", "1"] in lines
-    assert ["not", "in", "train", "0", "2"] in lines
-    assert ["unlabelled,", "dropped", "2", "0", "2"] in lines
-    assert ["tokens", "from", "treebank", "2", "2"] in lines
-
-
-def test_table_keeps_its_columns():
-    """A figure that a split does not have leaves its place empty."""
-    lines = corpus.table("mednli", corpus.statistics(SPLITS))
-    (ours,) = (line for line in lines if line.startswith("premise, mean"))
-    theirs = lines[lines.index(ours) + 1]
-    assert ours.endswith("11.8")
-    assert theirs.endswith("20.0")
-    assert len(ours) == len(theirs) == 28 + 3 * 10
-    (new,) = (line for line in lines if "not in train" in line)
-    assert len(new) == 28 + 2 * 10
+    found = rows("mednli")
+    assert found[1] == ["train", "test", "all"]
+    assert found[2:4] == [["pairs", "3", "2", "5"], ["in", "the", "paper", "11,232", "1,422", "14,049"]]
+    at = found.index(["premise,", "mean", "tokens", "2.3", "26.0", "11.8"])
+    assert found[at + 1] == ["in", "the", "paper", "20.0"]
+    at = found.index(["hypothesis,", "longest", "3", "2", "3"])
+    assert found[at + 1] == ["in", "the", "paper", "20"]
+    assert ["also", "in", "an", "earlier", "split", "0", "1"] in found
+    assert ["not", "in", "train", "0", "2"] in found
+    assert ["unlabelled,", "dropped", "2", "0", "2"] in found
+    assert ["tokens", "from", "treebank", "2", "2"] in found
 
 
 def test_other_corpora_have_no_paper():
@@ -106,8 +92,8 @@ def test_path_lengths_by_hand():
         "entailment": {"0": 1, "2": 1}, "neutral": {"0": 1}, "contradiction": {"no concept pair": 1},
     }  # fmt: skip
     assert found["unknown_concepts"] == 2
-    lines = paths.table("corpus", "chain", found)
-    assert [line.split()[:3] for line in lines[2:4]] == [["0", "2", "2"], ["2", "1", "1"]]
+    (grid,) = paths.section("corpus", {"ontology": "chain", "version": "1", **found}).grids
+    assert [row[:3] for row in grid.rows[:2]] == [("0", "2", "2"), ("2", "1", "1")]
 
 
 def test_pairs_that_recur_are_counted_each_time():
@@ -116,21 +102,3 @@ def test_pairs_that_recur_are_counted_each_time():
         examples, [mentions("c1")] * 3, [mentions("c0")] * 3, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs)
     )
     assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})
-
-
-@pytest.mark.parametrize("maps", [1, 2])
-def test_pictures_are_the_same_each_time(maps):
-    matrix = {f"map {i}": np.eye(3) for i in range(maps)}
-    first = figures.heat_maps(matrix, ["a", "b", "c"], ["d", "e", "f"])
-    assert first.startswith(b"\x89PNG")
-    assert first == figures.heat_maps(matrix, ["a", "b", "c"], ["d", "e", "f"])
-    assert first != figures.heat_maps({name: m[::-1] for name, m in matrix.items()}, ["a", "b", "c"], ["d", "e", "f"])
-
-
-def test_ranked_bars_take_any_word():
-    """Words are not read as formulas, and a class without any does no harm."""
-    panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
-    first = figures.ranked(panels, title="t", x="PMI")
-    assert first.startswith(b"\x89PNG")
-    assert first == figures.ranked(panels, title="t", x="PMI")
-    assert first != figures.ranked({**panels, "neutral": [("c", 0.1)]}, title="t", x="PMI")

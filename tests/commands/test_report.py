@@ -2,22 +2,20 @@
 
 import json
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from made_up_runs import GOLD, edit, write_run
 
 from mednli_jax import cli, report
-from mednli_jax.analysis import html, svg
+from mednli_jax.analysis import charts, html
 from mednli_jax.corpora.demo.nli import load_demo
-from mednli_jax.errors import RunError
+from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, UserError
 from mednli_jax.runs import RunDirectory
 
-ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "br"}
 
 
@@ -115,11 +113,6 @@ def test_names_are_escaped(tmp_path):
     assert "esim on &lt;b&gt;&amp;" in text
 
 
-def test_run_page_takes_what_train_has(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
-
-
 def test_comparison_is_printed_and_drawn(told, tmp_path):
     write_run(tmp_path / "a", "eeeccnccn")
     write_run(tmp_path / "b", "eennnnccn")
@@ -159,32 +152,43 @@ def test_table_is_printed_and_drawn(told, tmp_path):
 
 
 WRONG = {
-    "no run": (("--compare",), "E-REP-013"),
-    "one run compared": (("a", "--compare"), "E-REP-014"),
-    "a table of a run": (("a", "--table=3", "--runs=."), "E-REP-012"),
-    "no folder of runs": (("--table=3",), "E-USE-006"),
-    "no such table": (("--table=8", "--runs=."), "E-REP-010"),
-    "no such run": (("none",), "E-RUN-001"),
-    "another corpus": (("a", "b"), "E-REP-004"),
-    "an unfinished run": (("a", "c"), "E-REP-001"),
-    "no such split": (("a", "a", "--split=train"), "E-REP-002"),
-    "no paths": (("a", "--paths=a/config.json"), "E-REP-009"),
-    "no such paths": (("a", "--paths=none"), "E-REP-009"),
-    "no annotations": (("a", "--categories_file=none"), "E-DATA-001"),
-    "metrics": (("d",), "E-RUN-015"),
-    "no corpus": (("b", "--categories"), "E-CONF-006"),
+    "no run": (("--compare",), UsageError),
+    "one run compared": (("a", "--compare"), UsageError),
+    "a table of a run": (("a", "--table=3", "--runs=."), UsageError),
+    "no folder of runs": (("--table=3",), UsageError),
+    "no such table": (("--table=8", "--runs=."), UsageError),
+    "no such run": (("none",), RunError),
+    "another corpus": (("a", "b"), RunError),
+    "an unfinished run": (("a", "c"), RunError),
+    "no such split": (("a", "a", "--split=train"), RunError),
+    "no paths": (("a", "--paths=a/config.json"), DataError),
+    "no such paths": (("a", "--paths=none"), DataError),
+    "no annotations": (("a", "--categories_file=none"), DataError),
+    "metrics": (("d",), RunError),
+    "no corpus": (("b", "--categories"), ConfigError),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_bad_input_is_one_line(told, tmp_path, case):
+def test_bad_input_is_one_line(told, tmp_path, monkeypatch, case):
     write_run(tmp_path / "a", GOLD)
     write_run(tmp_path / "b", GOLD, corpus="mednli")
     write_run(tmp_path / "c", GOLD, status="interrupted")
     (write_run(tmp_path / "d", GOLD) / "metrics.jsonl").write_text("quokka\n")
     arguments, expected = WRONG[case]
+    caught, main = [], report.main
+
+    def watched(*words):
+        try:
+            main(*words)
+        except UserError as error:
+            caught.append(error)
+            raise
+
+    monkeypatch.setattr(report, "main", watched)
     code, out, err = told(*arguments)
-    assert (code, out, err.partition(" ")[0], err.count("\n")) == (2, "", expected, 1)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert isinstance(caught[0], expected)
     assert "Fix: " in err
     assert not list(tmp_path.glob("**/report.html"))
 
@@ -244,80 +248,74 @@ def test_categories_as_annotated(told, tmp_path):
     assert re.search(r"negations +2 +50\.0 +1 +100% +1 entailment > neutral", out)
 
 
-def test_help_of_the_door_is_what_a_shell_gets():
-    done = subprocess.run(
-        [sys.executable, "-m", "mednli_jax.report", "--help"], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.stdout.strip() == report.USAGE.strip()
-
-
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def elements(markup, tag):
-    return [e for e in ElementTree.fromstring(markup).iter() if e.tag == tag]
+def texts(chart):
+    """The words of a chart, its title and description first."""
+    return [e.text for e in ElementTree.fromstring(chart.svg()).iter() if e.tag in ("title", "desc", "text")]
 
 
-def test_curves_go_up_where_values_do():
-    markup = svg.curves({"dev:0": [(1, 0.5), (2, 0.7), (3, 0.6)]}, title="t", x="epoch", y="y", marks=[(2, 0.7)])
-    (line,) = elements(markup, "polyline")
-    points = [tuple(map(float, point.split(","))) for point in line.get("points").split()]
-    assert points[0][0] < points[1][0] < points[2][0]
-    assert points[1][1] < points[2][1] < points[0][1]  # downwards is less
-    (mark,) = elements(markup, "circle")
-    assert (float(mark.get("cx")), float(mark.get("cy"))) == points[1]
+def drawn(chart):
+    """The axes of a chart."""
+    (axes,) = chart.figure.axes
+    return axes
 
 
-def test_curves_break_where_a_value_is_missing_and_seeds_share_a_colour():
+def test_a_chart_is_the_same_each_time_and_loads_nothing():
+    charted = [charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said") for _ in "12"]
+    charted += [charts.curves({"dev:0": [(1, 0.5), (2, 0.7)]}, title="t", x="x", y="y", marks=[(2, 0.7)])]
+    charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y", intervals={"d": [(0, 2)]})]
+    assert charted[0].svg() == charted[1].svg()
+    assert charted[0].png() == charted[1].png()
+    assert charted[0].png().startswith(b"\x89PNG")
+    for chart in charted:
+        assert not re.search(r"url\(|href|https?:|<script|<style|#[0-9a-f]{6}", chart.svg())
+
+
+def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     nan = float("nan")
-    lines = {
-        "dev:0": [(1, 1), (2, 2), (3, nan), (4, 1), (5, 2)],
-        "dev:1": [(1, 3), (2, nan)],
-        "train:0": [(1, 2), (5, 1)],
-    }
-    markup = svg.curves(lines, title="t", x="x", y="y", kinds={"train": "dashed"})
-    classes = [line.get("class") for line in elements(markup, "polyline")]
-    assert classes == ["c0", "c0", "c1 dashed"]
-    assert [dot.get("class") for dot in elements(markup, "circle")] == ["c0 dot"]
-    assert svg.curves({"a": [(1, nan)]}, title="t", x="x", y="y") == ""
+    lines = {"dev:0": [(1, 1), (2, 2), (3, nan), (4, 1)], "dev:1": [(1, 3), (2, nan)], "train:0": [(1, 2), (5, 1)]}
+    chart = charts.curves(lines, title="t", x="x", y="y", dashed=("train",), marks=[(2, 2)])
+    dev, other, train = drawn(chart).lines
+    assert dev.get_color() == other.get_color() != train.get_color()
+    assert (dev.is_dashed(), train.is_dashed()) == (False, True)
+    assert [tuple(dot.center) for dot in drawn(chart).patches] == [(4, 1), (1, 3), (2, 2)]  # two alone, and the mark
+    assert texts(chart)[-2:] == ["dev", "train"]
+    assert charts.curves({"a": [(1, nan)]}, title="t", x="x", y="y") is None
 
 
 def test_bars_stand_on_zero_and_carry_their_interval():
-    markup = svg.bars({"d": [10.0, -5.0]}, ["a", "b"], title="t", x="x", y="y", intervals={"d": [(5, 15), (-9, 1)]})
-    up, down = elements(markup, "rect")
-    zero = float(up.get("y")) + float(up.get("height"))
-    assert float(down.get("y")) == pytest.approx(zero, abs=0.11)
-    assert float(up.get("height")) == pytest.approx(2 * float(down.get("height")), abs=0.3)
-    whiskers = [e for e in elements(markup, "line") if e.get("class") == "whisker"]
-    assert len(whiskers) == 6
-    assert float(whiskers[0].get("y2")) < float(up.get("y")) < float(whiskers[0].get("y1"))
-    assert svg.bars({"d": []}, [], title="t", x="x", y="y") == ""
+    chart = charts.bars({"d": [10.0, -5.0]}, ["a", "b"], title="t", x="x", y="y", intervals={"d": [(5, 15), (-9, 1)]})
+    assert [(bar.get_y(), bar.get_height()) for bar in drawn(chart).patches] == [(0, 10), (0, -5)]
+    assert [(min(line.get_ydata()), max(line.get_ydata())) for line in drawn(chart).lines[:2]] == [(5, 15), (-9, 1)]
+    assert drawn(chart).get_ylim() == (-10, 15)
+    assert texts(chart)[1] == "y by x. d: a 10, b -5"
+    assert charts.bars({"d": []}, [], title="t", x="x", y="y") is None
 
 
 def test_heat_map_shades_by_share_of_the_row():
-    markup = svg.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said")
-    shades = [float(e.get("fill-opacity")) for e in elements(markup, "rect")]
-    assert shades == pytest.approx([0.06 + 0.94 * 0.9, 0.06 + 0.094, 0.06, 0.06], abs=0.006)
-    texts = [e.text for e in elements(markup, "text")]
-    assert {"9", "90%", "1", "10%", "0"} <= set(texts)
-    assert elements(markup, "title")[0].text == "<t>"
+    chart = charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said")
+    shades = [cell.get_alpha() for cell in drawn(chart).patches]
+    assert shades == pytest.approx([0.06 + 0.94 * 0.9, 0.06 + 0.094, 0.06, 0.06])
+    assert {"9", "90%", "1", "10%", "0"} <= set(texts(chart))
+    assert texts(chart)[0] == "<t>"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-        (0.31, 0.58, [0.3, 0.4, 0.5, 0.6]),
-        (-3, 9, [-5, 0, 5, 10]),
-        (2, 2, [2, 2.2]),
-        (12, 987, [0, 200, 400, 600, 800, 1000]),
-    ],
-)
-def test_ticks_are_round_and_enclose(low, high, expected):
-    """Told by the labels of a chart's left side."""
-    markup = svg.curves({"a": [(1, low), (2, high)]}, title="t", x="x", y="y")
-    labels = [e.text for e in elements(markup, "text") if e.get("text-anchor") == "end"]
-    assert [float(label.replace(",", "")) for label in labels] == pytest.approx(expected)
+def test_pictures_take_any_word():
+    """Words are not read as formulas, and a panel without any does no harm."""
+    panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
+    first = charts.ranked(panels, title="t", x="PMI")
+    assert first.startswith(b"\x89PNG")
+    assert first == charts.ranked(panels, title="t", x="PMI")
+    assert first != charts.ranked({**panels, "neutral": [("c", 0.1)]}, title="t", x="PMI")
+    words = ["$a", "b$", "c"]
+    first = charts.attention({"map": np.eye(3)}, words, words)
+    assert (
+        first
+        == charts.attention({"map": np.eye(3)}, words, words)
+        != charts.attention({"map": np.eye(3)[::-1]}, words, words)
+    )
 
 
 @pytest.mark.parametrize(
@@ -327,13 +325,8 @@ def test_ticks_are_round_and_enclose(low, high, expected):
 def test_a_run_of_another_version_is_told(tmp_path, file, change):
     folder = write_run(tmp_path / "run", GOLD)
     edit(folder / f"{file}.json", **change)
-    with pytest.raises(RunError, match=r".*run: .* Fix: "):
+    with pytest.raises(RunError, match="run: "):
         html.run_page(folder)
-
-
-def test_pages_refuse_what_is_no_run(tmp_path):
-    with pytest.raises(RunError):
-        html.run_page(tmp_path)
 
 
 def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
@@ -347,7 +340,35 @@ def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_
     edit(folder / "result.json", categories=categories, names={"D1": "gout"}, test=None, dev=None)
     words = check_offline(html.run_page(folder)).words
     assert {"Scores", "Diseases", "gout", "Symptoms > Disease", "40.0"} <= set(words)
+    assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
     lines = html.closing_lines(RunDirectory.existing(folder))
     assert (lines[0], lines[-1].split()[3:]) == ("Scores", ["1", "3", "9", "40.0", "40.0", "25.0"])
     edit(folder / "result.json", status="interrupted")
     assert html.closing_lines(RunDirectory.existing(folder)) == []
+
+
+def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(told, tmp_path):
+    """Two folds of two examples each: the first run has all four right, the second all but one."""
+    for name, words in (("a", "enen"), ("b", "enee")):
+        folder = write_run(tmp_path / name, GOLD)
+        edit(folder / "config.json", task="diskne")
+        kinds = {"e": "entailment", "n": "neutral"}
+        about = [
+            {"uid": f"u{n}", "label": kinds[gold], "disease": "D1", "target": "D1", "category": "symptoms"}
+            for n, gold in enumerate("enen")
+        ]
+        (folder / "private" / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in about))
+        said = {f"u{n}": [0.9, 0.1, 0.0] if word == "e" else [0.1, 0.9, 0.0] for n, word in enumerate(words)}
+        slots = [
+            {"disease": "D1", "group": str(half), "seed": 0, "best_epoch": 1, "dev": {},
+             "test": {uid: said[uid] for uid in (f"u{2 * half}", f"u{2 * half + 1}")}}
+            for half in (0, 1)
+        ]  # fmt: skip
+        (folder / "private" / "folds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in slots))
+    code, out, err = told("a", "b", "--compare", "--json")
+    assert code == 0, err
+    (row,) = json.loads(out)["comparisons"]
+    assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
+    assert row["mcnemar"] == {"only_first": 1, "only_second": 0, "p_value": 1.0}
+    assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
+    assert told("a", "b", "--compare", "--split=dev")[0] == 2

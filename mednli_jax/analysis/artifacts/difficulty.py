@@ -1,7 +1,6 @@
-"""Easy and difficult pairs of a corpus by adversarial filtering: what is filtered, as figures, sections and pictures.
+"""Easy and difficult pairs of a corpus by adversarial filtering, as figures, sections, pictures and lists of ids.
 
-Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The ids of the pairs are written for anybody: as theirs, they
-tell no text. Fault: the run whose outputs are the features is of another corpus.
+Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The lists may be shown, as the paper's: an id is no text.
 """
 
 from collections import Counter
@@ -10,26 +9,24 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from mednli_jax.analysis import figures as pictures
-from mednli_jax.analysis import svg
+from mednli_jax.analysis import charts
 from mednli_jax.analysis.artifacts import filtering, lexical, mean_vectors
 from mednli_jax.analysis.artifacts.filtering import FitPredict, State
 from mednli_jax.analysis.sections import Grid, Section
 from mednli_jax.analysis.subject import Finding, Subject
-from mednli_jax.errors import UserError
+from mednli_jax.analysis.tables import of_corpus
+from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.text import SPECIALS
 
 PARTS = ("easy", "difficult")
-# Herlihy & Rudinger 2021: the published partition of X_h, which the settings of the paper cannot have ended at.
-PAPER = {"mednli": {"hypothesis": (9_463, 4_586)}}
 
 
 def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.Features:
-    """Mean vectors of all pairs by the vectors of the corpus's encoding, concepts merged where they are looked for."""
+    """Mean vectors of all pairs, by the word vectors of the corpus's encoding. The tokens of a concept are merged where
+    the corpus is linked. inputs, lacking: see mean_vectors.texts and mean_vectors.mean_vectors."""
     encoding = subject.corpus.encoding
     mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if subject.has_concepts else None
     found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=encoding.lowercase)
@@ -45,13 +42,13 @@ def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.F
 def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) -> mean_vectors.Features:
     """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
-    The models were trained on the training split and are surer there than elsewhere, so that its pairs look easier than
-    those of dev and test: Sakaguchi et al. trained theirs on pairs that they then threw away.
-    Raises: UserError.
+    The run was trained on the training split and is surer there than elsewhere, so that these pairs look easier than
+    those of dev and test. Sakaguchi et al. trained their models on pairs that they then discarded.
+    Raises: RunError.
     """
     lacking = sum(example.uid not in outputs for example in subject.examples)
     if lacking:
-        raise UserError(
+        raise RunError(
             f"--features={run}: the run knows {len(subject.examples) - lacking:,} of the corpus's "
             f"{len(subject.examples):,} pairs. Fix: give a run trained on this corpus."
         )
@@ -69,7 +66,7 @@ def difficulty(
     folder: Path | None = None,
     resume: bool = False,
 ) -> Finding:
-    """Filters all splits of the corpus together. Raises: UserError where there is one class only."""
+    """Filters all splits of the corpus together. Raises: DataError where there is one class only."""
     labels = [example.label for example in subject.examples]
     lexical.classes_of(labels)
     uids, number = [example.uid for example in subject.examples], np.array([LABELS.index(label) for label in labels])
@@ -86,8 +83,8 @@ def difficulty(
         "splits": _by_split(subject, state),
         "rounds": list(state.rounds),
     }
-    drawn = {"aflite.png": _picture(subject.name, given), **_lists(subject, state)}
-    return Finding(given, [_section(subject.name, given)], drawn, notes=_notes(subject, features.facts, given))
+    drawn = {"aflite.png": charts.filtering(given["rounds"], given["settings"], subject.name), **_lists(subject, state)}
+    return Finding(given, [_section(subject.name, given)], drawn, _notes(subject, features.facts, given))
 
 
 def _by_split(subject, state) -> dict:
@@ -143,7 +140,8 @@ def _section(name, given) -> Section:
         f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
-    if paper := PAPER.get(name, {}).get(given["input"]):
+    # The settings of the paper cannot have ended at the partition that it published.
+    if paper := of_corpus("artifacts", name, "partition").get(given["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
     header = ("split", "part", "pairs", "% of the split", *(f"{label}, %" for label in LABELS))
     rows = [row for split, found in given["splits"].items() for row in _split_rows(split, found)]
@@ -154,12 +152,12 @@ def _section(name, given) -> Section:
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
     left = {"pairs left": [(r["round"], r["left"]) for r in given["rounds"]]}
     accuracy = {"accuracy": [(r["round"], 100 * r["accuracy"]) for r in given["rounds"]]}
-    charts = [
-        ("Pairs left after each round", svg.curves(left, title="Pairs left", x="round", y="pairs")),
-        ("Accuracy of the models on pairs held out", svg.curves(accuracy, title="Accuracy", x="round", y="%")),
+    drawn = [
+        ("Pairs left after each round", charts.curves(left, title="Pairs left", x="round", y="pairs")),
+        ("Accuracy of the models on pairs held out", charts.curves(accuracy, title="Accuracy", x="round", y="%")),
     ]
     grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
-    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, charts)
+    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
 
 
 def _features(facts, knowledge) -> str:
@@ -177,24 +175,3 @@ def _split_rows(split, found) -> Iterator[tuple[str, ...]]:
     for part, counts in found.items():
         shares = [f"{100 * count / size[part]:.1f}" if size[part] else "-" for count in counts.values()]
         yield (split, part, f"{size[part]:,}", f"{100 * size[part] / max(sum(size.values()), 1):.1f}", *shares)
-
-
-def _picture(name: str, given: dict) -> bytes:
-    """Pairs left after each round, and beside it the histogram of the scores of each."""
-    rounds: Sequence[dict] = given["rounds"]
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.plot([0, *(r["round"] for r in rounds)], [given["pairs"], *(r["left"] for r in rounds)], marker=".")
-    left.axhline(given["settings"]["m"], color="grey", linestyle="--", linewidth=1, label="m")
-    left.set(title=f"{name}: pairs left", xlabel="rounds", ylabel="pairs", ylim=(0, None))
-    left.legend(frameon=False)
-    left.spines[["top", "right"]].set_visible(False)
-    counts = np.array([r["histogram"] for r in rounds]).T
-    extent = (0.5, len(rounds) + 0.5, 0, 1)
-    image = right.imshow(counts, origin="lower", aspect="auto", extent=extent, cmap="Blues", interpolation="nearest")
-    right.axhline(given["settings"]["tau"], color="grey", linestyle="--", linewidth=1)
-    right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
-    figure.colorbar(image, ax=right, label="pairs")
-    for axis in (left, right):
-        axis.xaxis.get_major_locator().set_params(integer=True)
-    return pictures.png(figure)

@@ -1,8 +1,8 @@
-"""Adversarial filtering (AFLite): pairs that linear models get right without training on them are easy, the rest not.
+"""Adversarial filtering (AFLite): a pair is easy if linear models that were not trained on it get it right.
 
 Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
-apply it to all splits of MedNLI together. The models come from the caller; nothing here knows how they are trained.
-A row is a pair, whatever its features: pairs with equal ones stay apart (the published code merged them).
+apply it to all splits of MedNLI together. The caller trains the models. Each row is a pair; pairs with equal features
+stay separate rows (the published code merged them).
 """
 
 import hashlib
@@ -15,25 +15,32 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.progress import Bar, say
 
 STATE = "aflite.state.npz"
-DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file, of all before
+DIGEST = hashlib.sha256().digest_size  # bytes at the end of the file: the digest of all bytes before
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile)
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 
-# Features [N, D], labels [N] and the rows of each model's training subset [n, m] -> the class that each model gives to
-# every row [n, N], and what is to be known of the training, as JSON values.
+# (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each model gives to each
+# row [n, N], facts of the training as JSON values).
 FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, dict]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """m: pairs that a model is trained on; n: models of a round; k: pairs removed in a round, at most; tau: the lowest
-    score that is removed; seed: of the subsets and of the order among equal scores."""
+    """Settings of the filtering.
+
+    Args:
+      m: pairs that a model is trained on.
+      n: models of a round.
+      k: the most pairs that a round removes.
+      tau: the lowest score that is removed, 0-1.
+      seed: of the subsets, and of the order among equal scores.
+    """
 
     m: int
     n: int = 64
@@ -44,10 +51,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class State:
-    """How far the filtering is.
+    """The state of a filtering of N pairs.
 
-    removed int32 [N]: the round that removed a row, from 1; 0 = not removed. score float64 [N]: in its last round, NaN
-    before the first. rounds: one dict of JSON values each. ended: why there are no more rounds, "" while there are.
+    Args:
+      removed: int32 [N], the round that removed a pair, from 1; 0 for a pair that is left.
+      score: float64 [N], the score of a pair in its last round; NaN before the first.
+      rounds: figures of each round, JSON values.
+      ended: why there are no more rounds, "" while there are.
     """
 
     removed: np.ndarray
@@ -62,10 +72,9 @@ class State:
 
 
 def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, seed: int) -> Settings:
-    """The settings for a corpus of so many pairs.
+    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049 pairs, 2/5 and 1/28.
 
-    m and k that are not given are the paper's, 2/5 and 1/28 of its 14,049 pairs, in proportion.
-    Raises: UserError.
+    Raises: UsageError.
     """
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
@@ -78,7 +87,7 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     }
     for name, (value, good, fix) in ranges.items():
         if not good:
-            raise UserError(f"--{name} is {value}. Fix: give {fix}.")
+            raise UsageError(f"--{name} is {value}. Fix: give {fix}.")
     return Settings(m, n, k, tau, seed)
 
 
@@ -94,10 +103,17 @@ def filtered(
 ) -> State:
     """Filters a corpus, round by round, until it ends.
 
-    features float32 [N, D], labels int [N], uids: the same rows in the same order.
-    folder: where the state is kept after every round; resume: go on from it. What is resumed ends as if it had never
-    been interrupted: a round depends on the state, the settings and its number alone.
-    Raises: UserError.
+    A round depends on the state, the settings and its number alone, so that a resumed filtering ends as if it had never
+    been interrupted.
+
+    Args:
+      features: float32 [N, D].
+      labels: int [N].
+      uids: of the N pairs.
+      folder: where the state is kept after every round.
+      resume: whether to go on from the state in the folder.
+
+    Raises: RunError.
     """
     key = {**asdict(options), "corpus": _digest(features, labels, uids)}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
@@ -129,9 +145,9 @@ def next_round(
 ) -> State:
     """The state after one more round.
 
-    The score of a row is the share of the models that hold it out that have it right, 0 where none holds it out. Of the
-    rows that score tau or more, the k best are removed; among equal scores, of which there are many, the draw decides.
-    The last round, which finds fewer than k, removes those. Ends there, or once m rows or fewer are left.
+    The score of a row is the share of models that are right on it, among those that hold it out; 0 where none does. Of
+    the rows that score tau or more, the k best are removed; among equal scores a draw decides. The filtering ends with
+    a round that removes fewer than k rows, or once m rows or fewer are left.
     """
     left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
     rng = np.random.default_rng([options.seed, number])
@@ -165,7 +181,7 @@ def next_round(
 
 
 def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(by how many models a row [N] is got right that were not trained on it, how many these are)."""
+    """Of the models that were not trained on a row: (how many are right on it [N], how many there are [N])."""
     held = np.ones(predicted.shape, bool)
     np.put_along_axis(held, chosen, False, axis=1)
     return ((predicted == labels) & held).sum(axis=0), held.sum(axis=0)
@@ -175,17 +191,17 @@ def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> t
 
 
 def save(folder: Path, key: dict, state: State) -> None:
-    """Writes the state whole or not at all: a kill leaves the one before."""
+    """Writes the state. A process that is killed meanwhile leaves the state of the round before."""
     about = {"key": key, "rounds": state.rounds, "ended": state.ended}
     text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, removed=state.removed, score=state.score, about=text)
     content = buffer.getvalue()
-    write_atomic(Path(folder) / STATE, content + hashlib.sha256(content).digest())  # zip does not look at all it holds
+    write_atomic(Path(folder) / STATE, content + hashlib.sha256(content).digest())  # zip does not check every byte
 
 
 def _read(path: Path) -> tuple[State, dict]:
-    """The state that a file holds, and the key it was made with. Raises one of DAMAGE where it is no such file."""
+    """A file's state, and the key it was made with. Raises one of DAMAGE for another file."""
     content = path.read_bytes()
     content, digest = content[:-DIGEST], content[-DIGEST:]
     if hashlib.sha256(content).digest() != digest:
@@ -196,44 +212,44 @@ def _read(path: Path) -> tuple[State, dict]:
 
 
 def _refuse_to_replace(path: Path) -> None:
-    """Raises UserError where a filtering can still be resumed; a state that ended or is damaged may go."""
+    """Raises RunError where a filtering can still be resumed. A state that ended or is damaged may be replaced."""
     try:
         state, _ = _read(path)
     except (FileNotFoundError, *DAMAGE):
         return
     if not state.ended:
-        raise UserError(
+        raise RunError(
             f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
             "--resume, give another --out, or remove the file to start over."
         )
 
 
 def state_file(folder: Path | None) -> Path:
-    """The file of a folder's state. Raises: UserError where there is none."""
+    """The file of a folder's state. Raises: UsageError without a folder, RunError without a file."""
     if folder is None:
-        raise UserError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     path = Path(folder) / STATE
     if not path.is_file():
-        raise UserError(
+        raise RunError(
             f"{path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave --resume out."
         )
     return path
 
 
 def load(folder: Path | None, key: dict, rows: int) -> State:
-    """The state that a folder holds, of this key and so many rows. Raises: UserError."""
+    """The state in a folder, which has to have this key and number of rows. Raises: RunError."""
     path = state_file(folder)
     try:
         state, made_with = _read(path)
     except (OSError, *DAMAGE):
-        raise UserError(
+        raise RunError(
             f"{path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
             "out to start over."
         ) from None
     changed = sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name))
     if changed or state.removed.shape != (rows,):
         what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
-        raise UserError(
+        raise RunError(
             f"{path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
             "--resume out to start over."
         )

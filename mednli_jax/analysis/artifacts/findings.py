@@ -1,54 +1,23 @@
 """Artefacts of annotation in a corpus's words and concepts, as figures, sections and pictures.
 
-Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune). What shows words or pairs of a corpus that is not
-open is kept apart, for a folder private/.
+Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune). Words and pairs of a corpus that is not open are in
+Finding.private alone.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mednli_jax.analysis import figures as pictures
-from mednli_jax.analysis import svg
+from mednli_jax.analysis import charts
 from mednli_jax.analysis.artifacts import heuristics, lexical
-from mednli_jax.analysis.corpus_stats import SIDES
-from mednli_jax.analysis.sections import Grid, Section, figure, p_value, points
+from mednli_jax.analysis.sections import Grid, Section, p_value, points
 from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.analysis.tables import of_corpus, published
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import ConfigError
-from mednli_jax.examples import LABELS
 
-PAPER = "Herlihy & Rudinger 2021"
-# Its Tables 4 and 5.
-PAPER_LENGTHS = {
-    "mednli": {
-        "separate": {"entailment": (5.6, 5), "neutral": (5.2, 5), "contradiction": (5.6, 5)},
-        "merged": {"entailment": (5.3, 5), "neutral": (4.9, 5), "contradiction": (5.3, 5)},
-    }
-}
-PAPER_HEURISTICS = {
-    "mednli": {
-        heuristics.HYPERNYM: (59.15, 1.4e-13, "entailment", 0.452),
-        heuristics.CAUSE: (111.05, 7.7e-25, "neutral", 0.578),
-        heuristics.FINE: (874.71, 1.1e-190, "contradiction", 0.838),
-    }
-}
+PAPER = published("artifacts")["source"]
 LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
-SKEWED = 1.2  # times the share of even classes: with a larger one, even numbers are no fair expectation
-
-
-def corpus_section(name: str, found: dict) -> Section:
-    """Sizes, lengths, labels and words of each split: `found` is corpus.statistics(splits)."""
-    columns = {**found["splits"], "all": found["all"]}
-    rows = {
-        "pairs": [f"{of['pairs']:,}" for of in columns.values()],
-        "distinct premises": [f"{of['premises']:,}" for of in columns.values()],
-        **{label: [f"{of['labels'][label]:,}" for of in columns.values()] for label in LABELS},
-        **{f"{side}, mean tokens": [f"{of[side]['mean']:.1f}" for of in columns.values()] for side in SIDES},
-        **{f"{side}, longest": [f"{of[side]['longest']:,}" for of in columns.values()] for side in SIDES},
-        "distinct words": [f"{of['words']:,}" for of in columns.values()],
-    }
-    cells = [(title, *values) for title, values in rows.items()]
-    return Section(f"Sizes, {name}", grids=[Grid("", ("", *columns), cells)])
+SKEWED = 1.2  # a class with more than this times its even share makes the chi-square test doubtful
 
 
 def _merging(knowledge) -> str:
@@ -62,7 +31,7 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Fin
     """PMI of tokens and classes over the training hypotheses, concepts merged."""
     train = subject.splits["train"].examples
     sentences, labels = subject.hypotheses(merged=True)[: len(train)], [example.label for example in train]
-    # Premises are distinguished by their words: two groups of one premise are of one patient.
+    # Premises are distinguished by their words, because two groups of one premise are of one patient.
     premises = [example.premise for example in train]
     found = lexical.pmi(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
     few = int((found.premises < lexical.PUBLIC_PREMISES).sum())
@@ -97,7 +66,7 @@ def _token_finding(name, about, rows, left_out="") -> Finding:
     section = _token_section(name, about, rows, left_out)
     if not any(rows.values()):
         return Finding({**about, "top": rows}, [section], notes=["no token is left to show"])
-    drawn = pictures.ranked(
+    drawn = charts.ranked(
         {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()},
         title=f"{name}: tokens of each class",
         x="PMI, bits",
@@ -106,7 +75,7 @@ def _token_finding(name, about, rows, left_out="") -> Finding:
 
 
 def _token_section(name, about, rows, left_out) -> Section:
-    """Its chart names no token: a bar for each rank."""
+    """The chart names no token; it has a bar for each rank."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
         f"{about['min_count']} times or more; {_merging(about['knowledge'])}; PMI in bits, "
@@ -124,30 +93,28 @@ def _token_section(name, about, rows, left_out) -> Section:
     # A class of fewer tokens than the others has no bars to stand beside theirs.
     series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
     ticks = [str(rank + 1) for rank in range(ranks)]
-    chart = svg.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
-    charts = [(f"PMI of the first {ranks} tokens of each class", chart)] if chart else []
-    return Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, charts)
+    chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
+    drawn = [(f"PMI of the first {ranks} tokens of each class", chart)]
+    return Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, drawn)
 
 
 # -- lengths (Table 4) -------------------------------------------------------------------------------------------------
 
 
 def lengths(subject: Subject) -> Finding:
-    """Lengths of the training hypotheses by class, every token on its own and concepts merged."""
+    """Lengths of the training hypotheses by class, with and without the tokens of concepts merged."""
     train = subject.splits["train"].examples
     labels, found = [example.label for example in train], {}
     for name, is_merged in (("separate", False), ("merged", True)):
         found[name] = lexical.lengths(subject.hypotheses(merged=is_merged)[: len(train)], labels)
-    section = _length_section(subject, found)
     ticks, series = _histogram(found["separate"])
-    drawn = pictures.bars(
-        series, ticks, title=f"{subject.name}: length of hypotheses", x="tokens", y="per cent of the class"
-    )
+    title = f"{subject.name}: length of hypotheses"
+    chart = charts.bars(series, ticks, title=title, x="tokens", y="% of the class")
     given = {"split": "train", "knowledge": subject.knowledge, **found}
-    return Finding(given, [section], {"lengths.png": drawn})
+    return Finding(given, [_length_section(subject, found, chart)], {"lengths.png": chart.png()})
 
 
-def _length_section(subject, found) -> Section:
+def _length_section(subject, found, chart) -> Section:
     words = [f"tokens of the training hypotheses; merged: {_merging(subject.knowledge)}"]
     classes = list(found["separate"]["classes"])
     header = ("", *(f"{label}, {what}" for label in classes for what in ("mean", "median")))
@@ -155,27 +122,17 @@ def _length_section(subject, found) -> Section:
     for kind, of in found.items():
         figures = [of["classes"][label] for label in classes]
         rows.append((kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}"))))
-        if paper := PAPER_LENGTHS.get(subject.name, {}).get(kind):
-            published = [paper.get(label) for label in classes]
-            rows.append(("  in the paper", *(f"{value:.1f}" for pair in published for value in pair)))
-        whole = of["kruskal_wallis"]
-        tests.append((kind, "all classes (Kruskal-Wallis)", _test(whole["p_value"]), "", ""))
+        if paper := of_corpus("artifacts", subject.name, "tables", "4", kind):
+            rows.append(("  in the paper", *(f"{value:.1f}" for label in classes for value in paper[label])))
+        p = p_value(of["kruskal_wallis"]["p_value"])
+        tests.append((kind, "all classes (Kruskal-Wallis)", p, "", ""))
         for pair in of["comparisons"]:
             names = f"{pair['first']}, {pair['second']}"
-            tests.append((kind, names, _test(pair["p_value"]), _test(pair["p_holm"]), points(pair["longer"])))
-    ticks, series = _histogram(found["separate"])
-    chart = svg.bars(series, ticks, title=f"Lengths, {subject.name}", x="tokens", y="% of the class")
-    grids = [
-        Grid("", header, rows),
-        Grid(
-            "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)",
-            ("tokens", "classes", "p", "Holm p", "first is longer, %"),
-            tests,
-            left=2,
-        ),
-    ]
-    charts = [("Lengths, every token on its own", chart)]
-    return Section(f"Length of hypotheses, {subject.name} ({PAPER}, Table 4)", words, grids, charts)
+            tests.append((kind, names, p_value(pair["p_value"]), p_value(pair["p_holm"]), points(pair["longer"])))
+    question = "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
+    tested = Grid(question, ("tokens", "classes", "p", "Holm p", "first is longer, %"), tests, left=2)
+    title = f"Length of hypotheses, {subject.name} ({PAPER}, Table 4)"
+    return Section(title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)])
 
 
 def _histogram(found) -> tuple[list[str], dict[str, list[float]]]:
@@ -187,11 +144,6 @@ def _histogram(found) -> tuple[list[str], dict[str, list[float]]]:
             shares[min(max(int(length), 1), LONGEST_SHOWN) - 1] += 100 * count / figures["pairs"]
         series[label] = shares
     return [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"], series
-
-
-def _test(p: float) -> str:
-    """A p-value; one under the smallest number there is, as such."""
-    return p_value(p) if p > 0 else "<1e-300"
 
 
 # -- heuristics (Table 5) ----------------------------------------------------------------------------------------------
@@ -208,20 +160,20 @@ def heuristic(subject: Subject) -> Finding:
     given["heuristics"] = heuristics.spread(rows, labels)
     notes = _heuristic_notes(subject, labels)
     uids = {name: [subject.examples[row].uid for row in chosen] for name, chosen in rows.items()}
-    section = _heuristic_section(subject, given)
     classes = list(next(iter(given["heuristics"].values()))["labels"])
     shares = {label: _shares(given["heuristics"], label) for label in classes}
-    drawn = pictures.bars(
-        shares, list(rows), title=f"{subject.name}: pairs that satisfy a heuristic", x="", y="per cent of them"
-    )
-    whole = Finding({**given, "uids": uids}, [section], {"heuristics.png": drawn}, notes=notes)
+    ticks = [name.split()[-1] for name in rows]  # hypernym, cause, fine: a chart has no room for more
+    title = f"{subject.name}: pairs that satisfy a heuristic"
+    chart = charts.bars(shares, ticks, title=title, x="heuristic", y="% of its pairs")
+    section = _heuristic_section(subject, given, classes, chart)
+    whole = Finding({**given, "uids": uids}, [section], {"heuristics.png": chart.png()}, notes)
     if subject.is_open:
         return whole
-    return Finding(given, [section], whole.drawn, notes=notes, private=Finding(whole.figures))
+    return Finding(given, [section], whole.drawn, notes, private=Finding(whole.figures))
 
 
 def _check_choices(corpus: NLICorpus) -> None:
-    """Raises ConfigError for a corpus of which every heuristic would say nothing."""
+    """Raises ConfigError for settings under which the heuristics are meaningless."""
     if corpus.terminology.permute_seed is not None and heuristics.keeps_tree_numbers(corpus.ontology):
         problem = "config.knowledge.permute_seed moves names and tree numbers alike: it changes no heuristic"
         raise ConfigError(f"{problem}. Fix: leave it out.")
@@ -249,34 +201,25 @@ def _heuristic_notes(subject: Subject, labels: Sequence[str]) -> list[str]:
     return notes
 
 
-def _heuristic_section(subject: Subject, given: dict) -> Section:
+def _heuristic_section(subject: Subject, given: dict, classes: Sequence[str], chart: charts.Chart) -> Section:
     found, rows = given["heuristics"], []
-    classes = list(next(iter(found.values()))["labels"])
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}; concepts of {given['knowledge']}; chi-square "
-        "against equal numbers in every class"
+        "against equal numbers in every class",
+        *(f"{name}: expected to serve {heuristics.SERVES[name]}" for name in found),
     ]
-    words += [f"{name}: expected to serve {heuristics.SERVES[name]}" for name in found]
     for name, figures in found.items():
         counts = [f"{count:,}" for count in figures["labels"].values()]
-        tested = ("-",) * 4
-        if figures["top"]:
-            tested = _tested(figures["chi_square"], figures["p_value"], figures["top"], figures["share"])
-        rows.append((name, f"{figures['pairs']:,}", *counts, *tested))
-        if paper := PAPER_HEURISTICS.get(subject.name, {}).get(name):
-            rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(*paper)))
-    header = ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%")
-    series = {label: _shares(found, label) for label in classes}
-    ticks = [name.split()[-1] for name in found]  # hypernym, cause, fine: a small chart has no room for more
-    chart = svg.bars(series, ticks, title=f"Heuristics, {subject.name}", x="heuristic", y="% of its pairs")
-    charts = [("Classes of the pairs that satisfy each heuristic", chart)]
-    return Section(
-        f"Heuristics of annotators, {subject.name} ({PAPER}, Table 5)", words, [Grid("", header, rows)], charts
-    )
+        rows.append((name, f"{figures['pairs']:,}", *counts, *(_tested(figures) if figures["top"] else ("-",) * 4)))
+        if paper := of_corpus("artifacts", subject.name, "tables", "5", name):
+            rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(paper)))
+    grid = Grid("", ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%"), rows)
+    title = f"Heuristics of annotators, {subject.name} ({PAPER}, Table 5)"
+    return Section(title, words, [grid], [("Classes of the pairs that satisfy each heuristic", chart)])
 
 
-def _tested(chi_square, p, top, share):
-    return f"{chi_square:,.2f}", _test(p), top, figure(100 * share)
+def _tested(found):
+    return f"{found['chi_square']:,.2f}", p_value(found["p_value"]), found["top"], points(found["share"])
 
 
 def _shares(found, label):

@@ -1,7 +1,7 @@
-"""How annotators may have come by their hypotheses: three heuristics over the concepts of both sides.
+"""Three heuristics by which annotators may have written hypotheses, over the concepts of both sentences.
 
-Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 5 and A.3: Table 5, for any corpus. Each heuristic has a class
-that it would serve; whether the pairs that satisfy it are spread evenly over the classes is tested by chi-square.
+Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 5 and A.3: Table 5, for any corpus. Each heuristic is expected
+to serve one class. A chi-square test says whether the pairs that satisfy it are spread evenly over the classes.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ CAUSES = {
     "D006703": "Ill-Housed Persons",  # the homeless
     "D050177": "Overweight",  # the obese among them
 }
-# Persons among the causes: kinds that MeSH's reader leaves to be asked for.
+# The persons among the causes. MeSH's reader links these kinds only where a config names them.
 CAUSE_TYPES = ("M01.808", "M01.066", "M01.325")
-# Words that affirm health. Not among them: `stable`, `well`, `fine` and `clear`, which as often say something else.
+# Words that affirm health. `stable`, `well`, `fine` and `clear` are left out, because they often mean something else.
 _HEALTH = """
     afebrile asymptomatic discharged healthy intact normal normally unremarkable
 """
@@ -54,7 +54,7 @@ def satisfied(
     hypothesis_mentions: Sequence[Sequence[Mention]],
     ontology: Ontology,
 ) -> dict[str, list[int]]:
-    """{heuristic: the rows of the examples that satisfy it, rising}.
+    """heuristic -> the rows of the examples that satisfy it, in rising order.
 
     hypernym: a concept of the hypothesis is more general than one of the premise: one of its tree numbers is a proper
       prefix of one of the other's; of an ontology without tree numbers, it is an ancestor by is-a.
@@ -86,7 +86,7 @@ def is_affirmed(tokens: Sequence[str], mentions: Sequence[Mention]) -> bool:
 
 
 class _Kinds:
-    """What lies above a concept, and of what kind it is; concepts that the ontology lacks are above and below none."""
+    """The more general concepts and the tree numbers of a concept; none of a concept that the ontology lacks."""
 
     def __init__(self, ontology: Ontology):
         self.ontology = ontology
@@ -135,7 +135,7 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
     numbers in every class; top: the class that has most of them (of equals the first), share: its part of them (0-1).
     The last four are None where no row satisfies the heuristic.
-    Raises: UserError.
+    Raises: DataError for a single class.
     """
     classes, found = classes_of(labels), {}
     for name, chosen in rows.items():

@@ -1,7 +1,7 @@
-"""What the words of hypotheses give away: PMI of tokens and classes, and lengths by class.
+"""What the words of hypotheses say of their classes: PMI of tokens and classes, and lengths by class.
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 4.1 to 4.3 and A.2: Tables 3 and 4, for any corpus. A sentence
-is a sequence of tokens as `merged` gives it; where it stands several times, each time counts.
+is a sequence of tokens as `merged` gives it. A sentence that occurs several times counts each time.
 """
 
 from collections import Counter
@@ -13,31 +13,29 @@ import numpy as np
 from scipy import stats
 
 from mednli_jax.analysis.artifacts.mean_vectors import units
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
-# Fewer than so many premises, and a token may tell of one patient: `top` can leave it out.
+# A token that fewer premises have may identify a patient; `top` can leave it out.
 PUBLIC_PREMISES = 10
 
 
 def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str, ...]:
     """The tokens in lower case, those of each mention joined: brain injury -> brain_injury (section A.2).
 
-    mentions: of concepts in these tokens, in order. Where some overlap, as MetaMap's may, the first and longest counts.
+    mentions: of concepts, in order. Of overlapping mentions, as MetaMap's may be, the first and longest counts.
     """
     return tuple("_".join(unit).lower() for unit in units(tokens, mentions))
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises UserError where there is nothing to compare."""
+    """The classes that occur, in the order of LABELS. Raises DataError where there is nothing to compare."""
     classes = tuple(label for label in LABELS if label in set(labels))
     if len(classes) < 2:
         had = f"the pairs are of one class only ({classes[0]})" if classes else "there is no labelled pair"
-        raise UserError(
-            f"{had}, so that nothing can be compared. Fix: give a corpus whose labels differ, or more of it "
-            "(config.data.limit)."
-        )
+        fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
+        raise DataError(f"{had}, so that nothing can be compared", fix=fix)
     return classes
 
 
@@ -48,9 +46,14 @@ def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
 class Associations:
     """Tokens [V] and classes [C] of a corpus.
 
-    counts [V, C]: occurrences; examples [V, C]: pairs of the class whose sentence has the token, once or more often;
-    premises [V]: distinct premises of the pairs that have it; pairs [C]: of each class, with or without;
-    pmi [V, C]: in bits; smoothing and min_count as given to `pmi`; rare: distinct tokens left out for their min_count.
+    Args:
+      counts: [V, C] occurrences.
+      examples: [V, C] pairs of the class whose sentence has the token.
+      premises: [V] distinct premises of the pairs that have the token.
+      pairs: [C] pairs of each class.
+      pmi: [V, C] in bits.
+      smoothing, min_count: as given to `pmi`.
+      rare: distinct tokens that occur fewer than min_count times.
     """
 
     tokens: tuple[str, ...]
@@ -75,12 +78,12 @@ def pmi(
 ) -> Associations:
     """PMI of each token that occurs at least `min_count` times with each class that occurs.
 
-    PMI(t, c) = log2 p(t, c) / (p(t) p(c)). `smoothing` is added to the occurrences of every such token in every class;
-    joint and marginal probabilities are all taken from that one table (Gururangan et al. 2018, section 3). Rarer tokens
-    are no part of it, or their many smoothed rows would level p(c).
+    PMI(t, c) = log2 p(t, c) / (p(t) p(c)). `smoothing` is added to the occurrences of every such token in every class.
+    Joint and marginal probabilities come from that table (Gururangan et al. 2018, section 3). Rarer tokens are not in
+    the table, because their many smoothed rows would level p(c).
 
-    sentences, labels, premises: of pair after pair; premises tell those apart that stand with several sentences.
-    Raises: UserError.
+    sentences, labels, premises: of each pair, in order; equal premises are one premise.
+    Raises: DataError for a single class, UsageError where no token is that frequent.
     """
     classes = classes_of(labels)
     column = {label: number for number, label in enumerate(classes)}
@@ -88,7 +91,7 @@ def pmi(
     tokens = tuple(sorted(token for token, count in frequency.items() if count >= min_count))
     if not tokens:
         most = max(frequency.values(), default=0)
-        raise UserError(
+        raise UsageError(
             f"no token of the hypotheses occurs {min_count} times, the most frequent {most} times. "
             "Fix: give a lower --min_count, or more pairs."
         )
@@ -126,8 +129,8 @@ def pointwise(table: np.ndarray) -> np.ndarray:
 def top(found: Associations, k: int = 15, *, min_premises: int = 1) -> dict[str, list[dict]]:
     """The k tokens of the highest PMI with each class, of those that occur in it (Table 3), best first.
 
-    Of equal PMI the more frequent goes first, then the alphabet decides. min_premises: leave out tokens that stand with
-    fewer distinct premises.
+    Tokens of equal PMI are ordered by frequency, then by the alphabet. min_premises: leave out tokens that fewer
+    distinct premises have.
     Returns {class: rows}; a row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of
     the class that have it, and of all its pairs, 0-1), premises.
     """
@@ -162,10 +165,10 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
         of the first class is the longer one, ties counting half (.5: no difference). Of many pairs any difference is
         significant: `longer` says whether it is large.
-    Raises: UserError.
+    Raises: DataError for a single class.
     """
     of_class = {
-        label: np.array([len(s) for s, own in zip(sentences, labels, strict=True) if own == label])
+        label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
         for label in classes_of(labels)
     }
     same = len(np.unique(np.concatenate(list(of_class.values())))) == 1

@@ -1,4 +1,4 @@
-"""Sentences as means of word vectors, entities of several words merged: what adversarial filtering looks at."""
+"""Sentences as means of word vectors, entities of several words merged: the features of adversarial filtering."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import Mention, NLIExample
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
@@ -21,7 +21,8 @@ class Features:
 
 
 def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
-    """The tokens, those of an entity as one unit. Of entities that overlap the first counts, of those the longest."""
+    """The tokens, those of an entity as one unit. Of overlapping entities the first counts, of several first ones the
+    longest."""
     longest: dict[int, int] = {}
     for mention in mentions:
         longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
@@ -69,27 +70,28 @@ def mean_vectors(
 ) -> Features:
     """The mean of each text's vectors, over the units that have one; a text without any is zero, and counted.
 
-    row_of: word -> its row of `vectors` [V, D]; an entity's words are joined by underscores there.
-    lacking: a merged entity without a vector has the mean of its words' ("parts"), or is left out ("drop"). The paper's
-      fastText made one of the name's characters, as a .bin model does here.
-    Raises: UserError where no text has a vector.
+    Args:
+      row_of: word -> its row of `vectors`; the words of an entity are joined by underscores.
+      vectors: [V, D].
+      lacking: what becomes of a merged entity without a vector: it has the mean of its words' vectors ("parts"), or is
+        left out ("drop"). The paper's fastText composed a vector from the characters, as a .bin model does here.
+
+    Raises: DataError where no text has a vector.
     """
     distinct = sorted({unit for text in found for unit in text})
     place = {unit: i for i, unit in enumerate(distinct)}
     matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
-    has, own = np.zeros(len(distinct), bool), np.zeros(len(distinct), bool)
+    has, whole = np.zeros(len(distinct), bool), np.zeros(len(distinct), bool)
     for i, unit in enumerate(distinct):
         rows = [row_of[name] for name in (_name(unit),) if name in row_of]
-        own[i] = bool(rows)
+        whole[i] = bool(rows)
         if not rows and len(unit) > 1 and lacking == "parts":
             rows = [row_of[token] for token in unit if token in row_of]
         if rows:
             matrix[i], has[i] = vectors[rows].mean(axis=0), True
     if not has.any():
-        raise UserError(
-            "no token of the corpus has a vector. Fix: give vectors of the corpus's language and case, "
-            "--config.vectors.path=FILE, or none for random ones."
-        )
+        fix = "give vectors of the corpus's language and case, --config.vectors.path=FILE, or none for random ones"
+        raise DataError("no token of the corpus has a vector", fix=fix)
     numbers = [[place[unit] for unit in text] for text in found]
     starts = np.cumsum([0, *map(len, numbers)])
     flat = np.array([number for text in numbers for number in text], np.int64)
@@ -101,7 +103,7 @@ def mean_vectors(
         "tokens": len(flat),
         "without_vector": int((~has[flat]).sum()),
         "merged": int(merged.sum()),
-        "merged_without_own_vector": int((merged & ~own[flat]).sum()),
+        "merged_without_own_vector": int((merged & ~whole[flat]).sum()),
         "texts_without_vector": int((used == 0).sum()),
     }
     return Features(np.ascontiguousarray(means, np.float32), facts)

@@ -7,6 +7,8 @@ Ours come from a folder as launch/artifacts_tables.sh fills it: the runs `hypoth
 from collections.abc import Iterator
 from pathlib import Path
 
+from mednli_jax.analysis.sections import Grid, markdown
+from mednli_jax.analysis.tables import fill, published
 from mednli_jax.examples import LABELS
 from mednli_jax.metrics import majority_share
 from mednli_jax.runs import read_json
@@ -14,68 +16,58 @@ from mednli_jax.runs import read_json
 SPLITS = ("dev", "test")
 INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
 PARTS = ("full", "easy", "difficult")
-PAPER_MAJORITY = {"dev": 33.3, "test": 33.3}
-PAPER_FASTTEXT = {"dev": 64.8, "test": 62.6}
-PAPER_CONFUSION = ((255, 151, 68), (126, 290, 58), (69, 60, 345))
-# Input, row, split -> full, easy, difficult, in per cent.
-PAPER_PARTITIONS = {
-    ("hypothesis", "majority", "dev"): (33, 34, 35),
-    ("hypothesis", "majority", "test"): (33, 35, 37),
-    ("hypothesis", "fastText", "dev"): (65, 67, 46),
-    ("hypothesis", "fastText", "test"): (63, 65, 40),
-    ("pair", "majority", "dev"): (33, 45, 36),
-    ("pair", "majority", "test"): (33, 48, 37),
-    ("pair", "fastText", "dev"): (53, 60, 43),
-    ("pair", "fastText", "test"): (51, 55, 40),
-}
 
 
 def lines(folder: Path) -> Iterator[str]:
-    """The three tables. Raises: UserError where a file of the folder is missing or damaged."""
-    folder = Path(folder)
+    """The three tables. Raises: RunError where a file of the folder is missing or damaged."""
+    folder, paper = Path(folder), published("artifacts")["tables"]
     result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
-    yield f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
+    for number, grid in enumerate((_accuracies(result, paper["1"]), _confusion(result, paper["2"]))):
+        yield from [""] * bool(number)
+        yield from markdown(grid)
     yield ""
-    yield from _rows(
-        ("", *SPLITS),
-        [
-            ("majority class", *(f"{_majority(result[s]):.1f} ({PAPER_MAJORITY[s]})" for s in SPLITS)),
-            ("fastText", *(f"{_accuracy(result[s]):.1f} ({PAPER_FASTTEXT[s]})" for s in SPLITS)),
-        ],
-    )
-    yield ""
-    yield "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
-    yield ""
+    yield from markdown(_partitions(folder, paper["6"]))
+
+
+def _accuracies(result, paper) -> Grid:
+    ours = {"majority class": _majority, "fastText": _accuracy}
+    columns = [
+        (split, {row: f"{share(result[split]):.1f} ({paper[row][split]})" for row, share in ours.items()})
+        for split in SPLITS
+    ]
+    caption = f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
+    return fill(caption, ("",), {row: (row,) for row in ours}, columns)
+
+
+def _confusion(result, paper) -> Grid:
     counts, seeds = result["test"]["confusion"], len(result["test"]["accuracy"]["per_seed"])
-    yield from _rows(
-        ("", *LABELS),
-        [
-            (label, *(f"{n / seeds:.0f} ({theirs})" for n, theirs in zip(row, paper, strict=True)))
-            for label, row, paper in zip(LABELS, counts, PAPER_CONFUSION, strict=True)
-        ],
-    )
-    yield ""
-    yield "Table 6: the same and with the premise, by partition, %; majority: the partition's most frequent class"
-    yield ""
-    header = ("input", "model", "split", *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS))
-    yield from _rows(header, list(_partition_rows(folder)))
+    columns = [
+        (said, {gold: f"{counts[g][s] / seeds:.0f} ({paper[g][s]})" for g, gold in enumerate(LABELS)})
+        for s, said in enumerate(LABELS)
+    ]
+    caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
+    return fill(caption, ("",), {label: (label,) for label in LABELS}, columns)
 
 
-def _partition_rows(folder):
+def _partitions(folder, paper) -> Grid:
+    rows, ours, theirs = {}, {part: {} for part in PARTS}, {part: {} for part in PARTS}
+    shares = {"majority": _majority, "fastText": _accuracy}
     for name, title in INPUTS.items():
-        for row in ("majority", "fastText"):
-            for split in SPLITS:
-                found = read_json(folder / f"partition-{name}-{split}.json", "partitions", "accuracy")
-                cells = [_cell(row, found), *(_cell(row, found["partitions"][part]) for part in PARTS[1:])]
-                paper = map(str, PAPER_PARTITIONS[name, row, split])
-                yield (title, row, split, *cells, *paper)
+        read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
+        for row, share in shares.items():
+            for split, found in read.items():
+                rows[key := (name, row, split)] = (title, row, split)
+                for number, part in enumerate(PARTS):
+                    ours[part][key] = _cell(share, found["partitions"][part] if number else found)
+                    theirs[part][key] = str(paper[name][row][split][number])
+    columns = [(f"{part} (pairs)", of) for part, of in ours.items()]
+    columns += [(f"paper, {part}", of) for part, of in theirs.items()]
+    caption = "Table 6: the same and with the premise, by partition, %; majority: the partition's most frequent class"
+    return fill(caption, ("input", "model", "split"), rows, columns)
 
 
-def _cell(row, scores):
-    if not scores["examples"]:
-        return "- (0)"
-    share = _majority(scores) if row == "majority" else _accuracy(scores)
-    return f"{share:.1f} ({scores['examples']:,})"
+def _cell(share, scores):
+    return f"{share(scores):.1f} ({scores['examples']:,})" if scores["examples"] else "- (0)"
 
 
 def _majority(scores):
@@ -84,10 +76,3 @@ def _majority(scores):
 
 def _accuracy(scores):
     return 100 * scores["accuracy"]["mean"]
-
-
-def _rows(header, rows):
-    yield "| " + " | ".join(header) + " |"
-    yield "|" + " --- |" * len(header)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"

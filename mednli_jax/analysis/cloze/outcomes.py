@@ -1,7 +1,7 @@
-"""What finished cloze runs, and files with any system's answers, score query by query; two systems against each other.
+"""Scores of cloze runs, and of files with any system's answers, query by query; two systems against each other.
 
-Runs hold no accepted answers: these come from the prepared corpus that a run was trained on, which is made again where
-it is gone. Queries are joined by uid.
+A run holds no accepted answers. They come from the prepared corpus that it was trained on, which is prepared again if
+it is not there. Queries are joined by uid.
 """
 
 import json
@@ -14,20 +14,17 @@ import numpy as np
 from mednli_jax import answers, metrics
 from mednli_jax.analysis.cloze.sections import comparison_section
 from mednli_jax.analysis.cloze.tables import read_answers
-from mednli_jax.analysis.outcomes import DAMAGED, RESULT_FIELDS
+from mednli_jax.analysis.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.analysis.sections import Comparison
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cloze.texts import Query, Texts
-from mednli_jax.errors import DataError, Problems, RunError, UsageError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
-from mednli_jax.textfiles import text_lines
-
-TASK = "cloze"  # as the config.json of these runs names it
 
 
 @dataclass(frozen=True)
 class System:
-    """What answered the queries of a split. each: scores of every seed, in the order of the queries."""
+    """What answered the queries of a split. each: the scores of each seed, in the order of the queries."""
 
     name: str
     corpus: str
@@ -54,7 +51,7 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
     prepared_of: gives the prepared corpus that the run in a folder was trained on.
     Raises: RunError for a run of another task, or for an unknown split; as prepared_of.
     """
-    if RunDirectory.existing(folder).config.get("task") != TASK:
+    if RunDirectory.existing(folder).task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
     prepared = prepared_of(folder)
     if split not in prepared.splits:
@@ -64,54 +61,25 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
 
 def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     """A finished run on the queries of its split. Raises: UserError, DataError(s) where it is not, or is damaged."""
-    directory = RunDirectory.existing(folder)
-    result, name = directory.result(), directory.folder.resolve().name
-    if result["status"] != "complete":
-        state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
-        raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
-    for field, kind in RESULT_FIELDS.items():
-        if not isinstance(result.get(field), kind):
-            path = directory.folder / "result.json"
-            raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
-    said = _predictions(directory, split, len(result["seeds"]))
-    if said[0].keys() != {query.uid for query in queries}:
-        shared = sum(query.uid in said[0] for query in queries)
-        problem = f"{len(said[0]):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
-        fix = "compare runs of the same files, or train one of them again"
-        raise RunError(f"{name}: {problem}. Fix: {fix}.")
-    each = [answers.query_scores(queries, {uid: text for uid, text in found.items() if text}) for found in said]
-    return System(name, result["corpus"], tuple(queries), tuple(each))
+    directory, result = complete(folder)
+    name, seeds = directory.folder.resolve().name, len(result["seeds"])
+    rows = read_rows(directory, split, lambda line: _row(line, seeds), "uid, and predicted of each seed")
+    uids = {uid for uid, _ in rows}
+    if uids != {query.uid for query in queries}:
+        shared = sum(query.uid in uids for query in queries)
+        problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
+        raise RunError(f"{name}: {problem}. Fix: {SAME_FILES}.")
+    said = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
+    each = tuple(answers.query_scores(queries, of_seed) for of_seed in said)
+    return System(name, result["corpus"], tuple(queries), each)
 
 
 def answered(path: Path, corpus: str, split: str, queries: Sequence[Query]) -> System:
-    """A file of answers as `cloze_tables.read_answers` reads it. Raises: DataError(s)."""
+    """A file of answers as cloze.tables.read_answers reads it. Raises: DataError(s)."""
     path = Path(path)
     name = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(f".{split}")
     scores = answers.query_scores(queries, read_answers(path, queries))
     return System(name, corpus, tuple(queries), (scores,))
-
-
-def _predictions(directory, split, seeds) -> list[dict[str, str]]:
-    """Of each seed {uid: answer, "" for none} from private/predictions.<split>.jsonl."""
-    path = directory.private / f"predictions.{split}.jsonl"
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, so the run says nothing of the {split} split. "
-            "Fix: give --split=dev or --split=test as the corpus has them, or train again."
-        )
-    problems, said = Problems(), [{} for _ in range(seeds)]
-    for number, line in text_lines(path, problems):
-        row = _row(line, seeds)
-        if isinstance(row, tuple) and row[0] not in said[0]:
-            for found, text in zip(said, row[1], strict=True):
-                found[row[0]] = text
-            continue
-        problem = "the row is no prediction: uid, and predicted of each seed, each uid once"
-        problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
-    problems.raise_if_any()
-    if not said[0]:
-        raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
-    return said
 
 
 def _row(line, seeds):
@@ -131,20 +99,14 @@ def _row(line, seeds):
 def comparison(first: System, second: System) -> dict:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
-    exact_match: with difference, low, high over queries and seeds (metrics.paired_bootstrap); f1: of the means over the
-    seeds, low and high over queries (answers.difference). `exact_match_of`, `f1_of`: of each, mean over its seeds.
+    Returns: exact_match_of, f1_of: of both systems, mean over the seeds; exact_match: difference, low and high by
+    drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries
+    (answers.difference).
     Raises: RunError where they answered other queries.
     """
-    if first.corpus != second.corpus:
-        raise RunError(
-            f"{first.name} and {second.name}: one is of {first.corpus}, the other of {second.corpus}. "
-            "Fix: compare runs of one corpus."
-        )
+    check_corpora(first, second)
     if first.each[0].uids != second.each[0].uids:
-        raise RunError(
-            f"{first.name} and {second.name}: they answered other queries. Fix: compare runs of the same "
-            "files, or train one of them again."
-        )
+        raise RunError(f"{first.name} and {second.name}: they answered other queries. Fix: {SAME_FILES}.")
     means = [replace(system.each[0], f1=system.f1) for system in (first, second)]
     return {
         "first": first.name,
@@ -171,5 +133,5 @@ def compare(folders: Sequence[Path], split: str, prepared_of: Callable[[Path], P
 
 
 def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:
-    """{name: {uid: F1}}, as `cloze_skills.statistics` takes it."""
+    """{name: {uid: F1}}, as skills.statistics takes it."""
     return {name: dict(zip(of.each[0].uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}

@@ -18,9 +18,10 @@ def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
 
 
 def write_attention(run, queries) -> Path:
-    """Where a reader looked in each passage, in a new private folder of the run, which is returned: it quotes them.
+    """Writes the attention over each passage to a new folder under the run's private/, because it quotes the passages.
 
-    Holds passage-1.json (tokens, candidates and weights of every seed) and passage-1.html (means over the seeds) etc.
+    Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
+    over the seeds) and so on.
     run: a finished_run.FinishedRun. Raises: UserError where the model aligns nothing.
     """
     found, predicted = run.attention(queries), run.predict(queries)

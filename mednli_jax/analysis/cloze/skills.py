@@ -1,15 +1,17 @@
 """The skills that cloze queries need: Figures 4 and 5 of Šuster & Daelemans 2018, from annotations and systems' scores.
 
-What comes out holds counts, shares and scores, never a word of the corpus.
+The results hold counts, shares and scores, never a word of the corpus.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import charts
 from mednli_jax.analysis.annotations import read_annotations
-from mednli_jax.errors import DataError, Problems, UserError
+from mednli_jax.analysis.sections import Grid, Section, points
+from mednli_jax.analysis.tables import published
+from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.examples import ClozeExample
 from mednli_jax.textfiles import text_lines
 
@@ -34,7 +36,7 @@ _ALIASES = {
     "math": "mathematical reasoning",
     "mathematical": "mathematical reasoning",
 }
-PAPER = {"queries": 100, "mean": 2.85, "none": 0.16}  # section 4.1; the figures give no more numbers
+PAPER = published("clicr")["skills"]  # section 4.1; the figures give no more numbers
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
@@ -82,15 +84,19 @@ def statistics(
 ) -> dict:
     """How often each skill is needed (Figure 4), and how well systems answer where it is (Figure 5), as JSON values.
 
-    skills: uid -> skills (read_skills); scores: {system: {uid: F1}}; a query that a system has no score of counts 0.
-    Returns {"queries": annotated ones of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a query
-    ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None where
-    no query needs it}}}.
-    Raises: UserError where no query of the corpus is annotated.
+    Args:
+      skills: uid -> skills (read_skills).
+      examples: the queries of the corpus.
+      scores: system -> {uid: F1}; a query without a score counts 0.
+
+    Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
+    query ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None
+    where no query needs it}}}.
+    Raises: RunError where no query of the corpus is annotated.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:
-        raise UserError("the skills are of no query of the corpus. Fix: give uids of its queries.")
+        raise RunError("the skills are of no query of the corpus. Fix: give uids of its queries.")
     of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS}
     return {
         "queries": len(known),
@@ -107,39 +113,37 @@ def statistics(
     }
 
 
-def table(found: dict) -> list[str]:
-    """Lines of what `statistics` found; a column of F1 for each system."""
-    systems = found["f1"]
-    lines = [
+def section(found: dict) -> Section:
+    """What `statistics` found: how often each skill is needed, and a column of F1 for each system."""
+    systems, shares = found["f1"], _by_share(found)
+    words = [
         f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query (paper: "
-        f"{PAPER['mean']:.2f} of {PAPER['queries']}; {100 * PAPER['none']:.0f} % none)",
-        _line("skill", ["% needed", *(f"F1 {system}"[:12] for system in systems)]),
+        f"{PAPER['mean']:.2f} of {PAPER['queries']}; {100 * PAPER['none']:.0f} % none); F1 in points, mean over the "
+        "seeds"
     ]
-    for name, share in sorted(found["shares"].items(), key=lambda item: -item[1]):
-        scores = ["-" if f1[name] is None else _points(f1[name]) for f1 in systems.values()]
-        lines.append(_line(name, [_points(share), *scores]))
     if found["unknown"]:
-        lines.append(f"{found['unknown']:,} annotated uids are not of this corpus")
-    return lines
+        words.append(f"{found['unknown']:,} annotated uids are not of this corpus")
+    rows = [(name, points(share), *(points(f1[name]) for f1 in systems.values())) for name, share in shares]
+    needed = [name for name, share in shares if share]
+    series = {system: [100 * f1[name] for name in needed] for system, f1 in systems.items()}
+    chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
+    grid = Grid("", ("skill", "% of queries", *(f"F1 {system}" for system in systems)), rows)
+    return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
+
+
+def _by_share(found) -> list[tuple[str, float]]:
+    return sorted(found["shares"].items(), key=lambda item: -item[1])
 
 
 def drawn(name: str, found: dict) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figure 4, and Figure 5 where there are scores."""
-    shares = sorted(found["shares"].items(), key=lambda item: -item[1])
+    shares = _by_share(found)
     needed = {"skills": [(skill, 100 * share) for skill, share in shares]}
     panels = {
         system: [(skill, 100 * f1[skill]) for skill, _ in shares if f1[skill] is not None]
         for system, f1 in found["f1"].items()
     }
-    named = {"skills.png": pictures.ranked(needed, title=name, x="% of annotated queries")}
+    named = {"skills.png": charts.ranked(needed, title=name, x="% of annotated queries")}
     if panels:
-        named["skill_scores.png"] = pictures.ranked(panels, title=f"{name}, by skill", x="F1")
+        named["skill_scores.png"] = charts.ranked(panels, title=f"{name}, by skill", x="F1")
     return named
-
-
-def _line(title, cells):
-    return (f"{title:30}" + "".join(f" {cell:>12}" for cell in cells)).rstrip()
-
-
-def _points(share):
-    return f"{100 * share:.1f}"

@@ -1,15 +1,17 @@
 """What a cloze corpus looks like: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
 
-What comes out holds counts, shares and names of specialties, never a word of the corpus.
+The results hold counts, shares and names of specialties, never a word of the corpus.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mednli_jax.analysis import figures as pictures
+from mednli_jax.analysis import charts
+from mednli_jax.analysis.sections import Grid, Section, columns_of, count, mean, points
+from mednli_jax.analysis.tables import published
 from mednli_jax.corpora.cloze.views import candidates, how_answerable, phrase_of
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.progress import Bar
@@ -18,22 +20,7 @@ KINDS = ("problem", "treatment", "test")
 LONGEST_SHOWN = 25  # tokens of an answer; longer ones share the last place (Figure 2b ends there)
 BINS = 60  # of the passages' lengths
 SPECIALTIES_SHOWN = 15  # as in Figure 3
-# Tables 2 and 3, and section 4.
-PAPER = {
-    "splits": {"train": {"queries": 91_344}, "dev": {"queries": 6_391}, "test": {"queries": 7_184}},
-    "all": {
-        "cases": 11_846,
-        "queries": 104_919,
-        "tokens": 16_544_217,
-        "mean_tokens": 1_466.0,
-        "word_types": 112_673,
-        "entity_types": 591_960,
-        "answers": 56_093,
-        "answers_extended": 288_211,
-        "verbatim": 0.59,
-        "semantic_types": {"problem": 0.67, "treatment": 0.22, "test": 0.11},
-    },
-}
+PAPER = published("clicr")["statistics"]  # Tables 2 and 3, and section 4
 
 
 # ---- Sizes, lengths, kinds (Tables 2 and 3, Figures 2 and 3) -------------------------------------------------------
@@ -54,38 +41,15 @@ class _Tally:
     answer_lengths: Counter = field(default_factory=Counter)
     fewest: int | None = None  # candidates of a query
 
-    def add(self, examples: Sequence[ClozeExample], bar: Bar) -> None:
-        last, found = None, {}
-        for example in examples:
-            if example.passage is not last:
-                last = example.passage
-                found = {phrase: number for number, phrase in enumerate(candidates(example))}
-                self._add_passage(last, found)
-            self._add_query(example, found)
-            bar.advance(1)
-
-    def merge(self, other: "_Tally") -> None:
-        """Take up the counts of other queries; a passage of both counts once."""
-        self.lengths |= other.lengths
-        self.specialty |= other.specialty
-        self.words |= other.words
-        self.phrases |= other.phrases
-        self.answers |= other.answers
-        self.extended |= other.extended
-        self.counts += other.counts
-        self.kinds += other.kinds
-        self.answer_lengths += other.answer_lengths
-        self.fewest = min((n for n in (self.fewest, other.fewest) if n is not None), default=None)
-
-    def _add_passage(self, passage, found):
+    def add(self, example: ClozeExample, found: Mapping[str, int]) -> None:
+        """Counts a query, and its passage where that is a new one. found: the passage's candidates."""
+        passage = example.passage
         if passage.uid not in self.lengths:
             self.lengths[passage.uid] = len(passage.tokens)
             self.words.update(map(str.lower, passage.tokens))
             self.phrases.update(found)
             if passage.specialty:
                 self.specialty[passage.uid] = passage.specialty
-
-    def _add_query(self, example, found):
         first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
         self.answers.add(first)
         self.extended.update(texts)
@@ -132,13 +96,17 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     passage_lengths: {"edges": [B + 1], "density": [B]} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25
     and more; specialties: {name: share of all cases}, largest first, empty where the corpus names none.
     """
-    total = sum(map(len, splits.values()))
-    tallies, whole = {}, _Tally()
-    with Bar("counting", total, unit="queries") as bar:
+    tallies, whole = {name: _Tally() for name in splits}, _Tally()
+    with Bar("counting", sum(map(len, splits.values())), unit="queries") as bar:
         for name, split in splits.items():
-            tallies[name] = _Tally()
-            tallies[name].add(split.examples, bar)
-            whole.merge(tallies[name])
+            last, found = None, {}
+            for example in split.examples:
+                if example.passage is not last:
+                    last = example.passage
+                    found = {phrase: number for number, phrase in enumerate(candidates(example))}
+                for tally in (tallies[name], whole):
+                    tally.add(example, found)
+                bar.advance(1)
     queries, specialties = max(whole.counts["queries"], 1), Counter(whole.specialty.values())
     return {
         "splits": {name: tally.figures() for name, tally in tallies.items()},
@@ -160,77 +128,52 @@ def _density(lengths: list[int]) -> dict:
 # ---- For the reader ------------------------------------------------------------------------------------------------
 
 
-def table(name: str, found: dict) -> list[str]:
-    """Lines of Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
-    columns = {**found["splits"], "all": found["all"]}
-    paper = {**PAPER["splits"], "all": PAPER["all"]}
-    lines = [_line(name, [*columns, "CliCR, paper"])]
-
-    def row(title, key, shown, *, inner=None):
-        cells = [shown(_inner(figures[key], inner)) for figures in columns.values()]
-        theirs = _inner(paper["all"].get(key), inner)
-        lines.append(_line(title, [*cells, "" if theirs is None else shown(theirs)]))
-
-    row("cases", "cases", _count)
-    row("queries", "queries", _count)
-    row("tokens in passages", "tokens", _count)
-    row("  mean of a passage", "mean_tokens", _mean)
-    row("  longest passage", "longest", _count)
-    row("word types in passages", "word_types", _count)
-    row("entity types in passages", "entity_types", _count)
-    row("distinct answers", "answers", _count)
-    row("  incl. extended", "answers_extended", _count)
-    row("  synonyms of an answer, mean", "synonyms", _mean)
-    row("candidates, mean", "candidates", _mean)
-    row("  least", "fewest_candidates", _count)
-    row("% answers verbatim in passage", "verbatim", _percent)
-    row("  or a synonym", "verbatim_or_synonym", _percent)
-    for kind in (*KINDS, "other"):
-        if found["all"]["semantic_types"][kind] or kind in KINDS:
-            row(f"% {kind}", "semantic_types", _percent, inner=kind)
+def section(name: str, found: dict) -> Section:
+    """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
+    kinds = [kind for kind in (*KINDS, "other") if found["all"]["semantic_types"][kind] or kind in KINDS]
+    rows = [
+        ("cases", count, "cases"),
+        ("queries", count, "queries"),
+        ("tokens in passages", count, "tokens"),
+        ("  mean of a passage", mean, "mean_tokens"),
+        ("  longest passage", count, "longest"),
+        ("word types in passages", count, "word_types"),
+        ("entity types in passages", count, "entity_types"),
+        ("distinct answers", count, "answers"),
+        ("  incl. extended", count, "answers_extended"),
+        ("  synonyms of an answer, mean", mean, "synonyms"),
+        ("candidates, mean", mean, "candidates"),
+        ("  least", count, "fewest_candidates"),
+        ("% answers verbatim in passage", points, "verbatim"),
+        ("  or a synonym", points, "verbatim_or_synonym"),
+        *((f"% {kind}", points, "semantic_types", kind) for kind in kinds),
+    ]
+    columns = {**found["splits"], "all": found["all"], "CliCR, paper": PAPER["all"]}
     sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in PAPER["splits"].items())
-    lines.append(f"CliCR's queries: {sizes}")
-    return lines + _specialty_lines(found["specialties"])
+    shown = ", ".join(f"{branch} {points(share)}" for branch, share in _largest(found))
+    specialties = f"% specialties: {shown}" if shown else "specialties: the corpus names none"
+    grid = Grid("", ("", *columns), columns_of(columns, rows, {}))
+    return Section(f"Sizes, {name}", [f"CliCR's queries: {sizes}", specialties], [grid])
 
 
-def _specialty_lines(specialties):
-    shown = [f"{name} {_percent(share)}" for name, share in list(specialties.items())[:SPECIALTIES_SHOWN]]
-    return [f"% specialties: {', '.join(shown)}"] if shown else ["specialties: the corpus names none"]
-
-
-def _inner(value, key):
-    return value if key is None or value is None else value.get(key)
-
-
-def _line(title, cells):
-    return (f"{title:30}" + "".join(f" {cell:>12}" for cell in cells)).rstrip()
-
-
-def _count(value):
-    return f"{value:,}"
-
-
-def _mean(value):
-    return f"{value:,.1f}"
-
-
-def _percent(share):
-    return f"{100 * share:.1f}"
+def _largest(found) -> list[tuple[str, float]]:
+    return list(found["specialties"].items())[:SPECIALTIES_SHOWN]
 
 
 def drawn(name: str, found: dict) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names specialties."""
     lengths, answers = found["passage_lengths"], found["answer_lengths"]
+    bars = charts.bars(
+        {"answers": list(answers.values())}, list(answers), title=f"{name}, answers", x="tokens of an answer",
+        y="share of queries",
+    )  # fmt: skip
     named = {
-        "passage_lengths.png": pictures.density(
+        "passage_lengths.png": charts.density(
             lengths["edges"], lengths["density"], title=f"{name}, passages", x="tokens of a passage"
         ),
-        "answer_lengths.png": pictures.bars(
-            {"answers": list(answers.values())}, list(answers), title=f"{name}, answers",
-            x="tokens of an answer", y="share of queries",
-        ),
-    }  # fmt: skip
+        "answer_lengths.png": bars.png(),
+    }
     if found["specialties"]:
-        rows = [(branch, 100 * share) for branch, share in list(found["specialties"].items())[:SPECIALTIES_SHOWN]]
-        named["specialties.png"] = pictures.ranked({"specialties": rows}, title=name, x="% of cases")
+        rows = [(branch, 100 * share) for branch, share in _largest(found)]
+        named["specialties.png"] = charts.ranked({"specialties": rows}, title=name, x="% of cases")
     return named

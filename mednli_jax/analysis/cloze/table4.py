@@ -7,68 +7,76 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mednli_jax.analysis.cloze.outcomes import TASK, System, answered, comparison, finished, queries_of
-from mednli_jax.analysis.cloze.tables import METRICS, PAPER
+from mednli_jax.analysis.cloze.outcomes import System, answered, comparison, finished, queries_of
+from mednli_jax.analysis.cloze.tables import HEADER, METRICS, cell, paper_cell
+from mednli_jax.analysis.sections import Section, sd
+from mednli_jax.analysis.tables import check_folder, fill, lacking, published, section, state
 from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE
 from mednli_jax.errors import RunError
 from mednli_jax.metrics import mean_sd
 from mednli_jax.runs import RunDirectory, read_json
 
 NAME = "clicr4"
-RUNS = {
-    "SA-Anonym": "sa_anonym",
-    "SA-Ent": "sa_ent",
-    "GA-Anonym": "ga_anonym",
-    "GA-Ent": "ga_ent",
-    "GA-NoEnt": "ga_noent",
-}
+ROWS = published("clicr")["tables"]["4"]["rows"]
+RUNS = {row["system"]: row["run"] for row in ROWS if row["kind"] == "run"}
 # Rows of the baselines' file that stand for a row of the table, the first that is there.
-BASELINES = {
-    "rand-entity": ("rand-entity, mean of all draws", "rand-entity"),
-    "maxfreq-entity": ("maxfreq-entity",),
-    "maxfreq-entity, not in the query": ("maxfreq-entity, not in the query",),
-    "sim-entity": ("sim-entity",),
-    "lang-model": ("lang-model",),
-}
+BASELINES = {row["system"]: row["named"] for row in ROWS if row["kind"] == "baseline"}
 
 
 def filled(folder: Path, split: str = "test") -> dict:
     """The table with what the folder holds, as JSON values.
 
     rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or what its run is in),
-    "ours" {metric: mean_sd over the seeds}, "seeds", "paper" {metric: share}}; metrics as in cloze_tables.METRICS.
+    "ours" {metric: mean_sd over the seeds}, "seeds", "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
     corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
     Raises: UserError where the runs are of different corpora, or a file is damaged.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+    folder = check_folder(folder)
     rows, corpora = _baselines(folder, split)
     for system, name in RUNS.items():
-        row, corpus = _run(folder / name, split)
-        rows[system] = row
+        rows[system], corpus = _run(folder / name, split)
         if corpus:
             corpora.setdefault(corpus, system)
     if len(corpora) > 1:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
         raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
-    corpus, found = next(iter(corpora), ""), []
-    for system in dict.fromkeys((*BASELINES, *RUNS, *PAPER)):
-        kind = "run" if system in RUNS else "baseline" if system in BASELINES else "human"
-        row = rows.get(system, {"state": "", "ours": {}, "seeds": 0})
-        found.append({"system": system, "kind": kind, **row, "paper": PAPER.get(system, {})})
-    lacking = {}
-    for row in found:
-        if row["state"] not in ("", "complete"):
-            lacking.setdefault(_fill(folder, corpus, split, row["kind"]), []).append(row["system"])
+    corpus = next(iter(corpora), "")
+    none = {"state": "", "ours": {}, "seeds": 0}
+    found = [
+        {"system": row["system"], "kind": row["kind"], **rows.get(row["system"], none), "paper": row["paper"]}
+        for row in ROWS
+    ]
+    missed = (row for row in found if row["state"] not in ("", "complete"))
     return {
         "table": NAME,
         "corpus": corpus,
         "comparable": corpus == CLICR,
         "split": split,
         "rows": found,
-        "lacking": lacking,
+        "lacking": lacking((_fill(folder, corpus, split, row["kind"]), row["system"]) for row in missed),
     }
+
+
+def table_section(found: dict) -> Section:
+    """The table that `filled` gives, the paper's figures beside ours."""
+    words = ["exact match (EM) and F1 in points; ours are means over the seeds, sd between them"]
+    words += [f"ours on {found['corpus']}, {found['split']}"] * bool(found["corpus"])
+    humans = "the paper's humans answered 100 queries of the validation part (sections 4.1 and 7.1)"
+    rows = {row["system"]: row for row in found["rows"]}
+    ours = {system: row["ours"] for system, row in rows.items() if row["state"] == "complete"}
+    columns = [("seeds", {system: str(rows[system]["seeds"]) for system in ours})]
+    for metric in METRICS:
+        cells = {system: cell(of.get(metric), metric) for system, of in ours.items()}
+        if metric == METRICS[0]:
+            cells = {system: row["state"] or "-" for system, row in rows.items()} | cells
+        columns.append((HEADER[metric], cells))
+        if metric in METRICS[:2]:
+            columns.append(("sd", {system: sd(of[metric]) if metric in of else "-" for system, of in ours.items()}))
+    for metric in METRICS:
+        name = HEADER[metric] if metric != METRICS[0] else f"paper: {HEADER[metric]}"
+        columns.append((name, {system: paper_cell(row["paper"].get(metric), metric) for system, row in rows.items()}))
+    grid = fill("", ("",), {system: (system,) for system in rows}, columns)
+    return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
 
 
 def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System]:
@@ -76,7 +84,7 @@ def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System
 
     prepared_of: see outcomes.queries_of. Raises: UserError where there is none, or as `outcomes.finished` does.
     """
-    there = {system: Path(folder) / name for system, name in RUNS.items() if _state(Path(folder) / name) == "complete"}
+    there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
     if not there:
         raise RunError(f"{folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
     queries = queries_of(next(iter(there.values())), split, prepared_of)
@@ -84,7 +92,7 @@ def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System
 
 
 def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str = "ga_anonym") -> list[dict]:
-    """Each baseline of the most frequent phrase less a run of the folder: rows of cloze_outcomes.comparison.
+    """Each baseline of the most frequent phrase less a run of the folder: rows of outcomes.comparison.
 
     Raises: UserError, DataError(s) where either is not there, or is damaged.
     """
@@ -99,17 +107,16 @@ def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str 
 
 def _baselines(folder, split) -> tuple[dict, dict]:
     """({row: its values}, {corpus: a row of it})."""
-    path = folder / "baselines" / f"baselines.{split}.json"
-    if not path.is_file():
-        return {system: {"state": "missing", "ours": {}, "seeds": 0} for system in BASELINES}, {}
-    result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again")
-    rows = {}
+    path, rows = folder / "baselines" / f"baselines.{split}.json", {}
+    result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again") if path.is_file() else {}
     for system, names in BASELINES.items():
-        row = next((result["rows"][name] for name in names if name in result["rows"]), None)
+        row = next((result["rows"][name] for name in names if name in result["rows"]), None) if result else None
         rows[system] = {"state": "missing", "ours": {}, "seeds": 0}
         if row:
             ours = {metric: mean_sd([row[metric]]) for metric in METRICS if _number(row, metric)}
             rows[system] = {"state": "complete", "ours": ours, "seeds": 1}
+    if not result:
+        return rows, {}
     return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
 
 
@@ -119,23 +126,14 @@ def _number(row, metric):
 
 def _run(folder, split) -> tuple[dict, str]:
     """(values of a run's row, its corpus or "")."""
-    state = _state(folder)
-    if state != "complete":
-        return {"state": state, "ours": {}, "seeds": 0}, ""
+    if (found := state(folder)) != "complete":
+        return {"state": found, "ours": {}, "seeds": 0}, ""
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
-    if RunDirectory.existing(folder).config.get("task") != TASK or not isinstance(scores, Mapping):
+    if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
         raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
     return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]
-
-
-def _state(folder):
-    if not (folder / "config.json").is_file():
-        return "missing"
-    directory = RunDirectory.existing(folder)
-    status = directory.status()
-    return "in training" if status != "complete" and directory.in_training() else status
 
 
 def _fill(folder, corpus, split, kind):

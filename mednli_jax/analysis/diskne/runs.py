@@ -1,7 +1,7 @@
 """Runs of DisKnE's folds as a report shows them: scores by disease, and the paper's tables with ours beside them.
 
-A run keeps, for each fold and seed, what it says of the fold's test examples (private/folds.jsonl), and what its
-examples are (private/examples.jsonl), neither with a text.
+A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a description of its
+examples (private/examples.jsonl). Neither file holds text.
 """
 
 import json
@@ -12,20 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.analysis.diskne import published as paper
 from mednli_jax.analysis.diskne import tables
+from mednli_jax.analysis.outcomes import Outcomes, outcomes_of
 from mednli_jax.analysis.sections import Grid, Section, points
 from mednli_jax.corpora.diskne.benchmark import Benchmark
 from mednli_jax.corpora.diskne.corpus import example_of, synonyms_of
 from mednli_jax.corpora.diskne.folds import Fold
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_atomic
 from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
-TASK = "diskne"  # as the config.json of these runs names it
-TABLE = "diskne"  # and its number: --table=diskne2
+TABLE = "diskne"  # how --table begins; the number follows: --table=diskne2
 _SLOT = ("disease", "group", "seed", "best_epoch", "dev", "test")
 _EXAMPLE = ("uid", "label", "disease", "target", "category")
 
@@ -40,17 +39,12 @@ class System:
     runs: dict[str, dict[str, str]]
 
 
-def is_of_folds(folder: Path) -> bool:
-    """Whether a folder holds a run of folds. Raises UserError where it is no run."""
-    return RunDirectory.existing(folder).config.get("task") == TASK
-
-
 def write_lines(path: Path, rows: Iterable[dict]) -> None:
     write_atomic(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
 
 def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
-    """The rows of one of a run's files; none where there is no file. Raises UserError."""
+    """The rows of one of a run's files; none where there is no file. Raises DataError."""
     rows = []
     lines = path.read_bytes().splitlines() if path.is_file() else []
     for number, line in enumerate(lines, 1):
@@ -58,9 +52,8 @@ def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
             row = json.loads(line)
             rows.append({name: row[name] for name in fields})
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise UserError(
-                f"{path}:{number}: is not as a run writes it. Fix: restore the file, or train again."
-            ) from None
+            fix = "restore the file, or train again"
+            raise DataError("is not as a run writes it", file=str(path), line=number, fix=fix) from None
     return rows
 
 
@@ -71,7 +64,7 @@ def read_slots(directory: RunDirectory) -> list[dict]:
 
 
 def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
-    """Keeps what the examples are, so that a report needs no corpus."""
+    """Writes a description of the examples, so that a report needs no corpus."""
     rows = ((e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples)
     write_lines(directory.private / EXAMPLES, (dict(zip(_EXAMPLE, row, strict=True)) for row in rows))
 
@@ -85,10 +78,10 @@ def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
 
 
 def finished(folder: Path) -> System:
-    """A finished run of folds. Raises UserError where it is none, or is damaged."""
+    """A finished run of folds. Raises RunError where it is none, or is damaged."""
     directory = RunDirectory.existing(folder)
-    if not is_of_folds(folder) or directory.status() != "complete":
-        raise UserError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
+    if directory.task != "diskne" or directory.status() != "complete":
+        raise RunError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
     try:
@@ -104,30 +97,50 @@ def finished(folder: Path) -> System:
                 found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
         return System(folder.resolve().name, benchmark, tuple(found), predicted(slots))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{folder}: data.json, {SLOTS} or {EXAMPLES} is not as a run writes it "
-            f"({type(error).__name__}). Fix: restore the files, or train again."
-        ) from None
+        raise _damaged(folder, error) from None
+
+
+def outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """A run's predictions for the test examples of all its folds. Raises: RunError for another split or damage."""
+    if split != "test":
+        raise RunError(f"{directory.folder}: a run of folds says nothing of the {split} split. Fix: give --split=test.")
+    labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
+    said = defaultdict(dict)
+    for slot in read_slots(directory):
+        said[slot["seed"]] |= slot["test"]
+    try:
+        uids = sorted(next(iter(said.values())))
+        probabilities = np.array([[said[seed][uid] for seed in sorted(said)] for uid in uids], float)
+        gold = np.array([LABELS.index(labels[uid]) for uid in uids])
+        return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise _damaged(directory.folder, error) from None
+
+
+def _damaged(folder, error) -> RunError:
+    problem = f"data.json, {SLOTS} or {EXAMPLES} is not as a run writes it ({type(error).__name__})"
+    return RunError(f"{folder}: {problem}. Fix: restore the files, or train again.")
 
 
 def systems(folder: Path) -> list[System]:
-    """The finished runs of folds that a folder holds, by name. Raises UserError where there is none."""
+    """The finished runs of folds that a folder holds, by name. Raises RunError where there is none."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
-    runs = [path for path in names if is_of_folds(path) and RunDirectory.existing(path).status() == "complete"]
+    there = [RunDirectory.existing(path) for path in names]
+    runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
     if not runs:
         problem = f"{folder}: holds no finished run of folds"
-        raise UserError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
+        raise RunError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
     return [finished(path) for path in runs]
 
 
 def table_section(number: str, found: Sequence[System]) -> Section:
-    """One of the paper's tables. Raises: UserError for an unknown one; where systems were tested on
+    """One of the paper's tables. Raises: UsageError for an unknown one; RunError where systems were tested on
     different examples."""
     if not number.isdecimal():
-        raise UserError(f"Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
+        raise UsageError(f"Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
     first, columns = found[0], {system.name: system.runs for system in found}
-    if int(number) == 7 and not set(columns) <= set(paper.TABLE_7_COLUMNS):
-        columns = {name: columns[name] for name in paper.TABLE_7_COLUMNS if name in columns} or columns
+    if int(number) == 7 and not set(columns) <= set(wordings := tables.PAPER["tables"]["7"]["columns"]):
+        columns = {name: columns[name] for name in wordings if name in columns} or columns
     grid = tables.table(int(number), first.benchmark, first.folds, columns)
     words = [f"ours on {first.benchmark.name}; F1 of the positive class in %, mean and sd over runs"]
     if note := first.benchmark.facts.get("note"):
@@ -136,7 +149,7 @@ def table_section(number: str, found: Sequence[System]) -> Section:
 
 
 def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> list[Section]:
-    """What a run reached: the averages of each category, and each disease's F1."""
+    """A run's scores: the averages of each category, and the F1 of each disease."""
     rows, each = [], []
     for category, found in categories.items():
         diseases = found["diseases"].values()
@@ -158,7 +171,7 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
 
 def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
     """The scores of a finished run, which stand before the learning curves, and those of each disease, from its
-    result.json; of another run, none. Raises UserError where it is damaged."""
+    result.json; of another run, none. Raises RunError where it is damaged."""
     result = RunDirectory.existing(folder).result()
     if result["status"] != "complete":
         return [], []
@@ -166,7 +179,7 @@ def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
         scores, diseases = score_sections(result["categories"], result["names"])
         return [scores], [diseases]
     except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(
+        raise RunError(
             f"{folder}: result.json is not as a run writes it ({type(error).__name__}). "
             "Fix: restore it, or train again."
         ) from None

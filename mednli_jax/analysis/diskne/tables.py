@@ -1,19 +1,19 @@
 """F1 by disease on DisKnE, its averages, and Tables 1 to 8 of Alghanmi et al. 2021 with ours beside the paper's.
 
-A system is its runs, {run: {uid: predicted label}}: an example is tested in one fold alone, so that the predictions of
-all folds are one mapping. All test examples of a disease count, the negatives among them (the published script left
-false positives out).
+A system is its runs, {run: {uid: predicted label}}. Each example is tested in one fold, so that the predictions of all
+folds fit in one mapping. All test examples of a disease count, negatives too (the published script left false positives
+out).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mednli_jax.analysis.diskne import published as paper
 from mednli_jax.analysis.sections import Grid
+from mednli_jax.analysis.tables import fill, published
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark
 from mednli_jax.corpora.diskne.folds import Fold, phrase
-from mednli_jax.errors import UserError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.metrics import mean_sd
 
 AVERAGES = ("macro", "weighted")
@@ -25,7 +25,7 @@ TITLES = {
     "terminological": "Terminological",
 }
 ALWAYS = "always positive"
-TABLES = tuple(range(1, 9))
+PAPER = published("diskne")
 
 Runs = Mapping[str, Mapping[str, str]]
 
@@ -38,13 +38,13 @@ def f1_of(gold: Sequence[bool], said: Sequence[bool]) -> float:
 
 
 def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str, dict]:
-    """category -> what a system's runs reach on it, 0-1.
+    """category -> F1 of a system's runs, 0-1; without the categories that no fold reports.
 
-    diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives", "always_positive"}}.
-    macro, weighted: `mean_sd` over the runs of the mean over diseases, each weighing the same or by its positive
-    examples. always_positive: both averages of a classifier that says true of all. Categories that no fold reports are
-    left out.
-    Raises: UserError where a run lacks predictions of test examples.
+    Returns, of a category
+      diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives", "always_positive"}};
+      macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by positive examples;
+      always_positive: both averages of a classifier that always says true.
+    Raises: RunError where a run lacks predictions of test examples.
     """
     _check(benchmark, folds, runs)
     found = {}
@@ -54,18 +54,18 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
             if category in fold.categories:
                 diseases[fold.disease] = _of_disease(benchmark, fold, category, runs)
         if diseases:
-            found[category] = {"diseases": diseases, **_averages(list(diseases.values()))}
+            found[category] = {"diseases": diseases, **_means(list(diseases.values()))}
     return found
 
 
 def _check(benchmark, folds, runs):
     tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
     if not runs:
-        raise UserError("there are no runs to score. Fix: give one at least.")
+        raise RunError("there are no runs to score. Fix: give one at least.")
     for run, said in runs.items():
         if missing := sorted(tested - set(said)):
             problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
-            raise UserError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
+            raise RunError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
 
 def _of_disease(benchmark, fold, category, runs):
@@ -81,7 +81,7 @@ def _of_disease(benchmark, fold, category, runs):
     }
 
 
-def _averages(diseases: list[dict]) -> dict:
+def _means(diseases: list[dict]) -> dict:
     weights = np.array([found["positives"] for found in diseases], float)
     always = np.array([found["always_positive"] for found in diseases])
     per_run = np.array([found["per_run"] for found in diseases])  # [diseases, runs]
@@ -98,56 +98,64 @@ def _averages(diseases: list[dict]) -> dict:
 def table(number: int, benchmark: Benchmark, folds: Sequence[Fold], systems: Mapping[str, Runs]) -> Grid:
     """One of the paper's tables, in per cent: our systems, the classifier that always says true, the paper's columns.
 
-    systems: name -> runs; Table 7 wants TABLE_7_COLUMNS for names, whose wordings have the same uids. Table 1 needs
-    none. Raises: UserError for an unknown table, as `scores`.
+    systems: name -> runs; in Table 7 all systems have to be of examples with the same uids. Table 1 needs none.
+    Raises: UsageError for an unknown table; RunError as `scores`.
     """
-    if number not in TABLES:
-        known = ", ".join(map(str, TABLES))
-        raise UserError(f"Table {number} is none of the paper's. Fix: give one of {known}.")
+    theirs = PAPER["tables"].get(str(number))
+    if theirs is None:
+        raise UsageError(f"Table {number} is none of the paper's. Fix: give one of {', '.join(PAPER['tables'])}.")
     if number == 1:
-        return _counts(benchmark)
+        return _counts(benchmark, theirs)
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
-    if number in paper.PER_DISEASE:
-        return _per_disease(number, benchmark, found)
-    if number == 7:
-        caption = "Table 7: whole sentence or name as hypothesis, with and without the premise (paper: ClinicalBERT)"
-        return _by_category(caption, found, paper.TABLE_7_COLUMNS, paper.TABLE_7)
-    return _by_category("Table 8: negatives selected at random", found, paper.MODELS, paper.TABLE_8)
+    first = next(iter(found.values()), {})
+    if "diseases" in theirs:
+        rows, positives, paper = _diseases(benchmark, first, theirs)
+        columns, titles = [("positives", positives)], ("disease",)
+        caption = f"{TITLES[theirs['category']]}, F1 of the positive class in %, {benchmark.name}"
+    else:
+        rows = {(category, average): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
+        paper = {path: _averages(theirs[path[1]][path[0]]) for path in rows}
+        columns, titles, caption = [], ("average", "category"), theirs["caption"]
+    columns += [(name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()]
+    columns.append((ALWAYS, {path: _always(first, path) for path in rows}))
+    for i, name in enumerate(theirs.get("columns", PAPER["models"])):
+        columns.append((f"paper: {name}", {path: cells[i] for path, cells in paper.items()}))
+    return fill(f"Table {number}: {caption}", titles, rows, columns)
 
 
-def _counts(benchmark: Benchmark) -> Grid:
-    rows = []
-    for category in CATEGORIES:
-        own = [example.is_positive for example in benchmark.examples if example.category == category]
-        counts = (sum(own), len(own) - sum(own), paper.TABLE_1[category], paper.PUBLISHED_FILES[category])
-        rows.append((TITLES[category], *map(str, counts)))
-    header = ("category", "positives", "negatives", "paper: positives", "in its files")
-    return Grid(f"Table 1: examples of {benchmark.name}", header, rows)
+def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
+    positive = {c: [e.is_positive for e in benchmark.examples if e.category == c] for c in CATEGORIES}
+    columns = [
+        ("positives", {category: str(sum(found)) for category, found in positive.items()}),
+        ("negatives", {category: str(len(found) - sum(found)) for category, found in positive.items()}),
+    ]
+    for i, name in enumerate(theirs["columns"]):
+        columns.append((name, {category: str(counts[i]) for category, counts in theirs["rows"].items()}))
+    rows = {category: (TITLES[category],) for category in CATEGORIES}
+    return fill(f"Table 1: examples of {benchmark.name}", ("category",), rows, columns)
 
 
-def _per_disease(number: int, benchmark: Benchmark, found: Mapping[str, dict]) -> Grid:
-    theirs = paper.PER_DISEASE[number]
-    of_system = {name: scored.get(theirs.category, {}) for name, scored in found.items()}
-    ours = next(iter(of_system.values()), {}).get("diseases", {})
-    called = _paper_names(benchmark, ours, theirs.diseases)
-    rows = []
+# A row's key is the path to its figure in `scores`: (category, average) or (category, "diseases", disease).
+
+
+def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, dict, dict]:
+    """(rows, positive examples by row, the paper's cells by row): each disease of ours, each other disease of the
+    paper's, then both averages."""
+    category = theirs["category"]
+    ours = scored.get(category, {}).get("diseases", {})
+    called = _paper_names(benchmark, ours, theirs["diseases"])
+    rows, positives, paper = {}, {}, {}
     for disease in sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease])):
-        cells = [_points(scored["diseases"][disease]["f1"]) for scored in of_system.values()]
-        always, figures = ours[disease]["always_positive"], theirs.diseases.get(called.get(disease), ("",) * 4)
-        positives = str(ours[disease]["positives"])
-        rows.append((benchmark.names[disease], positives, *cells, _points(always), *map(str, figures)))
-    blank = [""] * (2 + len(of_system))
-    for name in theirs.diseases.keys() - set(called.values()):
-        rows.append((name, *blank, *map(str, theirs.diseases[name])))
-    rows[len(ours) :] = sorted(rows[len(ours) :])
-    for average, figures in zip(AVERAGES, (theirs.macro, theirs.weighted), strict=True):
-        cells = [_mean_sd(scored.get(average)) for scored in of_system.values()]
-        always = next(iter(of_system.values()), {}).get("always_positive", {}).get(average)
-        row = (f"{average} average", "", *cells, "" if always is None else _points(always))
-        rows.append((*row, *(f"{mean} ±{sd}" for mean, sd in figures)))
-    header = ("disease", "positives", *of_system, ALWAYS, *(f"paper: {model}" for model in paper.MODELS))
-    caption = f"Table {number}: {TITLES[theirs.category]}, F1 of the positive class in %, {benchmark.name}"
-    return Grid(caption, header, rows)
+        path = category, "diseases", disease
+        rows[path], positives[path] = (benchmark.names[disease],), str(ours[disease]["positives"])
+        if disease in called:
+            paper[path] = [*map(str, theirs["diseases"][called[disease]])]
+    for name in sorted(theirs["diseases"].keys() - set(called.values())):
+        path = category, "diseases", f"paper: {name}"
+        rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
+    for average in AVERAGES:
+        rows[category, average], paper[category, average] = (f"{average} average",), _averages(theirs[average])
+    return rows, positives, paper
 
 
 def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
@@ -162,36 +170,30 @@ def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
     return named
 
 
-def _by_category(caption: str, found: Mapping[str, dict], columns: Sequence[str], theirs: dict) -> Grid:
-    rows = []
-    for average in AVERAGES:
-        for category in CATEGORIES:
-            scored = [of_system.get(category, {}) for of_system in found.values()]
-            always = next(iter(scored), {}).get("always_positive", {}).get(average)
-            cells = [_mean_sd(one.get(average)) for one in scored]
-            figures = (f"{mean} ±{sd}" for mean, sd in theirs[average][category])
-            rows.append((average, TITLES[category], *cells, "" if always is None else _points(always), *figures))
-    header = ("average", "category", *found, ALWAYS, *(f"paper: {name}" for name in columns))
-    return Grid(caption, header, rows, left=2)
+def _cell(scored: dict, path: tuple) -> str:
+    """F1 as the paper prints it; the sd of a single run has no meaning."""
+    found = scored
+    for name in path:
+        found = found.get(name, {})
+    if not found:
+        return ""
+    if "f1" in found:
+        return _points(found["f1"])
+    return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
+
+
+def _always(scored: dict, path: tuple) -> str:
+    """The same of the classifier that always says true."""
+    found = scored.get(path[0], {})
+    if path[1] == "diseases":
+        found = found.get("diseases", {}).get(path[2], {})
+        return _points(found["always_positive"]) if found else ""
+    return _points(found["always_positive"][path[1]]) if found else ""
+
+
+def _averages(figures: Sequence[tuple[float, float]]) -> list[str]:
+    return [f"{mean} ±{sd}" for mean, sd in figures]
 
 
 def _points(value: float) -> str:
     return f"{100 * value:.0f}"
-
-
-def _mean_sd(found: dict | None) -> str:
-    """As the paper prints it; the sd has no meaning for a single run."""
-    if found is None:
-        return ""
-    spread = f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else ""
-    return _points(found["mean"]) + spread
-
-
-def markdown(grid: Grid) -> Iterator[str]:
-    """The lines of a table in Markdown."""
-    yield grid.caption
-    yield ""
-    yield "| " + " | ".join(grid.header) + " |"
-    yield "|" + " --- |" * len(grid.header)
-    for row in grid.rows:
-        yield "| " + " | ".join(row) + " |"

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mednli_jax.analysis.categories import categories, category_scores, read_annotations
+from mednli_jax.analysis.categories import RULES, categories, category_scores, read_annotations
 from mednli_jax.analysis.outcomes import finished
-from mednli_jax.analysis.sections import BY_RULES, Section, category_section
+from mednli_jax.analysis.sections import Grid, Section, points
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.encoding import find_mentions
 from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
 from mednli_jax.progress import unwatched
+
+BY_RULES = "by rules over the words of each pair"
 
 
 def error_kinds(
@@ -37,3 +39,24 @@ def _by_rules(corpus: NLICorpus, split: str) -> Mapping:
     linker, examples = corpus.recogniser(splits), splits[split].examples
     mentions = [find_mentions(examples, side, linker, corpus.encoding, {}, unwatched) for side in SIDES]
     return categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))
+
+
+def category_section(found: dict[str, dict], source: str) -> Section:
+    """Kinds of error of each run: {name of the run: categories.category_scores(...)}. source: what gave the kinds."""
+    grids = []
+    for name, scores in found.items():
+        rows = []
+        for category, score in scores["categories"].items():
+            share = f"{score['errors'] / scores['errors']:.0%}" if scores["errors"] else "-"
+            most = ", ".join(f"{n} {pair}" for pair, n in list(score["confusions"].items())[:2])
+            rows.append(
+                (category, str(score["pairs"]), points(score["accuracy"]), str(score["errors"]), share, most or "-")
+            )
+        header = ("category", "pairs", "accuracy", "errors", "of all errors", "most frequent (gold > said)")
+        grids.append(
+            Grid(f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors", header, rows)
+        )
+    words = [f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' majority vote"]
+    if source == BY_RULES:
+        words += [f"{category}: {rule}" for category, rule in RULES.items()]
+    return Section("Categories of error", words, grids)

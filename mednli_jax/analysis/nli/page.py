@@ -1,11 +1,12 @@
 """The page of a run on sentence pairs: scores, confusion, classes and calibration, as sections."""
 
-from mednli_jax.analysis import svg
-from mednli_jax.analysis.sections import CONFUSION, Grid, Section, interval, points
+from mednli_jax.analysis import charts
+from mednli_jax.analysis.sections import Grid, Section, interval, points, sd
 from mednli_jax.examples import LABELS
 from mednli_jax.metrics import wilson_interval
 
 SPLITS = ("dev", "test")
+CONFUSION = {"rows": "gold", "columns": "predicted"}
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
@@ -23,13 +24,12 @@ def _scores(result) -> Section:
         for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
             accuracy, n = of["accuracy"], of["examples"]
             low, high = wilson_interval(round(accuracy["mean"] * n), n)
-            sd = points(accuracy["sd"]) if len(accuracy["per_seed"]) > 1 else "-"
             seeds = ", ".join(points(value) for value in accuracy["per_seed"])
             calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
             loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
-            wide = interval(100 * low, 100 * high, "")
+            wide = interval(low, high, "")
             f1 = points(of["macro_f1"]["mean"])
-            rows.append((name, f"{n:,}", points(accuracy["mean"]), sd, wide, f1, loss, calibration, seeds))
+            rows.append((name, f"{n:,}", points(accuracy["mean"]), sd(accuracy), wide, f1, loss, calibration, seeds))
     header = ("split", "pairs", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE", "accuracy per seed")
     return Section(
         "Scores", ["accuracy, F1 and calibration error (ECE) in points"], [Grid("", header, rows)] * bool(rows)
@@ -37,14 +37,14 @@ def _scores(result) -> Section:
 
 
 def _confusion(result) -> Section:
-    charts = []
+    drawn = []
     for split in SPLITS:
         if scores := result.get(split):
             seeds = len(result.get("seeds", ()))
             caption = f"{split}: pairs" + (f", summed over {seeds} seeds" if seeds > 1 else "")
             title = f"Confusion on {split}"
-            charts.append((caption, svg.heat_map(scores["confusion"], LABELS, title=title, **CONFUSION)))
-    return Section("Confusion", charts=charts)
+            drawn.append((caption, charts.heat_map(scores["confusion"], LABELS, title=title, **CONFUSION)))
+    return Section("Confusion", charts=drawn)
 
 
 def _by_class(result):
@@ -59,12 +59,11 @@ def _by_class(result):
 
 
 def _calibration(result) -> Section:
-    charts = []
+    drawn = []
     for split in SPLITS:
         bins = [b for b in (result.get(split) or {}).get("calibration", {}).get("bins", ()) if b["count"]]
         series = {name: [100 * b[name] for b in bins] for name in ("confidence", "accuracy")}
         names = [f"{b['high']:.2f}" for b in bins]
-        chart = svg.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
-        if chart:
-            charts.append((f"{split}: how sure, and how often right", chart))
-    return Section("Calibration", charts=charts)
+        chart = charts.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
+        drawn.append((f"{split}: how sure, and how often right", chart))
+    return Section("Calibration", charts=drawn)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mednli_jax.analysis import charts
 from mednli_jax.examples import LABELS
 from mednli_jax.files import next_free, private_folder, write_atomic
 
@@ -16,13 +17,11 @@ def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 
 def write_attention(run, pairs) -> Path:
-    """The attention maps of all pairs in a new private folder of the run, which is returned: they quote the pairs.
+    """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
 
-    Holds pair-1.json (tokens and maps of every seed) and pair-1.png (means over the seeds) and so on.
+    Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over seeds) and so on.
     run: a finished_run.FinishedRun. Raises: UserError where the model aligns nothing.
     """
-    from mednli_jax.analysis import figures  # imports matplotlib
-
     found = run.attention(pairs)
     folder = private_folder(next_free(run.directory.private / "attention"))
     for number, pair in enumerate(found, start=1):
@@ -32,5 +31,5 @@ def write_attention(run, pairs) -> Path:
         for name, both in pair["maps"].items():
             shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
             shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
-        write_atomic(folder / f"pair-{number}.png", figures.heat_maps(shown, pair["premise"], pair["hypothesis"]))
+        write_atomic(folder / f"pair-{number}.png", charts.attention(shown, pair["premise"], pair["hypothesis"]))
     return folder

@@ -11,7 +11,7 @@ from test_lexical import write_pairs
 from mednli_jax import analyze, cli
 from mednli_jax.analysis.artifacts import heuristics
 from mednli_jax.analysis.artifacts.heuristics import CAUSE, FINE, HYPERNYM
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import BUNDLED, LINK_TYPES, read_mesh
@@ -183,7 +183,7 @@ def test_even_classes_are_no_surprise():
 
 
 def test_one_class_has_no_spread():
-    with pytest.raises(UserError):
+    with pytest.raises(DataError):
         heuristics.spread({FINE: [0]}, [N, N])
 
 
@@ -249,4 +249,4 @@ def test_causes_that_a_config_does_not_link_are_told(ask):
 
 def test_names_that_were_moved_are_no_control(ask):
     code, _, err = ask("--config.knowledge.ontology=own.tsv", "--config.knowledge.permute_seed=1")
-    assert (code, err.startswith("config.knowledge.permute_seed")) == (2, True)
+    assert (code, err.startswith("error: config.knowledge.permute_seed")) == (2, True)

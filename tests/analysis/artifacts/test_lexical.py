@@ -15,7 +15,7 @@ import pytest
 from mednli_jax import analyze, cli
 from mednli_jax.analysis import analyses
 from mednli_jax.analysis.artifacts import lexical
-from mednli_jax.errors import UserError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
@@ -135,14 +135,13 @@ def test_tokens_of_few_premises_can_be_left_out():
     assert {row["token"] for row in lexical.top(found, min_premises=lexical.PUBLIC_PREMISES)[E]} == {"often"}
 
 
-def test_what_cannot_be_compared_is_told():
-    with pytest.raises(UserError, match=r".*one class only \(neutral\).*Fix"):
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(DataError):
         lexical.pmi([("a",)] * 9, [N] * 9, "p" * 9)
-    with pytest.raises(UserError):
-        lexical.lengths([("a",)] * 2, [E] * 2)
-    with pytest.raises(UserError, match=r".*no labelled pair"):
-        lexical.lengths([], [])
-    with pytest.raises(UserError, match=r".* occurs 5 times, the most frequent 4 times.*--min_count"):
+    for labels in ([E] * 2, []):
+        with pytest.raises(DataError):
+            lexical.lengths([("a",)] * len(labels), labels)
+    with pytest.raises(UsageError, match="--min_count"):
         lexical.pmi([("a",)] * 4, [N, E] * 2, "pppp")
 
 
@@ -311,10 +310,10 @@ def test_what_one_analysis_lacks_does_not_stop_the_others(ask, tmp_path):
     code, out, err = ask("all", "--corpus=snli", "--config.model.knowledge=none", "--out=o")
     assert code == 2
     told = [line for line in err.splitlines() if not line.startswith("written: ")]
-    assert [line[:31] for line in told] == ["analyze paths: the co", "analyze heuristics: t"]
+    assert [line.partition(":")[0] for line in told] == ["analyze paths", "analyze heuristics"]
     assert "Table 4" in out
     page = (tmp_path / "o" / "report.html").read_text()
-    assert "heuristics is missing: E-USE-015" in page
+    assert "heuristics is missing: " in page
     assert "Table 3" in page
     assert {path.stem for path in (tmp_path / "o").glob("*.json")} == {"stats", "lexical", "lengths"}
     code, _, err = ask("all", "--corpus=snli", "--config.data.dir=absent")
@@ -328,7 +327,7 @@ def test_a_config_file_can_stand_in_the_place_of_a_corpus(ask, tmp_path):
     assert with_file[0] == 0
     assert json.loads(with_file[1])["top"] == json.loads(ask("lexical", "--corpus=snli", "--json")[1])["top"]
     code, _, err = ask("lexical", "--config=own.py", "--corpus=snli")
-    assert (code, err.startswith("E-USE-019 ")) == (2, True)
+    assert (code, err.startswith("error: ")) == (2, True)
 
 
 def test_the_page_of_all_analyses(ask, tmp_path):

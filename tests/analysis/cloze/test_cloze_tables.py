@@ -12,7 +12,7 @@ from test_answers import cloze
 
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import table4 as cloze_table4
-from mednli_jax.analysis.cloze.sections import attention_page, comparison_section, run_sections, table4_section
+from mednli_jax.analysis.cloze.sections import attention_page, comparison_section, run_sections
 from mednli_jax.analysis.cloze.tables import (
     PAPER,
     corpus,
@@ -29,7 +29,7 @@ from mednli_jax.analysis.sections import lines as section_lines
 from mednli_jax.answers import query_scores, score, summary
 from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.demo.cloze import load_demo_cloze
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import DataError, DataErrors, RunError, UsageError
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.metrics import mean_sd
 
@@ -57,58 +57,56 @@ def row(uid, answer):
 
 GOOD = row("p.0", "fever")
 FAULTS = {
-    "no answers": ("a.jsonl", "\n\n", "a.jsonl: "),
-    "an empty object": ("a.json", "{}", "a.json: "),
-    "no JSON": ("a.json", SECRET, "a.json: "),
-    "cut short": ("a.json", '{"p.0": "quokka', "a.json: "),
-    "a list": ("a.json", '["quokka"]', "a.json: "),
-    "a number": ("a.json", "3", "a.json: "),
-    "a line of no JSON": ("a.jsonl", f"{GOOD}\n{SECRET}\n", "a.jsonl:2: "),
-    "a line of text": ("a.jsonl", f'{GOOD}\n"quokka"\n', "a.jsonl:2: "),
-    "no answer": ("a.jsonl", f'{GOOD}\n{{"uid": "p.1"}}\n', "a.jsonl:2: "),
-    "another name": ("a.jsonl", '{"id": "p.1", "answer": "quokka"}\n', "a.jsonl:1: "),
-    "a number for an answer": ("a.jsonl", f"{GOOD}\n{row('p.1', 3)}\n", "a.jsonl:2: answer is not text"),
-    "a number for a uid": ("a.jsonl", row(3, SECRET), "a.jsonl:1: uid is not text"),
-    "a list for an answer": ("a.json", '{"p.0": ["quokka"]}', "a.json: entry 1: answer is not text"),
-    "an object for an answer": ("a.json", '{"p.0": {"text": "quokka"}}', "a.json: entry 1: "),
-    "null for an answer": ("a.json", '{"p.0": null}', "a.json: entry 1: "),
-    "a uid twice": ("a.jsonl", f"{GOOD}\n\n{row('p.0', SECRET)}", "a.jsonl:3: uid repeats that of line 1"),
-    "a key twice": ("a.json", '{"p.0": "a", "p.0": "b"}', "a.json: entry 2: uid repeats that of entry 1"),
-    "an unknown uid": ("a.jsonl", f"{GOOD}\n{row('quokka', 'a')}", "a.jsonl:2: "),
-    "an unknown key": ("a.json", '{"p.0": "a", "quokka": "b"}', "a.json: entry 2: "),
-    "no UTF-8": ("a.jsonl", b'{"uid": "\xff"}', "a.jsonl: "),
-    "a damaged gzip": ("a.json.gz", gzip.compress(b'{"p.0": "a"}' * 9)[:-9], "a.json.gz: "),
-    "deep": ("a.json", "[" * 100_000, "a.json: "),
+    "no answers": ("a.jsonl", "\n\n", None),
+    "an empty object": ("a.json", "{}", None),
+    "no JSON": ("a.json", SECRET, None),
+    "cut short": ("a.json", '{"p.0": "quokka', None),
+    "a list": ("a.json", '["quokka"]', None),
+    "a number": ("a.json", "3", None),
+    "a line of no JSON": ("a.jsonl", f"{GOOD}\n{SECRET}\n", 2),
+    "a line of text": ("a.jsonl", f'{GOOD}\n"quokka"\n', 2),
+    "no answer": ("a.jsonl", f'{GOOD}\n{{"uid": "p.1"}}\n', 2),
+    "another name": ("a.jsonl", '{"id": "p.1", "answer": "quokka"}\n', 1),
+    "a number for an answer": ("a.jsonl", f"{GOOD}\n{row('p.1', 3)}\n", 2),
+    "a number for a uid": ("a.jsonl", row(3, SECRET), 1),
+    "a list for an answer": ("a.json", '{"p.0": ["quokka"]}', "entry 1"),
+    "an object for an answer": ("a.json", '{"p.0": {"text": "quokka"}}', "entry 1"),
+    "null for an answer": ("a.json", '{"p.0": null}', "entry 1"),
+    "a uid twice": ("a.jsonl", f"{GOOD}\n\n{row('p.0', SECRET)}", 3),
+    "a key twice": ("a.json", '{"p.0": "a", "p.0": "b"}', "entry 2"),
+    "an unknown uid": ("a.jsonl", f"{GOOD}\n{row('quokka', 'a')}", 2),
+    "an unknown key": ("a.json", '{"p.0": "a", "quokka": "b"}', "entry 2"),
+    "no UTF-8": ("a.jsonl", b'{"uid": "\xff"}', None),
+    "a damaged gzip": ("a.json.gz", gzip.compress(b'{"p.0": "a"}' * 9)[:-9], None),
+    "deep": ("a.json", "[" * 100_000, None),
 }
 
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_faults_are_told_by_place_and_never_quoted(case, tmp_path):
-    name, content, expected = FAULTS[case]
+    name, content, place = FAULTS[case]
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(DataError) as caught:
         read_answers(tmp_path / name, EXAMPLES)
-    told = str(caught.value)
-    assert told.startswith(expected)
-    assert " Fix: " in told
-    assert SECRET not in told
-    assert "\n" not in told
+    error = caught.value
+    entry = error.problem.partition(":")[0] if error.problem.startswith("entry") else None
+    assert (error.file, error.line or entry) == (name, place)
+    assert error.fix
+    assert SECRET not in str(error)
 
 
 def test_the_first_20_faults_are_told_together(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(row("p.0", "a") + "\n" for _ in range(31)))
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(DataErrors) as caught:
         read_answers(tmp_path / "a.jsonl", EXAMPLES)
-    told = str(caught.value).splitlines()
-    assert len(told) == 21
-    assert told[-1] == "... and 10 more problems of this kind."
+    assert len(caught.value.errors) == 20
+    assert "10 more" in str(caught.value).splitlines()[-1]
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(UserError, match=r"none\.json: there is no such file\. Fix: "):
-        read_answers(tmp_path / "none.json", EXAMPLES)
-    with pytest.raises(UserError):
-        read_answers(tmp_path, EXAMPLES)
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(DataError):
+            read_answers(path, EXAMPLES)
 
 
 def test_the_text_of_scores():
@@ -168,7 +166,7 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
     (row,) = scores.grids[0].rows
     assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
     assert [grid.rows[0][:3] for grid in kinds.grids] == [("seen", "2", "75.0"), ("1", "30", "6.7")]
-    assert all(chart.startswith("<svg") for _, chart in kinds.charts)
+    assert all(chart.svg().startswith("<svg") for _, chart in kinds.charts)
     (scores,), kinds = run_sections({"test": None})
     assert (scores.grids, kinds) == ([], [])
 
@@ -216,7 +214,7 @@ def test_table_4_names_what_is_missing(tmp_path):
     ((command, lacks),) = found["lacking"].items()
     assert command == f"bash launch/clicr_table4.sh {tmp_path} clicr"
     assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
-    told = "\n".join(section_lines(table4_section(found)))
+    told = "\n".join(section_lines(cloze_table4.table_section(found)))
     assert "NOT COMPARABLE" not in told
     assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", told)
     (tmp_path / "baselines").mkdir()
@@ -294,12 +292,12 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
         splits = corpus(name)
         assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
         assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
-    with pytest.raises(UserError, match=r"--split=valid: .* Fix: give one of train, dev, test"):
+    with pytest.raises(UsageError, match="--split=valid"):
         split_of(splits, "valid")
-    with pytest.raises(UserError, match=r".*none: is no folder\. Fix: "):
+    with pytest.raises(UsageError, match="none"):
         corpus(str(tmp_path / "none"))
     monkeypatch.delenv("MEDNLI_JAX_DATA")
-    with pytest.raises(UserError, match=r".*\$MEDNLI_JAX_DATA is not set"):
+    with pytest.raises(UsageError, match=r"\$MEDNLI_JAX_DATA"):
         corpus("clicr")
 
 
@@ -342,7 +340,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     assert SECRET not in out
     code, out, err = launch("cloze_baselines.py", "--corpus=none")
     assert (code, out) == (2, "")
-    assert err.startswith("none: ")
+    assert err.startswith("error: none: ")
 
 
 def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
@@ -360,8 +358,8 @@ def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
     assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)
     (tmp_path / "vectors" / "trials.jsonl").write_text(first + "\nquokka\n")
     code, _, err = launch(*flags)
-    assert (code, err.split(":")[1]) == (2, "2")
-    assert err.startswith("E-CLZ-070 ")
+    assert code == 2
+    assert "trials.jsonl:2: " in err
 
 
 def test_clicrs_passages_begin_with_their_titles_and_a_folders_do_not(tmp_path, monkeypatch):

@@ -1,0 +1,351 @@
+"""Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
+
+The SVG loads nothing and holds no script. Its text is text, its colours are the page's custom properties (--ink, --c0
+and so on in report.html.j2), so that a chart is light or dark as the page is. Its title and description are for those
+who hear the page. Equal charts are equal bytes.
+"""
+
+import hashlib
+import html
+import io
+import logging
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # slow to import, and not every command draws
+    from matplotlib.figure import Figure
+
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports where it keeps its cache of fonts
+WIDTH, HEIGHT = 360, 230  # of a chart without its legend, in px: that of a small screen
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
+DPI = 130  # of PNG
+INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
+# Distinct for colour-blind readers.
+COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
+VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", ON: "on", **{c: f"c{i}" for i, c in enumerate(COLOURS)}}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, its title, and in `description` the values that it shows, in words."""
+
+    figure: "Figure"
+    title: str
+    description: str
+
+    def svg(self) -> str:
+        """Markup for a page, as wide as the page lets it be."""
+        import matplotlib
+
+        self.figure.patch.set_visible(False)
+        _take_words_as_they_are(self.figure)
+        buffer = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
+            self.figure.savefig(buffer, format="svg", metadata=nothing)
+        self.figure.patch.set_visible(True)
+        body = buffer.getvalue()
+        body = body[body.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
+        body = re.sub(r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *", "", body)
+        body = re.sub(
+            r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body
+        )  # the family is the page's
+        body = re.sub("|".join(VARIABLES), lambda colour: f"var(--{VARIABLES[colour[0]]})", body)
+        # The same chart twice on a page has the same name, which is as true of the one as of the other.
+        name = "svg-" + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
+        width, height = 72 * self.figure.get_size_inches()
+        return (
+            f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="{name}-t {name}-d">'
+            f'<title id="{name}-t">{html.escape(self.title)}</title>'
+            f'<desc id="{name}-d">{html.escape(self.description)}</desc>{body}</svg>'
+        )
+
+    def png(self) -> bytes:
+        """The same as a file, its title above it."""
+        self.figure.axes[0].set_title(self.title, fontsize=11, color=INK)
+        return png(self.figure)
+
+
+def png(figure: "Figure") -> bytes:
+    """A figure's bytes, without a date and a version. The canvas needs no display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    _take_words_as_they_are(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
+    return buffer.getvalue()
+
+
+# -- what a page shows -------------------------------------------------------------------------------------------------
+
+
+def curves(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    dashed: Sequence[str] = (),
+    marks: Sequence[tuple[float, float]] = (),
+) -> Chart | None:
+    """Lines through points (x, y); None where there is no point.
+
+    Args:
+      series: name -> points. Series of one name before ":" share a colour and an entry of the legend. A point that is
+        no finite number breaks the line.
+      title, x, y: what the chart and its axes are called.
+      dashed: the names before ":" whose lines are dashed.
+      marks: points to stand out.
+    """
+    points = [p for line in series.values() for p in line if math.isfinite(p[1])]
+    if not points:
+        return None
+    names = list(dict.fromkeys(name.partition(":")[0] for name in series))
+    axes = _axes(names, x, y)
+    _scale(axes, [p[1] for p in points])
+    ends = min(p[0] for p in points), max(p[0] for p in points)
+    axes.set_xlim(ends[0], max(ends[1], ends[0] + 1e-9))
+    axes.set_xticks(range(math.ceil(ends[0]), math.floor(ends[1]) + 1, math.ceil((ends[1] - ends[0]) / 6) or 1))
+    shown = set()
+    for name, line in series.items():
+        base = name.partition(":")[0]
+        style = {"color": COLOURS[names.index(base) % 6], "linestyle": (0, (4, 3)) if base in dashed else "-"}
+        label = None if base in shown else base
+        shown.add(base)
+        axes.plot(*zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style)
+        for number, point in enumerate(line):  # without neighbours it would be no line
+            near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
+            if math.isfinite(point[1]) and not any(map(math.isfinite, near)):
+                _dot(axes, point, 2.5, color=style["color"])
+    for mark in (mark for mark in marks if math.isfinite(mark[1])):
+        _dot(axes, mark, 4, fill=False, edgecolor=INK, linewidth=1.3)
+    _legend(axes, names)
+    shown_ends = ", ".join(f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items())
+    return Chart(axes.figure, title, f"{y} by {x}: {shown_ends}")
+
+
+def bars(
+    series: Mapping[str, Sequence[float]],
+    ticks: Sequence[str],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Chart | None:
+    """Groups of bars: at each tick one bar of every series; None where there is none.
+
+    intervals: name of a series -> (low, high) of each bar, drawn as a whisker.
+    """
+    ends = [v for values in series.values() for v in values]
+    ends += [end for pairs in (intervals or {}).values() for pair in pairs for end in pair]
+    if not ends:
+        return None
+    axes = _axes(series if len(series) > 1 else (), x, y)
+    _scale(axes, [0.0, *ends])
+    width = 0.8 / len(series)
+    for number, (name, values) in enumerate(series.items()):
+        places = np.arange(len(values)) + (number - (len(series) - 1) / 2) * width
+        axes.bar(places, values, 0.92 * width, color=COLOURS[number % 6], label=name, clip_on=False, linewidth=0)
+        for place, (low, high) in zip(places, (intervals or {}).get(name, ()), strict=False):
+            line = ([place + end for end in (-0.05, 0.05, 0, 0, -0.05, 0.05)], [low, low, low, high, high, high])
+            axes.plot(*line, color=INK, linewidth=1.3, clip_on=False)
+    axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
+    axes.set_xlim(-0.5, len(ticks) - 0.5)
+    skip = math.ceil(len(ticks) * max(map(len, ticks), default=1) * 7 / (WIDTH - LEFT - RIGHT))
+    axes.set_xticks(range(0, len(ticks), skip), ticks[::skip])
+    _legend(axes, series if len(series) > 1 else ())
+    shown = (
+        f"{name}: " + ", ".join(f"{tick} {_number(value)}" for tick, value in zip(ticks, values, strict=True))
+        for name, values in series.items()
+    )
+    return Chart(axes.figure, title, f"{y} by {x}. {'; '.join(shown)}")
+
+
+def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str) -> Chart:
+    """A confusion matrix: counts, and the share of their row as a shade and in per cent."""
+    from matplotlib.patches import Rectangle
+
+    side, high, left, top = 84, 56, 92, 44  # px
+    size = left + side * len(names) + 6, top + high * len(names) + 6
+    axes = _figure(*size).add_axes((0, 0, 1, 1), xlim=(0, size[0]), ylim=(size[1], 0))
+    axes.axis("off")
+
+    def text(x, y, words, colour=SOFT, size=11, **style):
+        axes.text(x, y, words, color=colour, fontsize=size, ha=style.pop("ha", "center"), **style)
+
+    text(left + side * len(names) / 2, 14, columns)
+    text(4, top - 10, rows, ha="left")
+    for i, row in enumerate(counts):
+        y, total = top + high * i, sum(row) or 1
+        text(left + side * (i + 0.5), top - 10, names[i])
+        text(left - 6, y + 32, names[i], ha="right")
+        for j, count in enumerate(row):
+            x, share = left + side * j, count / total
+            cell = {"facecolor": COLOURS[0], "edgecolor": LINE, "alpha": 0.06 + 0.94 * share}
+            axes.add_patch(Rectangle((x + 1, y + 1), side - 2, high - 2, clip_on=False, **cell))
+            strong = share > 0.55
+            text(x + side / 2, y + 26, f"{count:,}", ON if strong else INK, 14, fontweight="bold")
+            text(x + side / 2, y + 42, f"{share:.0%}", ON if strong else SOFT)
+    shown = (
+        f"{name}: " + ", ".join(f"{n} {c}" for n, c in zip(names, row, strict=True))
+        for name, row in zip(names, counts, strict=True)
+    )
+    return Chart(axes.figure, title, f"{rows} in rows, {columns} in columns. {'; '.join(shown)}")
+
+
+# -- what only files show ----------------------------------------------------------------------------------------------
+
+
+def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: str) -> bytes:
+    """PNG: a panel of horizontal bars (name, value) for each key, the first bar on top."""
+    longest = max(1, *map(len, panels.values()))
+    figure = _figure(302 * len(panels), 17 * longest + 94, layout="constrained")
+    figure.suptitle(title)
+    drawn = np.ravel(figure.subplots(1, len(panels)))
+    for i, (axes, (name, rows)) in enumerate(zip(drawn, panels.items(), strict=True)):
+        axes.barh(range(len(rows)), [value for _, value in rows], color=COLOURS[i % 6])
+        axes.set_yticks(range(len(rows)), [word for word, _ in rows], fontsize=8)
+        axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
+        axes.set_title(name, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    return png(figure)
+
+
+def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
+    """PNG: a histogram of bins between `edges` whose area is 1."""
+    figure = _figure(WIDTH, 260, layout="constrained")
+    axes = figure.subplots()
+    axes.stairs(values, edges, color=COLOURS[0], fill=True, alpha=0.4)
+    axes.stairs(values, edges, color=COLOURS[0])
+    axes.set(title=title, xlabel=x, ylabel="density")
+    axes.spines[["top", "right"]].set_visible(False)
+    return png(figure)
+
+
+def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> bytes:
+    """PNG: one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named by its key."""
+    width, height = max(144, 23 * len(columns)) + 115, max(108, 19 * len(rows)) + 115
+    figure = _figure(width * len(maps), height, layout="constrained")
+    for axes, (title, matrix) in zip(np.ravel(figure.subplots(1, len(maps))), maps.items(), strict=True):
+        image = axes.imshow(np.asarray(matrix), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+        axes.set_title(title, fontsize=10)
+        axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
+        figure.colorbar(image, ax=axes, fraction=0.05)
+    return png(figure)
+
+
+def filtering(rounds: Sequence[Mapping], settings: Mapping, name: str) -> bytes:
+    """PNG: pairs left after each round of adversarial filtering, and beside it the histogram of the scores of each."""
+    figure = _figure(720, 288, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot([0, *(r["round"] for r in rounds)], [rounds[0]["pairs"], *(r["left"] for r in rounds)], marker=".")
+    left.axhline(settings["m"], color="grey", linestyle="--", linewidth=1, label="m")
+    left.set(title=f"{name}: pairs left", xlabel="rounds", ylabel="pairs", ylim=(0, None))
+    left.legend(frameon=False)
+    left.spines[["top", "right"]].set_visible(False)
+    counts, extent = np.array([r["histogram"] for r in rounds]).T, (0.5, len(rounds) + 0.5, 0, 1)
+    image = right.imshow(counts, origin="lower", aspect="auto", extent=extent, cmap="Blues", interpolation="nearest")
+    right.axhline(settings["tau"], color="grey", linestyle="--", linewidth=1)
+    right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
+    figure.colorbar(image, ax=right, label="pairs")
+    for axis in (left, right):
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    return png(figure)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _figure(width, height, **layout):
+    """A figure of a size in px, without pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width / 72, height / 72), **layout)
+
+
+def _take_words_as_they_are(figure):
+    """Without this, a dollar sign would begin a formula."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+
+
+def _legend_lines(names) -> list[list[str]]:
+    """The entries of a legend, in lines that are no wider than the chart."""
+    lines, room = [], 0.0
+    for name in names:
+        wide = 34 + 6.2 * len(name)
+        if not lines or wide > room:
+            lines, room = [*lines, []], WIDTH - LEFT
+        lines[-1].append(name)
+        room -= wide
+    return lines
+
+
+def _axes(names, x, y):
+    """Axes with room for a legend of these names."""
+    high = HEIGHT + 16 * len(_legend_lines(names))
+    figure = _figure(WIDTH, high)
+    box = (
+        LEFT / WIDTH,
+        (high - HEIGHT + BOTTOM) / high,
+        (WIDTH - LEFT - RIGHT) / WIDTH,
+        (HEIGHT - TOP - BOTTOM) / high,
+    )
+    axes = figure.add_axes(box)
+    axes.patch.set_visible(False)
+    axes.spines[:].set_visible(False)
+    axes.grid(axis="y", color=LINE, linewidth=1, clip_on=False)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, pad=5, labelsize=11, labelcolor=SOFT)
+    middle = (HEIGHT - TOP - BOTTOM) / 2 + high - HEIGHT + BOTTOM
+    figure.text(box[0] + box[2] / 2, (high - HEIGHT + 6) / high, x, color=SOFT, fontsize=11, ha="center")
+    figure.text(11 / WIDTH, middle / high, y, color=SOFT, fontsize=11, ha="center", va="center", rotation=90)
+    return axes
+
+
+def _scale(axes, values):
+    """Round numbers up the side, the first and the last of which enclose the values."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    low, high = min(values), max(values)
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high if high > low else low + 1)
+    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_yticks(ticks)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(round(value, 10))))
+
+
+def _dot(axes, place, radius, **style):
+    """A circle of a radius in px. It is a patch because a marker is a reference, which the page does not allow."""
+    from matplotlib.patches import Ellipse
+
+    wide, high = np.ptp(axes.get_xlim()) / (WIDTH - LEFT - RIGHT), np.ptp(axes.get_ylim()) / (HEIGHT - TOP - BOTTOM)
+    axes.add_patch(Ellipse(place, 2 * radius * wide, 2 * radius * high, clip_on=False, zorder=3, **style))
+
+
+def _legend(axes, names):
+    figure, high = axes.figure, 72 * axes.figure.get_size_inches()[1]
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    lines = _legend_lines(names)
+    for number, line in enumerate(lines):
+        place = (LEFT - 6) / WIDTH, (16 * (len(lines) - 1 - number) - 2) / high
+        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "borderpad": 0, "handlelength": 1.4}
+        figure.legend(
+            [handles[name] for name in line], line, loc="lower left", bbox_to_anchor=place, ncols=len(line),
+            columnspacing=1.2, **style,
+        )  # fmt: skip
+
+
+def _number(value):
+    if value and (abs(value) >= 1e5 or abs(value) < 1e-4):
+        return f"{value:.0e}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
