@@ -66,6 +66,7 @@ class Side:
         A process that gives no answer in time is ended.
         """
         timer, line, begun = threading.Timer(timeout, self._process.kill), b"", time.monotonic()
+        timer.daemon = True  # Ctrl-C may come before it can be cancelled
         timer.start()
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")

@@ -416,6 +416,13 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place():
     np.testing.assert_array_equal(module.apply({}, x, keys, train=False), x)
 
 
+def test_premises_and_hypotheses_have_dropout_keys_of_their_own():
+    keys = jax.vmap(lambda row: jax.random.fold_in(jax.random.key(0), row))(jnp.arange(4))
+    batch = {"row_key": keys, "premise": jnp.zeros((4, 6)), "hypothesis": jnp.zeros((4, 5))}
+    found = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
+    assert len(np.unique(found, axis=0)) == 8
+
+
 @pytest.mark.slow
 def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
     model = build("bow", train_vectors=True)

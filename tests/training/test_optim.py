@@ -123,6 +123,13 @@ def test_a_cycle_climbs_from_the_floor_and_comes_back():
     np.testing.assert_allclose(-np.diff(weights[:, 0], prepend=0.0) / RATE, [0, 2 / 3, 2 / 3, 0], atol=1e-7)
 
 
+def test_an_accumulated_step_moves_a_cycle_by_its_batches():
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", cycle=8, accumulate=2)
+    weights, _ = steps(made, np.ones((10, 2)), (0.0, 0.0))
+    rates = -np.diff(weights[:, 0], prepend=0.0)[1::2]  # a step comes with every second batch
+    np.testing.assert_allclose(rates / RATE, [0, 0.5, 1, 0.5, 0], atol=1e-7)
+
+
 def test_the_loop_can_set_the_length_of_a_cycle():
     made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.5)
     params = {"w": jnp.zeros((2, 1))}

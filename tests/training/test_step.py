@@ -33,11 +33,11 @@ def as_type(tree, dtype):
 class Setting:
     """A model on made-up rows, on `count` devices."""
 
-    def __init__(self, name, count, dtype):
+    def __init__(self, name, count, dtype, learning_rate=1e-2):
         self.devices, self.dtype, self.task = Devices(jax.local_devices()[:count]), dtype, NLITask()
         assert self.devices.count == count
         self.model = table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=self.devices.axis_name)
-        self.optimizer = optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-6)
+        self.optimizer = optim.build_optimizer(learning_rate=learning_rate, weight_decay=1e-6)
         self.frozen = self.devices.replicate(as_type(frozen(made_up.vectors()), dtype))
         self.arrays = {k: jnp.asarray(v) for k, v in made_up.arrays().items()}
         self.rows = len(self.arrays["label"])
@@ -90,6 +90,15 @@ def test_devices_and_seeds_do_not_change_training(name):
     assert (together[-1] < together[0]).all()
     assert abs(together[0, 0] - together[0, 1]) > 1e-6
     assert np.asarray(learner.step).tolist() == [20, 20, 20]
+
+
+def test_each_step_drops_other_parts_of_the_same_rows():
+    setting = Setting("bow", 1, jnp.float32, learning_rate=0.0)
+    learner, index, losses = setting.learner((0,)), setting.devices.split(setting.index(0, (0,))), []
+    for _ in range(2):
+        learner, sums = setting.step(learner, setting.frozen, setting.data, index)
+        losses.append(float(sums["loss"][0]))
+    assert abs(losses[0] - losses[1]) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["bow", "infersent", pytest.param("esim", marks=pytest.mark.slow)])

@@ -1,6 +1,7 @@
 """Adversarial filtering: its score by hand, its rounds, what it survives; and the mean vectors that it looks at."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -67,6 +68,21 @@ def test_a_round_by_hand():
     assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k: they go, and it ends
     assert last.rounds[-1]["removed"] == 1
     assert last.ended.startswith("fewer than k = 3")
+
+
+def test_each_round_draws_other_rows():
+    features, labels, _ = corpus()
+    draws = []
+
+    def recorded(features, labels, chosen):
+        draws.append(chosen)
+        return by_feature(features, labels, chosen)
+
+    first = start(len(labels))
+    for state in (first, replace(first, rounds=({},)), first):
+        filtering.next_round(features, labels, Settings(m=10, n=4, k=3, tau=0.75, seed=0), recorded, state)
+    assert (draws[0] != draws[1]).any()
+    np.testing.assert_array_equal(draws[0], draws[2])
 
 
 def test_it_ends_once_no_row_could_be_held_out():

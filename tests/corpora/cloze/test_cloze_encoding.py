@@ -58,7 +58,7 @@ def piece(arrays, name, number, start=None):
 
 
 @pytest.mark.parametrize("setup", SETUPS)
-@pytest.mark.parametrize("limits", [{}, {"max_passage": 17, "max_query": 5}])
+@pytest.mark.parametrize("limits", [{}, {"max_passage": 17, "max_query": 5}, {"max_query": 12}])
 def test_arrays_say_what_the_views_say(setup, limits):
     encoding = ClozeEncoding(setup, vectors_dim=4, **limits)
     splits, arrays, vocab, vectors, facts = encode_cloze(corpus(), encoding)
@@ -286,7 +286,7 @@ def test_a_prepared_corpus_is_found_again_until_something_changes(tmp_path):
 
 def test_nothing_depends_on_the_order_of_hashes(tmp_path):
     code = (
-        "import hashlib, sys; sys.path.insert(0, 'tests'); import test_encode_cloze as t; digest = hashlib.sha256()\n"
+        "import hashlib, sys; sys.path.insert(0, 'tests'); import test_cloze_encoding as t; digest = hashlib.sha256()\n"
         "for setup in t.SETUPS:\n"
         "    _, arrays, vocab, *_ = t.encode_cloze(t.corpus(), t.ClozeEncoding(setup, vectors_dim=4, max_passage=15))\n"
         "    digest.update(repr((vocab.words, [(n, a.tolist()) for n, a in sorted(arrays.items())])).encode())\n"
