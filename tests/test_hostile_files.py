@@ -119,7 +119,7 @@ def bombs():
         for name, filling in {**fillings, "rows": row * 64}.items():
             whole = name not in ("line breaks", "rows")  # whose own faults may be told first
             files = {file: None, file + ending: (head, filling)}
-            told_of = "types.txt" if reader == "vectors types.txt" else Path(file).name + ending
+            told_of = Path(file).name + ending
             yield Case(f"{reader}, a gigabyte of {name}", reader, files, told_of, whole, name != "zeros")
     model = BY_NAME["vectors f.bin"].files["f.bin"]
     yield Case("a model's matrix of a gigabyte", "vectors f.bin", {"f.bin": (model[:-60], bytes(1 << 10))}, "f.bin")

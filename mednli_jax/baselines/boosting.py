@@ -62,7 +62,7 @@ def fit_predict(
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
         problem = "the labelled training pairs hold fewer than two labels"
-        raise DataError(f"{problem}. Fix: train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit.")
+        raise DataError(problem, fix=f"train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit")
     lock = threading.Lock()
 
     def monitor(*_):

@@ -15,7 +15,7 @@ def majority_label(train_labels: Iterable[str]) -> str:
     counts = Counter(train_labels)
     label = max(LABELS, key=lambda label: counts[label])
     if not counts[label]:
-        raise DataError("no training pair has a label. Fix: give a split of labelled pairs.")
+        raise DataError("no training pair has a label", fix="give a split of labelled pairs")
     return label
 
 
@@ -27,5 +27,5 @@ def majority(train_labels: Iterable[str], labels: Iterable[str]) -> float:
     """
     predicted, gold = majority_label(train_labels), [label for label in labels if label]
     if not gold:
-        raise DataError("no pair of the split has a label. Fix: give a split of labelled pairs.")
+        raise DataError("no pair of the split has a label", fix="give a split of labelled pairs")
     return gold.count(predicted) / len(gold)

@@ -66,7 +66,7 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise DataError(f"{problem}. Fix: give more pairs, or --config.diskne.pool=all.")
+                raise DataError(problem, fix="give more pairs, or --config.diskne.pool=all")
     return chosen
 
 

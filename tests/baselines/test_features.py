@@ -327,14 +327,11 @@ def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predict
     assert np.array_equal(done.probabilities, same.probabilities)
 
 
-@pytest.mark.parametrize(
-    ("settings", "code"),
-    [({"trees": 0}, "E-CONF-003"), ({"subsample": 1.5}, "E-CONF-003"), ({"learning_rate": 0.0}, "E-CONF-003")],
-)
-def test_numbers_out_of_range(settings, code):
+@pytest.mark.parametrize("settings", [{"trees": 0}, {"subsample": 1.5}, {"learning_rate": 0.0}])
+def test_numbers_out_of_range(settings):
     config = defaults.nli("features")
     config.model.update(settings)
-    with pytest.raises(UserError, match=rf"^{code} config\.model\.{next(iter(settings))} .*Fix:"):
+    with pytest.raises(ConfigError, match=rf"^config\.model\.{next(iter(settings))} "):
         experiment.of(config)
 
 
@@ -394,7 +391,7 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     repaired, hit = boosting.load(source, prepared)
     assert not hit
     assert np.array_equal(table, repaired)
-    assert "E-FEAT-002" in capsys.readouterr().err
+    assert "damaged" in capsys.readouterr().err
     assert boosting.load(source, prepared)[1]
 
 

@@ -46,7 +46,6 @@ def test_every_folder_is_made_by_the_one_function_or_lies_in_one_that_was():
     assert found == {
         "mednli_jax/files.py: folder.mkdir(mode=0o700, parents=True, exist_ok=True)",  # the function
         "mednli_jax/files.py: temporary.mkdir(mode=0o700)",  # beside what it will be
-        "mednli_jax/corpora/nli/tfds.py: temporary.mkdir(mode=0o700)",
         "mednli_jax/runs.py: run.private.mkdir(mode=0o700, exist_ok=True)",  # within a run
         "mednli_jax/runs.py: folder.mkdir(mode=0o700, exist_ok=True)",
         "mednli_jax/fitting/folds.py: self.directory.checkpoints.mkdir(mode=0o700, exist_ok=True)",

@@ -86,7 +86,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
                 train_sizes = flat.sizes()
     if not len(kept["train"]):
         problem = "no training query has its answer among the marked phrases of its passage"
-        raise DataError(f"{problem}. Fix: check that the passages are marked, or keep more tokens of them.")
+        raise DataError(problem, fix="check that the passages are marked, or keep more tokens of them")
     arrays = flat.arrays()
     words = _Words(flat, arrays, train_sizes, encoding)
     vocab, matrix = words.vocabulary()

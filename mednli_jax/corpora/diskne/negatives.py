@@ -66,7 +66,7 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     """
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
-        raise DataError(f"none of the diseases has a vector. Fix: {fix}.")
+        raise DataError("none of the diseases has a vector", fix=fix)
     vectors = {concept: np.asarray(vector, np.float64) for concept, vector in vectors.items()}
     units = {concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()}
 

@@ -120,15 +120,16 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
     files = {field: file.name for field, file in paths.items()}
     sides = [checked_lines(file, watched=field == "sentence1") for field, file in paths.items()]
     for number, items in enumerate(zip_longest(*sides), 1):
-        if None in items:
-            short = [*files.values()][items.index(None)]
-            problem = f"the file ends after line {number - 1}, another file of its split goes on"
-            problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
-            return
-        lines = [line for _, line in items]
+        lines = [item[1] for item in items if item]
         faults = [line for line in lines if isinstance(line, DataError)]
         for fault in faults:
             problems.add(fault)
+        if None in items:
+            if not faults:
+                short = [*files.values()][items.index(None)]
+                problem = f"the file ends after line {number - 1}, another file of its split goes on"
+                problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
+            return
         if not faults and any(map(str.strip, lines)):
             values = dict(zip(files, lines, strict=True))
             yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)

@@ -286,7 +286,8 @@ def test_a_prepared_corpus_is_found_again_until_something_changes(tmp_path):
 
 def test_nothing_depends_on_the_order_of_hashes(tmp_path):
     code = (
-        "import hashlib, sys; sys.path.insert(0, 'tests'); import test_cloze_encoding as t; digest = hashlib.sha256()\n"
+        "import hashlib, sys; sys.path.insert(0, 'tests/corpora/cloze'); import test_cloze_encoding as t\n"
+        "digest = hashlib.sha256()\n"
         "for setup in t.SETUPS:\n"
         "    _, arrays, vocab, *_ = t.encode_cloze(t.corpus(), t.ClozeEncoding(setup, vectors_dim=4, max_passage=15))\n"
         "    digest.update(repr((vocab.words, [(n, a.tolist()) for n, a in sorted(arrays.items())])).encode())\n"

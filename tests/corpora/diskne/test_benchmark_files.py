@@ -634,5 +634,5 @@ def test_the_script_builds_from_annotations_and_tells_faults_in_one_line(tmp_pat
     assert (tmp_path / "out" / "folds" / "medical-C05" / "test.jsonl").is_file()
     code, said = run("--out", tmp_path / "out", *source)
     assert code == 2
-    assert said.err.startswith("E-DIS-018 ")
+    assert said.err.startswith(f"error: {tmp_path / 'out'}: ")
     assert len(said.err.splitlines()) == 1

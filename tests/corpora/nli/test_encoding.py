@@ -451,7 +451,7 @@ class Terminal:
 @pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
 def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
     """Two passes over 2,000 pairs that take so many seconds; the items come through whole and in order either way."""
-    terminal, clock = Terminal(), iter(np.linspace(0, seconds, 20))
+    terminal, clock = Terminal(), iter(np.linspace(0, seconds, 40))
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
     with Watch(4000) as watch:
