@@ -6,10 +6,11 @@
 The faults are in mutation_faults.toml beside this script. A fault is a file, a text that stands in it exactly once, and
 the text that replaces it. A fault whose old text is not there exactly once is not planted, and the table says so.
 
-A fault first gets up to six test files that import its module: the one named like it, then those that import the fewest
-modules of the package. If they miss it, it gets every other test file that runs the changed statement. Which lines a
-test file runs is measured for this, once, with pytest-cov, and kept in the file given by --coverage. Tests that fail
-without a fault do not count: all tests that caught one are run at the end on the code as it is.
+A fault first gets up to six test files that import its module: the one named like it (or named in the table as
+`first`), then those that import the fewest modules of the package. If they miss it, it gets every other test file that
+runs the changed statement. Which lines a test file runs is measured for this, once, with pytest-cov, and kept in the
+file given by --coverage. Tests that fail without a fault do not count: all tests that caught one are run at the end on
+the code as it is.
 
 An interrupted check goes on where it stopped: both files keep what was done, of one state of the code. One process runs
 at a time. Tests marked slow are left out.
@@ -74,7 +75,8 @@ def main():
         work = Path(folder)
         for fault in faults:
             name = fault["name"]
-            if name not in results or results[name]["fault"] != fault:
+            known = results.get(name, {"fault": None})
+            if known["fault"] is None or known["outcome"] == "broken" or is_other(fault, known["fault"]):
                 files = importing(fault, given.checkout)[: given.first]
                 results[name] = {"fault": fault, "outcome": "survived", "by": "", "files": [], "seconds": 0}
                 attempt(results, name, files, given, code, work)
@@ -104,6 +106,10 @@ def unfit_because(fault, checkout):
     except SyntaxError as error:
         return f"with the new text {fault['file']} is no Python: {error}"
     return ""
+
+
+def is_other(one, two):
+    return any(one[field] != two[field] for field in ("file", "old", "new"))
 
 
 def attempt(results, name, files, given, code, work):
@@ -150,14 +156,15 @@ def importing(fault, checkout):
     """Test files that import the module of a fault, the most specific first."""
     module = fault["file"].removesuffix(".py").replace("/", ".")
     found = {}
-    for path in sorted(checkout.glob("tests/test_*.py")):
+    for path in sorted(checkout.glob("tests/**/test_*.py")):
         names = set()
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mednli_jax"):
                 names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         if module in names:
             found[path.relative_to(checkout).as_posix()] = len(names)
-    return sorted(found, key=lambda name: (Path(name).stem != f"test_{Path(fault['file']).stem}", found[name]))
+    likely = f"test_{fault.get('first', Path(fault['file']).stem)}"
+    return sorted(found, key=lambda name: (Path(name).stem != likely, found[name]))
 
 
 def covering(fault, checkout, covered):
@@ -204,7 +211,12 @@ def copied(checkout, work):
 
 def run(arguments, copy, seconds, work, **environment):
     """(exit code, output) of Python on the package of a copy; TIMED_OUT past the limit."""
-    own = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **environment}
+    own = {
+        "PYTHONPATH": str(copy),
+        "PYTHONPYCACHEPREFIX": str(work / "bytecode"),
+        "OMP_NUM_THREADS": "1",
+        **environment,
+    }
     command = [sys.executable, *arguments, f"--basetemp={work / 'tests'}"]
     process = subprocess.Popen(
         command, cwd=copy, env={**os.environ, **own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -221,7 +233,7 @@ def run(arguments, copy, seconds, work, **environment):
 def coverage(given, code, work):
     """{test file: {file of the package: lines that its tests run}}."""
     covered = read(given.coverage, code)
-    tests = sorted(path.relative_to(given.checkout).as_posix() for path in given.checkout.glob("tests/test_*.py"))
+    tests = sorted(path.relative_to(given.checkout).as_posix() for path in given.checkout.glob("tests/**/test_*.py"))
     for name in tests:
         if name not in covered:
             copy, data, started = copied(given.checkout, work), work / "coverage", time.monotonic()
