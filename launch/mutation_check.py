@@ -8,7 +8,7 @@ the text that replaces it. A fault whose old text is not there exactly once is n
 
 A fault first gets up to six test files that import its module: the one named like it (or named in the table as
 `first`), then those that import the fewest modules of the package. If they miss it, it gets every other test file that
-runs the changed statement. Which lines a test file runs is measured for this, once, with pytest-cov, and kept in the
+runs a line of the old text. Which lines a test file runs is measured for this, once, with pytest-cov, and kept in the
 file given by --coverage. Tests that fail without a fault do not count: all tests that caught one are run at the end on
 the code as it is.
 
@@ -31,7 +31,6 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("mednli_jax", "tests", "configs", "launch", "docs", "pyproject.toml", "README.md", "CITATION.cff", "LICENSE")
 PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", "600")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - (.*))?$", re.MULTILINE)
 TIMED_OUT, NO_TESTS = 124, 5  # exit codes: of ours, of pytest's
@@ -74,19 +73,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="mutation_") as folder:
         work = Path(folder)
         for fault in faults:
-            name = fault["name"]
-            known = results.get(name, {"fault": None})
-            if known["fault"] is None or known["outcome"] == "broken" or is_other(fault, known["fault"]):
-                files = importing(fault, given.checkout)[: given.first]
-                results[name] = {"fault": fault, "outcome": "survived", "by": "", "files": [], "seconds": 0}
-                attempt(results, name, files, given, code, work)
+            texts = [fault[part] for part in ("file", "old", "new")]
+            known = results.get(fault["name"], {"texts": None})
+            if known["texts"] != texts or known["outcome"] == "broken":
+                results[fault["name"]] = {"texts": texts, "outcome": "survived", "by": "", "files": [], "seconds": 0}
+            attempt(results, fault["name"], importing(fault, given.checkout)[: given.first], given, code, work)
         survivors = [fault for fault in faults if results[fault["name"]]["outcome"] == "survived"]
         covered = coverage(given, code, work) if survivors and not given.quick else {}
         for fault in survivors:
-            done = results[fault["name"]]["files"]
-            files = [file for file in covering(fault, given.checkout, covered) if file not in done]
-            attempt(results, fault["name"], files, given, code, work)
+            attempt(results, fault["name"], covering(fault, given.checkout, covered), given, code, work)
         drop_false_catches(results, given, code, work)
+        write(given.results, code, results)
     table(faults, unfit, results)
 
 
@@ -108,35 +105,26 @@ def unfit_because(fault, checkout):
     return ""
 
 
-def is_other(one, two):
-    return any(one[field] != two[field] for field in ("file", "old", "new"))
-
-
 def attempt(results, name, files, given, code, work):
-    """Plants a fault in a fresh copy and runs test files on it; notes the outcome."""
-    if not files:
-        return write(given.results, code, results)
+    """Plants a fault that nothing caught yet in a fresh copy, runs test files on it and notes the outcome."""
     known, started = results[name], time.monotonic()
-    fault, copy = known["fault"], copied(given.checkout, work)
-    path = copy / fault["file"]
-    path.write_text(path.read_text().replace(fault["old"], fault["new"]))
-    end, output = run([*PYTEST, "-x", *files], copy, given.seconds, work)
+    files = [file for file in files if file not in known["files"]]
+    if known["outcome"] != "survived" or not files:
+        return
+    (file, old, new), copy = known["texts"], copied(given.checkout, work)
+    (copy / file).write_text((copy / file).read_text().replace(old, new))
+    limit = given.seconds * (1 + len(files) // 7)
+    end, output = run([*PYTEST, "-x", *files], copy, limit, work)
     test, reason = next(iter(FAILED.findall(output)), ("", ""))
+    outcome = "caught" if test else "broken"
     if end in (0, NO_TESTS):
         outcome = "survived"
-    else:
-        outcome = (
-            "caught" if test and "Timeout" not in reason else "timed out" if end == TIMED_OUT or test else "broken"
-        )
+    elif end == TIMED_OUT or "Timeout" in reason:
+        outcome = "timed out"
+    if outcome != "survived":
         given.results.with_name(f"{name}.log").write_text(output)
     seconds = round(known["seconds"] + time.monotonic() - started, 1)
-    results[name] = {
-        "fault": fault,
-        "outcome": outcome,
-        "by": test,
-        "files": known["files"] + files,
-        "seconds": seconds,
-    }
+    results[name] = {**known, "outcome": outcome, "by": test, "files": known["files"] + files, "seconds": seconds}
     write(given.results, code, results)
     show(name, results[name])
 
@@ -149,7 +137,6 @@ def drop_false_catches(results, given, code, work):
     for name, found in results.items():
         if found["outcome"] == "caught" and found["by"] in failing:
             results[name] = {**found, "outcome": "broken"}
-    write(given.results, code, results)
 
 
 def importing(fault, checkout):
@@ -168,28 +155,14 @@ def importing(fault, checkout):
 
 
 def covering(fault, checkout, covered):
-    """Test files that run the statements that a fault changes, those that run the fewest lines first."""
-    lines = changed_lines(fault, (checkout / fault["file"]).read_text())
+    """Test files that run a line of the old text, those that run the fewest lines of the package first."""
+    before, _, _ = (checkout / fault["file"]).read_text().partition(fault["old"])
+    first = before.count("\n") + 1
+    lines = set(range(first, first + fault["old"].count("\n") + 1))
     files = [name for name, found in covered.items() if lines & set(found.get(fault["file"], ()))]
     if not files:  # it is read when the module is imported
         files = [name for name, found in covered.items() if fault["file"] in found]
     return sorted(files, key=lambda name: sum(map(len, covered[name].values())))
-
-
-def changed_lines(fault, text):
-    """The lines of the statements in which the old text differs from the new one."""
-    old, new = fault["old"], fault["new"]
-    same = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old) - 1)
-    place = text.index(old)
-    first, last = (text.count("\n", 0, at) + 1 for at in (place + same, place + len(old) - 1))
-    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
-    lines = set()
-    for line in range(first, last + 1):
-        inside = [node for node in statements if node.lineno <= line <= node.end_lineno]
-        node = max(inside, key=lambda node: (node.lineno, -node.end_lineno))
-        body = getattr(node, "body", None)  # of a compound statement its head counts
-        lines |= set(range(node.lineno, body[0].lineno if body else node.end_lineno + 1))
-    return lines
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------
@@ -197,31 +170,16 @@ def changed_lines(fault, text):
 
 def copied(checkout, work):
     """A fresh copy of the checkout."""
-    copy = work / "copy"
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
-    for part in PARTS:
-        source = checkout / part
-        if source.is_dir():
-            shutil.copytree(source, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.is_file():
-            shutil.copy(source, copy / part)
-    return copy
+    shutil.rmtree(work / "copy", ignore_errors=True)
+    return shutil.copytree(checkout, work / "copy", ignore=shutil.ignore_patterns(".git", "__pycache__", "*venv"))
 
 
 def run(arguments, copy, seconds, work, **environment):
     """(exit code, output) of Python on the package of a copy; TIMED_OUT past the limit."""
-    own = {
-        "PYTHONPATH": str(copy),
-        "PYTHONPYCACHEPREFIX": str(work / "bytecode"),
-        "OMP_NUM_THREADS": "1",
-        **environment,
-    }
+    own = dict(PYTHONPATH=str(copy), PYTHONPYCACHEPREFIX=str(work / "bytecode"), OMP_NUM_THREADS="1", **environment)
     command = [sys.executable, *arguments, f"--basetemp={work / 'tests'}"]
-    process = subprocess.Popen(
-        command, cwd=copy, env={**os.environ, **own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    how = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(command, cwd=copy, env={**os.environ, **own}, **how)
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -264,7 +222,7 @@ def lines_run(data, copy):
 
 def digest(checkout):
     """Of the package and its tests."""
-    files = sorted(file for part in PARTS[:2] for file in (checkout / part).rglob("*.py"))
+    files = sorted(file for part in ("mednli_jax", "tests") for file in (checkout / part).rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
