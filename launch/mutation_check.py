@@ -9,8 +9,8 @@ the text that replaces it. A fault whose old text is not there exactly once is n
 A fault first gets up to six test files that import its module: the one named like it (or named in the table as
 `first`), then those that import the fewest modules of the package. If they miss it, it gets every other test file that
 runs a line of the old text. Which lines a test file runs is measured for this, once, with pytest-cov, and kept in the
-file given by --coverage. Tests that fail without a fault do not count: all tests that caught one are run at the end on
-the code as it is.
+file given by --coverage. All tests that caught a fault are run at the end on the code as it is: where one fails there,
+too, its fault is "broken", neither caught nor survived.
 
 An interrupted check goes on where it stopped: both files keep what was done, of one state of the code. One process runs
 at a time. Tests marked slow are left out.
@@ -31,7 +31,9 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", "600")
+# One process, and the lines of each test apart, which pytest-cov cannot tell where pytest-xdist is loaded.
+PYTEST = ("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout", "600")
+PYTEST += ("-m", "not slow")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - (.*))?$", re.MULTILINE)
 TIMED_OUT, NO_TESTS = 124, 5  # exit codes: of ours, of pytest's
 
