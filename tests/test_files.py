@@ -57,7 +57,6 @@ DECLARED = {
     ("mednli_jax/analysis/artifacts/filtering.py", "save"): "is its own, which writes by the atomic writer",
     ("mednli_jax/corpora/cache.py", "vocab.save"): "is Vocab.save, which writes by the atomic writer",
     ("mednli_jax/corpora/diskne/store.py", "os.replace"): "a folder of whole files takes its name",
-    ("mednli_jax/corpora/nli/tfds.py", "os.replace"): "a folder that TFDS has filled takes its name",
     ("mednli_jax/corpora/nli/tfds.py", "download_and_prepare"): "TFDS fills a temporary folder",
     ("mednli_jax/knowledge/pretrain.py", "open"): SCRATCH,
     ("mednli_jax/knowledge/pretrain.py", "Path(fault).write_text"): SCRATCH,

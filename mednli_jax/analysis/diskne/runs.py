@@ -137,7 +137,7 @@ def table_section(number: str, found: Sequence[System]) -> Section:
     """One of the paper's tables. Raises: UsageError for an unknown one; RunError where systems were tested on
     different examples."""
     if not number.isdecimal():
-        raise UsageError(f"Table '{number}' is none of the paper's. Fix: --table=diskne1 to --table=diskne8.")
+        raise UsageError(f"--table=diskne{number}: no such table of DisKnE. Fix: give diskne1 to diskne8.")
     first, columns = found[0], {system.name: system.runs for system in found}
     if int(number) == 7 and not set(columns) <= set(wordings := tables.PAPER["tables"]["7"]["columns"]):
         columns = {name: columns[name] for name in wordings if name in columns} or columns
