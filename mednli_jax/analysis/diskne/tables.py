@@ -95,16 +95,16 @@ def _means(diseases: list[dict]) -> dict:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def table(number: int, benchmark: Benchmark, folds: Sequence[Fold], systems: Mapping[str, Runs]) -> Grid:
+def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Mapping[str, Runs]) -> Grid:
     """One of the paper's tables, in per cent: our systems, the classifier that always says true, the paper's columns.
 
     systems: name -> runs; in Table 7 all systems have to be of examples with the same uids. Table 1 needs none.
     Raises: UsageError for an unknown table; RunError as `scores`.
     """
-    theirs = PAPER["tables"].get(str(number))
+    theirs = PAPER["tables"].get(number)
     if theirs is None:
-        raise UsageError(f"Table {number} is none of the paper's. Fix: give one of {', '.join(PAPER['tables'])}.")
-    if number == 1:
+        raise UsageError(f"--table=diskne{number}: no such table of DisKnE. Fix: give diskne1 to diskne8.")
+    if number == "1":
         return _counts(benchmark, theirs)
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
     first = next(iter(found.values()), {})

@@ -79,7 +79,7 @@ def test_missing_predictions_are_told_by_number_and_first_uid(benchmark):
 
 def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
     runs = {"0": said(benchmark), "1": said(benchmark, constant="neutral")}
-    grid = table(2, benchmark, folds(benchmark), {"BOW": runs})
+    grid = table("2", benchmark, folds(benchmark), {"BOW": runs})
     assert grid.header == ("disease", "positives", "BOW", ALWAYS, *(f"paper: {model}" for model in PAPER["models"]))
     rows = {row[0]: row[1:] for row in grid.rows}
     assert rows["pneumonia"] == ("3", "50", "50", "89", "93", "67", "100")
@@ -92,14 +92,14 @@ def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
 
 def test_every_table_is_made_even_without_a_system(benchmark):
     made = folds(benchmark)
-    assert table(1, benchmark, made, {}).rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
+    assert table("1", benchmark, made, {}).rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
     for number in range(2, 9):
-        grid = table(number, benchmark, made, {})
+        grid = table(str(number), benchmark, made, {})
         assert all(len(row) == len(grid.header) for row in grid.rows), number
-    grid = table(8, benchmark, made, {"BOW": {"0": said(benchmark)}})
+    grid = table("8", benchmark, made, {"BOW": {"0": said(benchmark)}})
     assert grid.rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
     with pytest.raises(UsageError):
-        table(9, benchmark, made, {})
+        table("9", benchmark, made, {})
 
 
 def test_the_papers_figures_agree_with_each_other():
