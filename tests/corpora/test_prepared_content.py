@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -509,6 +510,13 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "mediqa_nli")
     keys.append(key_of(config, monkeypatch))
     assert len({json.dumps(key) for key in keys}) == 4
+
+
+def test_each_choice_of_pairs_has_a_key_of_its_own(tmp_path):
+    corpus = experiment.of(of_bundled(tmp_path)[1]["words"]).corpus
+    choices = ({}, {"genre": "slate"}, {"limit": 3}, {"sample": 3})
+    keys = {json.dumps(replace(corpus, **choice).key(Cache(tmp_path / "cache"))) for choice in choices}
+    assert len(keys) == len(choices)
 
 
 def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
