@@ -77,9 +77,13 @@ def _train(values, name, folder, url):
     total = values.trials or sweep.trials
     if sweep.most is not None and total > sweep.most:
         raise UsageError(f"--trials is {total}: the product has {sweep.most}. Fix: give at most so many.")
+    try:
+        command = shlex.split(values.command or "")
+    except ValueError as error:
+        raise UsageError(f"--command: {error}. Fix: close the quote.") from None
     private_folder(folder)
     study = Study(url, name, sweep, config.to_dict(), grace=values.grace)
-    command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
+    command = command or [sys.executable, "-m", "mednli_jax.train"]
     worker = Worker(study, folder, command, given, slots=values.workers, total=total, grace=values.grace)
     if not worker.run(retry=values.retry):
         say("interrupted. The same command goes on with the study.")

@@ -129,6 +129,9 @@ def _subject(values):
 
     config = cli.config(values)
     validation.check(config)
+    if config.task != "nli":
+        fix = f"give a config of configs/ for sentence pairs, or `analyze {CLOZE} --corpus=...` for cloze queries"
+        raise UsageError(f"--config: its corpus is not of sentence pairs. Fix: {fix}.")
     return subject.subject_of(experiment.nli_corpus(config), cli.path(values.corpus), public=values.public)
 
 

@@ -21,7 +21,7 @@ from mednli_jax import defaults, errors
 from mednli_jax.errors import UsageError, UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
-# What the machine refuses, whoever asks: no bug of ours, and nothing a traceback would help with.
+# Errors of the operating system that are reported as a user's errors, without a traceback.
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs/esim_kd.py:mednli
   --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4

@@ -17,7 +17,7 @@ from pathlib import Path
 MAX_PROBLEMS = 20
 PACKAGE = Path(__file__).parent
 SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
-FIRST_FRAMES, LAST_FRAMES = 8, 24  # that are reported of a deep stack
+FIRST_FRAMES, LAST_FRAMES = 8, 24  # kept from the start and the end of a long traceback
 MOST_CAUSES = 4  # earlier exceptions of a chain that are reported
 # How a warning begins whose cause a user can remove -> what is printed instead of its type and place.
 KNOWN_WARNINGS = {
@@ -68,7 +68,7 @@ class DataErrors(UserError):
         total = len(errors) if total is None else total
         lines = [str(error) for error in self.errors]
         if total > len(self.errors):
-            lines.append(f"... and {total - len(self.errors)} more problems of this kind.")
+            lines.append(f"... and {total - len(self.errors)} more problems.")
         super().__init__("\n".join(lines))
 
 

@@ -89,7 +89,7 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
         lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
         fault = f"is not {form.description}", lines if line else f"give {form}"
     elif not all(map(_is_text, pair)):
-        fault = "holds what is no text (a NUL, half a character)", "remove it"
+        fault = "contains a NUL or half a surrogate pair", "remove it"
     if fault := fault or form.check(*pair):
         raise DataError(fault[0], file=place, line=line, fix=fault[1])
     return tuple(pair)

@@ -170,7 +170,9 @@ def opened(path: Path, *, watched: bool = True) -> Iterator[BinaryIO]:
                 raise gzip.BadGzipFile("it is not a gzip file")
             yield io.BufferedReader(_Unzipped(raw), 1 << 18) if zipped else raw
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"cannot be decompressed: {error}", file=path.name, fix=FRESH_COPY) from None
+        own = type(error) is gzip.BadGzipFile and not str(error).startswith("Not a gzipped")  # gzip's quotes bytes
+        problem = str(error) if own else "the gzip data are damaged or cut short"
+        raise DataError(f"cannot be decompressed: {problem}", file=path.name, fix=FRESH_COPY) from None
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -1,8 +1,8 @@
 """Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
 
 The SVG loads nothing and holds no script. Its text is text, its colours are the page's custom properties (--ink, --c0
-and so on in report.html.j2), so that a chart is light or dark as the page is. Its title and description are for those
-who hear the page. Equal charts are equal bytes.
+and so on in report.html.j2), so that a chart is light or dark as the page is. Its title and description are for screen
+readers. Equal charts are equal bytes.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class Chart:
             r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body
         )  # the family is the page's
         body = re.sub("|".join(VARIABLES), lambda colour: f"var(--{VARIABLES[colour[0]]})", body)
-        # The same chart twice on a page has the same name, which is as true of the one as of the other.
+        # Two equal charts on a page may share an id.
         name = "svg-" + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
         width, height = 72 * self.figure.get_size_inches()
         return (

@@ -1,4 +1,4 @@
-"""What is said of a run, by its task: an entry for each, and the one place in the analysis that chooses by task."""
+"""Report functions for each task: the one place in the analysis that chooses by task."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -80,13 +80,13 @@ KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS}
 # (command, flags that only runs of some tasks take, these tasks, the message for runs of others)
 FLAGS = (
     ("report", ("categories", "categories_file", "paths"), (NLI, DISKNE),
-     "--{} is of sentence pairs. Fix: leave it out for runs on cloze queries."),
+     "--{} is for sentence pairs. Fix: leave it out for runs on cloze queries."),
     ("evaluate", ("vectors", "skills", "scores"), (CLOZE,),
-     "--{} is of cloze queries, and the run of sentence pairs. Fix: leave it out."),
+     "--{} is for cloze queries; this run is on sentence pairs. Fix: leave it out."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
      "--{} asks for another corpus, and a cloze run is scored on its own alone. Fix: leave it out."),
     ("evaluate", ("partition",), (NLI, DISKNE),
-     "--{} is of sentence pairs, and the run of cloze queries. Fix: leave it out."),
+     "--{} is for sentence pairs; this run is on cloze queries. Fix: leave it out."),
 )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def finished(
     return Finished(directory.folder.resolve(), split, result, data, outcomes)
 
 
-def read_rows(directory: RunDirectory, split: str, parse: Callable[[bytes], tuple | None], holds: str) -> list[tuple]:
+def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str) -> list[tuple]:
     """The rows of private/predictions.<split>.jsonl.
 
     Args:
@@ -114,7 +114,7 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[bytes], tupl
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
         raise RunError(
-            f"{path}: no such file, so the run says nothing of the {split} split. "
+            f"{path}: no such file, so the run has no predictions of the {split} split. "
             "Fix: give --split=dev or --split=test as the corpus has them, or train again."
         )
     problems, rows = Problems(), {}
@@ -123,7 +123,7 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[bytes], tupl
         if isinstance(row, tuple) and row[0] not in rows:
             rows[row[0]] = row
             continue
-        problem = f"the row is no prediction: {holds}, each uid once"
+        problem = f"the row must hold {holds}; a uid may occur once"
         problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
     problems.raise_if_any()
     if not rows:

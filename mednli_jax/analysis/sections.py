@@ -97,7 +97,7 @@ def interval(low: float, high: float, signed: str = "+") -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value; one under the smallest number there is, as such."""
+    """A p-value as text; 0 is shown as <1e-300."""
     return f"{p:.4f}" if p >= 1e-4 else f"{p:.0e}" if p > 0 else "<1e-300"
 
 

@@ -59,7 +59,7 @@ class Whole(Real):
         if not self.log:
             return self.low + int(share * (self.high - self.low + 1))
         low, high = math.log(self.low), math.log(self.high + 1)
-        return min(int(math.exp(low + share * (high - low))), self.high)
+        return min(max(int(math.exp(low + share * (high - low))), self.low), self.high)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def picture(rows: Sequence[TrialResult], sweep: Mapping) -> bytes:
             x = np.array([known.index(_text(row.values[name])) for row in scored], int)
             used = sorted(set(x.tolist()))
             axes.plot(used, [metrics[x == at].mean() for at in used], color=COLOURS[2], zorder=1)
-            axes.set_xticks(range(len(known)), [word.replace("$", r"\$") for word in known])
+            axes.set_xticks(range(len(known)), known)
             axes.set_xlim(-0.5, len(known) - 0.5)
         else:
             x = np.array([row.values[name] for row in scored])

@@ -217,7 +217,7 @@ def number_at(result: dict, path: str) -> float | None:
 
 
 def _tied():
-    """For the child between fork and exec: it gets SIGTERM when its parent ends, even by kill -9. Only on Linux.
+    """A preexec_fn by which the child gets SIGTERM when its parent ends, even by kill -9. Only on Linux.
 
     Elsewhere the training goes on, and the next attempt waits for it at the lock of the run directory.
     """

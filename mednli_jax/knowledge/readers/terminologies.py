@@ -52,7 +52,9 @@ def is_a_graph(
     if cycles == "refuse":
         more = f", as do {count - 1} more" if count > 1 else ""
         problem = f"the is-a edge from {name(child[first])} to {name(parent[first])} lies on a cycle{more}"
-        fix = 'remove one edge of the cycle, or load with cycles="drop", which leaves out all edges on cycles'
+        fix = (
+            "remove one edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
+        )
         raise DataError(problem, file=file, line=line, field=field, fix=fix)
     say(f"{file}: left out {count} is-a edges that lie on cycles")
     return relation_matrix(child[~inside], parent[~inside], size)
