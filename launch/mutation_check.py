@@ -84,7 +84,7 @@ def main():
         covered = coverage(given, code, work) if survivors and not given.quick else {}
         for fault in survivors:
             attempt(results, fault["name"], covering(fault, given.checkout, covered), given, code, work)
-        drop_false_catches(results, given, code, work)
+        drop_false_catches(results, given, work)
         write(given.results, code, results)
     table(faults, unfit, results)
 
@@ -131,7 +131,7 @@ def attempt(results, name, files, given, code, work):
     show(name, results[name])
 
 
-def drop_false_catches(results, given, code, work):
+def drop_false_catches(results, given, work):
     """Takes back what was caught by tests that fail on the code as it is."""
     tests = sorted({found["by"] for found in results.values() if found["outcome"] == "caught"})
     _, output = run([*PYTEST, *tests], copied(given.checkout, work), given.seconds, work) if tests else (0, "")

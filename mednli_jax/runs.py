@@ -166,10 +166,8 @@ class RunDirectory:
                     path.unlink(missing_ok=True)
 
     def _check_config(self, config):
-        old = _flat(read_json(self.folder / "config.json"))
-        new = _flat(json.loads(json.dumps(config)))  # as it would be read back: tuples are lists
-        changed = sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
-        if changed:
+        new = json.loads(json.dumps(config))  # as it would be read back: tuples are lists
+        if changed := differing(read_json(self.folder / "config.json"), new):
             problem = f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}"
             raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
 
@@ -340,6 +338,12 @@ def read_types(directory: RunDirectory) -> tuple[str, ...]:
 
 def _digest(types):
     return hashlib.sha256(json.dumps(types).encode()).hexdigest()
+
+
+def differing(old: dict, new: dict) -> list[str]:
+    """The fields, `train.epochs`, in which two trees of JSON values differ."""
+    old, new = _flat(old), _flat(new)
+    return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
 
 
 def _flat(tree, prefix=""):

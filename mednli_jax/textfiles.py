@@ -68,6 +68,10 @@ def _unreadable(path, error):
     return DataError(f"cannot be read ({reason})", file=path.name, fix="check the disk and the file's permissions")
 
 
+def _not_unpacked(path, problem):
+    return DataError(f"cannot be decompressed: {problem}", file=path.name, fix=FRESH_COPY)
+
+
 def character_fault(text: str) -> str:
     """What is wrong with the characters of a string from JSON, as the end of a sentence; "" where nothing is."""
     if "\0" in text:
@@ -137,8 +141,8 @@ class _Pieces:
 class _Unzipped(io.RawIOBase):
     """The content of a gzipped stream, as long as there is no more of it than text can be packed into so few bytes."""
 
-    def __init__(self, raw):
-        self._raw, self._file, self._size = raw, gzip.GzipFile(fileobj=_Pieces(raw)), 0
+    def __init__(self, raw, path):
+        self._path, self._raw, self._file, self._size = path, raw, gzip.GzipFile(fileobj=_Pieces(raw)), 0
 
     def readable(self):
         return True
@@ -147,7 +151,7 @@ class _Unzipped(io.RawIOBase):
         data = self._file.read1(len(buffer))
         self._size += len(data)
         if self._size > FREE_GROWTH and self._size > MAX_GROWTH * self._raw.tell():
-            raise gzip.BadGzipFile(f"it unpacks to more than {MAX_GROWTH} times its size")
+            raise _not_unpacked(self._path, f"it unpacks to more than {MAX_GROWTH} times its size")
         buffer[: len(data)] = data
         return len(data)
 
@@ -167,12 +171,10 @@ def opened(path: Path, *, watched: bool = True) -> Iterator[BinaryIO]:
             raw = io.BufferedReader(file, 1 << 16)
             zipped = raw.peek(2)[:2] == b"\x1f\x8b"
             if not zipped and path.suffix == ".gz":
-                raise gzip.BadGzipFile("it is not a gzip file")
-            yield io.BufferedReader(_Unzipped(raw), 1 << 18) if zipped else raw
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        own = type(error) is gzip.BadGzipFile and not str(error).startswith("Not a gzipped")  # gzip's quotes bytes
-        problem = str(error) if own else "the gzip data are damaged or cut short"
-        raise DataError(f"cannot be decompressed: {problem}", file=path.name, fix=FRESH_COPY) from None
+                raise _not_unpacked(path, "it is not a gzip file")
+            yield io.BufferedReader(_Unzipped(raw, path), 1 << 18) if zipped else raw
+    except (gzip.BadGzipFile, EOFError, zlib.error):  # gzip's own message may quote bytes of the file
+        raise _not_unpacked(path, "it is damaged or cut short") from None
     except OSError as error:
         raise _unreadable(path, error) from error
 

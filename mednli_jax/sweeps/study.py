@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mednli_jax.errors import RunError, UsageError
+from mednli_jax.runs import differing
 from mednli_jax.sweeps.spaces import Sweep, Whole
 
 ADVISORY_LOCK = 0x6D65646E  # any number that other programs do not use in the same database
@@ -87,9 +88,7 @@ class Study:
                 self._study.set_user_attr("sweep", new)
         known = self._study.user_attrs["sweep"]
         if known != new:
-            old, new = _flat(known), _flat(new)
-            names = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-            problem = f"study '{name}' was begun with other values of {', '.join(names[:5])}"
+            problem = f"study '{name}' was begun with other values of {', '.join(differing(known, new)[:5])}"
             raise RunError(f"{problem}. Fix: give the same flags, or another --study.")
 
     @contextlib.contextmanager
@@ -247,10 +246,3 @@ def _lock_file(url: str, *, must_exist: bool) -> Path | None:
     if not path.parent.is_dir():
         raise RunError(f"{path}: there is no such folder. Fix: make it, or check --storage.")
     return path.with_name(f"{path.name}.lock")
-
-
-def _flat(tree, prefix=""):
-    flat = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
