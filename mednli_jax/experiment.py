@@ -11,6 +11,7 @@ from inspect import signature
 from pathlib import Path
 
 import jax
+import optax
 
 from mednli_jax import validation
 from mednli_jax.baselines import boosting as features
@@ -85,7 +86,7 @@ class Experiment:
 
     Args:
       seeds: of the run.
-      optimizer: arguments of optim.build_optimizer.
+      optimizer: arguments of optim.build_optimizer but the steps of an epoch.
       settings: of the training loop.
       batches: of the training rows.
       features: whether the model takes the 35 features of the feature-based system beside the sentences.
@@ -141,17 +142,23 @@ class Experiment:
         program = self.bare_program(frozen, facts, devices)
         program.data = devices.replicate(self.task.resident(prepared))
         how = {"shares": devices.count, "model": program.model}
-        return program, {
-            name: self.task.batches(prepared, name, self.batches, **how) for name in splits or prepared.splits
-        }
+        names = splits or prepared.splits
+        batches = {name: self.task.batches(prepared, name, self.batches, **how) for name in names}
+        if "train" in batches:
+            program.optimizer = self.optimizer_for(batches["train"])
+        return program, batches
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
-        """A Program whose `data` is still empty. frozen: on the devices. model_facts: see tasks.task.Task."""
+        """A Program without data and optimiser. frozen: on the devices. model_facts: see tasks.task.Task."""
         model = table.build(self.model.name, self.model.fields, axis_name=devices.axis_name, **model_facts)
-        optimizer = optim.build_optimizer(**self.optimizer)
+        return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
+
+    def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
+        """The optimiser of a training on these batches."""
+        optimizer = optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
         if self.transfer.freeze:
-            optimizer = optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
-        return Program(model, self.task, optimizer, devices, frozen, data={}, precision=self.precision)
+            return optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
+        return optimizer
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
@@ -186,7 +193,7 @@ def of(config) -> Experiment:
         corpus=corpus,
         task=task,
         model=_model(config, folder, entry),
-        optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters},
+        optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters if name in train},
         settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
         batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
         transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),

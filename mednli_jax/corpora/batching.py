@@ -287,6 +287,11 @@ class Batches:
         dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)
         return np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1).astype(np.int32)
 
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch; all epochs and seeds have as many."""
+        return sum(batches for *_, batches in self.buckets)
+
     def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
         """The batches of one epoch as (layout, rows [S, Q, G]).
 

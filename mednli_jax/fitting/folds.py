@@ -106,6 +106,9 @@ class FoldTraining:
         names = [f"{group}/{part}" for group in self.groups for part in ("train", "dev")]
         self.program, self.batches = self.experiment.program(self.prepared, names)
         self.program.compile_seconds += self.session.compile_seconds
+        self.optimizers = {
+            group: self.experiment.optimizer_for(self.batches[f"{group}/train"]) for group in self.groups
+        }
         self.session.write_facts(self.prepared.manifest, self.program.devices.all)
         runs.write_examples(self.directory, self.benchmark)
         self.slots = runs.read_slots(self.directory)
@@ -150,7 +153,7 @@ class FoldTraining:
 
     def _trainer(self, chunk):
         names = {part: f"{chunk.group}/{part}" for part in ("train", "dev")}
-        task = self.program.task
+        task, self.program.optimizer = self.program.task, self.optimizers[chunk.group]
         trainer = Trainer(
             self.program,
             self.experiment.settings,

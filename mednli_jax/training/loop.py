@@ -40,7 +40,6 @@ class Settings:
     schedule: str = "constant"  # one of optim.SCHEDULES, the one that the optimiser was built with
     decay: float = 1.0  # "plateau", "halving": of the rate, each time
     halve_from: int = 1  # "halving": the first epoch with a lower rate
-    cycle: int = 0  # "cyclical": steps of a cycle; 0 = an epoch
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
     average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
     checkpoint_epochs: int = 1  # epochs between two checkpoints that the clock does not ask for
@@ -103,7 +102,6 @@ class Trainer:
         learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
-        learner = self._at_rate_of_epoch(self._with_step_counts(learner))
         average = states.init_average(learner) if self.settings.average_from else None
         return program.devices.replicate((learner, states.init_best(learner), average))
 
@@ -283,7 +281,6 @@ class Trainer:
         self.trained_examples += examples
         self.train_seconds += self.epoch_seconds
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
-        self.learner = self._at_rate_of_epoch(self.learner)
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
         over = self.epoch > self.settings.epochs or not len(self._slots())
@@ -291,24 +288,6 @@ class Trainer:
             self.save()
 
     # -- protocols ------------------------------------------------------------------------------------------------
-
-    def _with_step_counts(self, learner):
-        """The learners whose optimiser knows how many steps an epoch has, or the run, where its rate depends on it."""
-        names = {"cyclical": "cycle_steps", "linear": "line_steps", "warmup_linear": "line_steps"}
-        name = names.get(self.settings.schedule)
-        if name is None or (name == "cycle_steps" and self.settings.cycle):
-            return learner
-        epoch = sum(batches for *_, batches in self.batches["train"].buckets)  # all have as many
-        steps = epoch if name == "cycle_steps" else epoch * self.settings.epochs
-        return learner.replace(opt_state=optim.with_value(learner.opt_state, name, steps))
-
-    def _at_rate_of_epoch(self, learner):
-        """The learners with the rate of the epoch under way, where the epoch alone decides it."""
-        if self.settings.schedule != "halving":
-            return learner
-        factor = self.settings.decay ** max(0, self.epoch - self.settings.halve_from + 1)
-        opt_state = optim.with_value(learner.opt_state, "rate_factor", factor)
-        return self.program.devices.replicate(learner.replace(opt_state=opt_state))
 
     def _go_back(self, places):
         """Seeds whose epoch was not their best return to that one and train on at a lower rate."""
@@ -319,9 +298,12 @@ class Trainer:
 
     def _protocol_row(self):
         """What an epoch's row says besides, where it is not always the same."""
-        row, factor = {}, optim.rate_factor(self.learner.opt_state)
-        if factor is not None:
-            row["rate_factor"] = np.asarray(factor).tolist()
+        row, settings = {}, self.settings
+        if settings.schedule == "plateau":
+            row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
+        elif settings.schedule == "halving":
+            factor = settings.decay ** max(0, self.epoch - settings.halve_from + 1)
+            row["rate_factor"] = [factor] * len(self.learner.seed)
         if self.average is not None:
             row["averaged"] = int(np.max(self.average.count))
         return row

@@ -1,9 +1,11 @@
 """Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
-A schedule that follows the dev split or the epoch keeps its rate in the optimiser's state, one per seed: the loop sets
-it between two epochs, and nothing is compiled again.
+Batches are planned before the optimiser is built, so that the steps of an epoch are known and a schedule is an optax
+schedule, a function of the step. "plateau" alone follows the dev split: its rate is part of the optimiser's state, one
+per seed, and the loop sets it between two epochs without a new compilation.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -18,26 +20,6 @@ OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
 # from a given one on; "cyclical": up and down within each cycle of steps; "linear": down to 0 at the run's end;
 # "warmup_linear": up from 0 in the run's first steps, then down to 0.
 SCHEDULES = ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear")
-
-
-class FactorState(NamedTuple):
-    """Of "plateau" and "halving"."""
-
-    rate_factor: jax.Array  # float32, of the learning rate; set by the loop
-
-
-class CycleState(NamedTuple):
-    """Of "cyclical"."""
-
-    cycle_steps: jax.Array  # int32, length of a cycle; set by the loop where it is an epoch
-    cycle_place: jax.Array  # int32, steps into the cycle
-
-
-class LineState(NamedTuple):
-    """Of "linear" and "warmup_linear"."""
-
-    line_steps: jax.Array  # int32, steps of the run; set by the loop
-    line_place: jax.Array  # int32, steps into it
 
 
 class AccumulatorState(NamedTuple):
@@ -57,10 +39,14 @@ def build_optimizer(
     optimizer: str = "adam",
     momentum: float = 0.0,
     schedule: str = "constant",
+    decay: float = 0.5,
+    halve_from: int = 1,
     floor: float = 0.0,
     cycle: int = 0,
     warmup: float = 0.1,
     accumulate: int = 1,
+    epochs: int = 1,
+    epoch_steps: int = 1,
 ) -> optax.GradientTransformation:
     """An optimiser with L2 added to the gradient first, as in PyTorch's `weight_decay`.
 
@@ -70,10 +56,9 @@ def build_optimizer(
     Args:
       clip: over 0: global gradient norm limit, per seed.
       optimizer: one of OPTIMIZERS. momentum: of "sgd".
-      schedule: one of SCHEDULES. floor: the lowest rate of "cyclical", as a share of the learning rate. cycle: its
-        steps; 0 leaves them to the loop, which sets `cycle_steps` to an epoch's.
-      warmup: of "warmup_linear", the share of the run's steps in which the rate rises.
-      accumulate: batches whose gradients make one step (see `accumulated`). All steps above are still batches.
+      schedule: one of SCHEDULES; decay to warmup: see `rate_of_step`.
+      accumulate: batches whose gradients make one step (see `accumulated`).
+      epochs, epoch_steps: of the run, and batches of an epoch, for schedules that depend on them.
     """
     parts = []
     if clip > 0:
@@ -86,16 +71,57 @@ def build_optimizer(
         "adamw": lambda: scale_by_adamw(weight_decay),
         "sgd": lambda: optax.trace(momentum) if momentum > 0 else optax.identity(),
     }[optimizer]()
-    rate = {
-        "constant": optax.scale_by_learning_rate,
-        "plateau": scale_by_factor,
-        "halving": scale_by_factor,
-        "cyclical": lambda rate: scale_by_cycle(rate, floor=floor, cycle=cycle, stride=accumulate),
-        "linear": lambda rate: scale_by_line(rate, stride=accumulate),
-        "warmup_linear": lambda rate: scale_by_line(rate, warmup=warmup, stride=accumulate),
-    }[schedule](learning_rate)
+    if schedule == "constant":
+        rate = optax.scale_by_learning_rate(learning_rate)
+    elif schedule == "plateau":
+        rate = optax.inject_hyperparams(lambda rate_factor: optax.scale(-learning_rate * rate_factor))(rate_factor=1.0)
+    else:
+        how = {"decay": decay, "halve_from": halve_from, "floor": floor, "cycle": cycle, "warmup": warmup}
+        by_batch = rate_of_step(schedule, learning_rate, epochs=epochs, epoch_steps=epoch_steps, **how)
+        rate = optax.scale_by_learning_rate(lambda step: by_batch(step * accumulate))
     made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam: checkpoints name its arrays so
     return accumulated(made, accumulate) if accumulate > 1 else made
+
+
+def rate_of_step(
+    schedule: str,
+    learning_rate: float,
+    *,
+    epochs: int,
+    epoch_steps: int,
+    decay: float = 0.5,
+    halve_from: int = 1,
+    floor: float = 0.0,
+    cycle: int = 0,
+    warmup: float = 0.1,
+) -> optax.Schedule:
+    """The learning rate as a function of the steps before.
+
+    Args:
+      schedule: "halving": times `decay` with each epoch from number `halve_from` on.
+        "cyclical": the triangular policy (Smith 2017, section 3), from floor * rate up to the rate in half a cycle of
+        `cycle` steps, and back; 0 = an epoch's.
+        "linear": times the share of the run's steps that are still to come, as in fastText's supervised mode.
+        "warmup_linear": up from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's
+        fine-tuning.
+    """
+    steps = epochs * epoch_steps
+    if schedule == "halving":
+        starts = ((epoch - 1) * epoch_steps for epoch in range(halve_from, epochs + 1))
+        return optax.piecewise_constant_schedule(learning_rate, dict.fromkeys(starts, decay))
+    if schedule == "cyclical":
+        length = cycle or epoch_steps
+
+        def triangle(step):
+            height = 1 - jnp.abs(2 * (step % length) / length - 1) if length > 1 else 1.0  # one step has no slope
+            return learning_rate * (floor + (1 - floor) * height)
+
+        return triangle
+    rising = math.ceil(round(warmup * steps, 6)) if schedule == "warmup_linear" else 0
+    falling = optax.linear_schedule(learning_rate, 0.0, max(steps - rising, 1))
+    if not rising:
+        return falling
+    return optax.join_schedules([optax.linear_schedule(0.0, learning_rate, rising), falling], [rising])
 
 
 def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
@@ -158,82 +184,15 @@ def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> o
     return optax.GradientTransformation(start, update)
 
 
-def scale_by_factor(learning_rate: float) -> optax.GradientTransformation:
-    """The learning rate times a factor of the state, 1 at first."""
-
-    def start(params):
-        del params
-        return FactorState(jnp.ones((), jnp.float32))
-
-    def update(updates, state, params=None):
-        del params
-        return _descend(updates, learning_rate * state.rate_factor), state
-
-    return optax.GradientTransformation(start, update)
-
-
-def scale_by_cycle(
-    learning_rate: float, *, floor: float, cycle: int = 0, stride: int = 1
-) -> optax.GradientTransformation:
-    """The triangular policy (Smith 2017, section 3): from floor * rate up to the rate in half a cycle, and back.
-
-    stride: steps of the cycle that an update stands for.
-    """
-
-    def start(params):
-        del params
-        return CycleState(jnp.asarray(cycle, jnp.int32), jnp.zeros((), jnp.int32))
-
-    def update(updates, state, params=None):
-        del params
-        steps = jnp.maximum(state.cycle_steps, 1)
-        height = 1 - jnp.abs(2 * state.cycle_place.astype(jnp.float32) / steps - 1)
-        height = jnp.where(steps > 1, height, 1.0)  # an epoch of one step has no slope
-        updates = _descend(updates, learning_rate * (floor + (1 - floor) * height))
-        return updates, state._replace(cycle_place=(state.cycle_place + stride) % steps)
-
-    return optax.GradientTransformation(start, update)
-
-
-def scale_by_line(learning_rate: float, *, warmup: float = 0.0, stride: int = 1) -> optax.GradientTransformation:
-    """The learning rate times the share of the run's steps that are still to come, as in fastText's supervised mode.
-
-    warmup: share of the steps (rounded up) in which it rises from 0 before, as in BERT's fine-tuning. stride: steps of
-    the run that an update stands for.
-    """
-
-    def start(params):
-        del params
-        return LineState(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
-
-    def update(updates, state, params=None):
-        del params
-        done = state.line_place.astype(jnp.float32) / jnp.maximum(state.line_steps, 1)
-        share = jnp.maximum(1 - done, 0.0)
-        if warmup > 0:
-            rising = jnp.ceil(warmup * state.line_steps)
-            place = state.line_place.astype(jnp.float32)
-            falling = jnp.maximum(state.line_steps - place, 0.0) / jnp.maximum(state.line_steps - rising, 1.0)
-            share = jnp.where(place < rising, place / jnp.maximum(rising, 1.0), falling)
-        updates = _descend(updates, learning_rate * share)
-        return updates, state._replace(line_place=state.line_place + stride)
-
-    return optax.GradientTransformation(start, update)
-
-
-def _descend(updates, rate):
-    return jax.tree.map(lambda update: (-rate).astype(update.dtype) * update, updates)
-
-
 def rate_factor(opt_state) -> jax.Array | None:
-    """The factors [S] of the seeds' learning rates; None where the schedule has none."""
+    """The factors [S] of the seeds' learning rates; None where the schedule is not "plateau"."""
     return optax.tree.get(opt_state, "rate_factor")
 
 
-def with_value(opt_state, name: str, value):
-    """The state with another `rate_factor`, `cycle_steps` or `line_steps`: one value, or one per seed [S]."""
-    old = optax.tree.get(opt_state, name)
-    return optax.tree.set(opt_state, **{name: jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape)})
+def with_rate_factor(opt_state, factor):
+    """The state with another factor of the learning rate: one value, or one per seed [S]."""
+    old = rate_factor(opt_state)
+    return optax.tree.set(opt_state, rate_factor=jnp.broadcast_to(jnp.asarray(factor, old.dtype), old.shape))
 
 
 def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
+import optax
 
 from mednli_jax.corpora import batching
 from mednli_jax.training.devices import Devices
@@ -21,15 +22,17 @@ LOOKAHEAD = 2  # batches under way on the device while the host takes in the one
 class Program:
     """Compiled bodies over one resident data set: training and prediction for each layout of a batch.
 
-    precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
+    Args:
+      optimizer: of training; None where the program predicts alone, or until the number of steps is known.
+      precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
     """
 
     model: object
     task: object
-    optimizer: object
     devices: Devices
     frozen: dict
     data: dict
+    optimizer: optax.GradientTransformation | None = None
     precision: str | None = None
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
@@ -37,7 +40,9 @@ class Program:
     def train(self, layout, learner, index):
         """One step; index [S, Q, G]. Donates the learner."""
         body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
-        call = self._call(("train", layout, index.shape[0]), body, learner, index, reduced=True, donate=True)
+        call = self._call(
+            ("train", self.optimizer, layout, index.shape[0]), body, learner, index, reduced=True, donate=True
+        )
         return call(learner, self.frozen, self.data, self.devices.split(index))
 
     def predict(self, layout, variables, index):

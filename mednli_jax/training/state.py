@@ -130,7 +130,7 @@ def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimize
         return jax.tree.map(lambda leaf: leaf[slots], tree)
 
     fresh = jax.vmap(optimizer.init)(learner.params)
-    fresh = optim.with_value(fresh, "rate_factor", optim.rate_factor(learner.opt_state) * decay)
+    fresh = optim.with_rate_factor(fresh, optim.rate_factor(learner.opt_state) * decay)
     return learner.replace(
         params=jax.tree.map(choose, learner.params, of_best(best.params)),
         batch_stats=jax.tree.map(choose, learner.batch_stats, of_best(best.batch_stats)),

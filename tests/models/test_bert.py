@@ -322,15 +322,15 @@ def test_two_seeds_learn_as_each_does_alone():
     data = {k: jnp.asarray(v) for k, v in made_up.arrays(16).items()}
     model, task = build(dropout=0.1), NLITask()
     optimizer = optim.build_optimizer(
-        learning_rate=0.01, optimizer="adamw", weight_decay=0.01, clip=1.0, schedule="warmup_linear", accumulate=2
-    )
+        learning_rate=0.01, optimizer="adamw", weight_decay=0.01, clip=1.0, schedule="warmup_linear", accumulate=2,
+        epoch_steps=240,
+    )  # fmt: skip
     layout = Layout.full(8, WIDTH)
     body = jax.jit(step.train_step(model, task, optimizer, layout))
     ends, losses = {}, {}
     for seeds in ((3, 4), (4,)):
         first = task.to_batch(data, jnp.zeros((8, 1), jnp.int32), layout)
         learner = init_learner(model, optimizer, seeds, first, {})
-        learner = learner.replace(opt_state=optim.with_value(learner.opt_state, "line_steps", 240))
         seen = []
         for i in range(240 if len(seeds) > 1 else 6):
             rows = jnp.arange(8)[None, :, None] + 8 * (i % 2)
@@ -370,9 +370,10 @@ def test_adamw_decays_matrices_beside_adam_s_direction():
     np.testing.assert_allclose(ours[0]["kernel"], 3 - RATE * (1 + 0.5 * 3), rtol=1e-6)
 
 
-def rates(optimizer, steps, batches):
+def rates(steps, batches, **how):
+    optimizer = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", epoch_steps=steps, **how)
     params = {"w": jnp.zeros(1)}
-    state, seen = optim.with_value(optimizer.init(params), "line_steps", steps), []
+    state, seen = optimizer.init(params), []
     for _ in range(batches):
         updates, state = optimizer.update({"w": jnp.ones(1)}, state, params)
         seen.append(float(-updates["w"][0] / RATE))
@@ -381,11 +382,10 @@ def rates(optimizer, steps, batches):
 
 def test_the_rate_warms_up_and_falls_in_a_line():
     """Of 10 steps, 3 rise from 0 (a quarter, rounded up); past the end there is none."""
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="warmup_linear", warmup=0.25)
     expected = [0, 1 / 3, 2 / 3, 1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7, 0, 0]
-    np.testing.assert_allclose(rates(made, 10, 12), expected, atol=1e-6)
-    none = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="warmup_linear", warmup=0.0)
-    np.testing.assert_allclose(rates(none, 4, 5), [1, 0.75, 0.5, 0.25, 0], atol=1e-6)
+    np.testing.assert_allclose(rates(10, 12, schedule="warmup_linear", warmup=0.25), expected, atol=1e-6)
+    plain = rates(4, 5, schedule="warmup_linear", warmup=0.0)
+    np.testing.assert_allclose(plain, [1, 0.75, 0.5, 0.25, 0], atol=1e-6)
 
 
 def test_accumulated_batches_are_one_large_batch():
@@ -411,8 +411,8 @@ def test_accumulated_batches_are_one_large_batch():
     np.testing.assert_array_equal(small[2]["w"], small[1]["w"])
     np.testing.assert_allclose(small[3]["w"], large[1]["w"], rtol=1e-6)
     for schedule, expected in (("linear", [0, 1, 0, 0.5, 0, 0]), ("warmup_linear", [0, 0, 0, 1, 0, 0])):
-        made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule=schedule, warmup=0.5, accumulate=2)
-        np.testing.assert_allclose(rates(made, 4, 6), expected, atol=1e-6)
+        found = rates(4, 6, schedule=schedule, warmup=0.5, accumulate=2)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 # ---- faults ----

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import jax
 import numpy as np
+import optax
 import pytest
 from test_cloze_encoding import corpus
 
@@ -114,7 +115,7 @@ def made_run(model, setup, **fields):
     data = task.resident(prepared)
     layout = Layout.full(1, (64, 32), joint=False)
     batch = task.to_batch(data, np.array([[0]]), layout)
-    learner = init_learner(bodies.model, bodies.optimizer, (0, 1), batch, frozen)
+    learner = init_learner(bodies.model, optax.sgd(1.0), (0, 1), batch, frozen)
     variables = {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), learner.params), "batch_stats": {}}
     return SimpleNamespace(
         task=task, experiment=own, vocabulary=vocab, vectors=prepared.vectors, variables=variables, model_facts=facts,

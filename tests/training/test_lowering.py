@@ -80,6 +80,7 @@ def test_precision_of_a_config_reaches_the_products_of_both_passes(precision, mo
     program.data = devices.replicate({key: jnp.asarray(value) for key, value in made_up.arrays().items()})
     layout, index = Layout.full(4, (12, 8)), np.arange(4, dtype=np.int32)[None, :, None]
     first = program.task.to_batch(program.data, jnp.asarray(index[0]), layout)
+    program.optimizer = optim.build_optimizer(learning_rate=1e-3)
     learner = state.init_learner(program.model, program.optimizer, (0,), first, program.frozen)
 
     def mapped(body, **how):

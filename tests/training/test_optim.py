@@ -1,5 +1,7 @@
 """Optimisers against hand-worked steps, the rates of the schedules, and what a config may ask of them."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,6 @@ import pytest
 from mednli_jax import defaults, experiment
 from mednli_jax.errors import ConfigError
 from mednli_jax.training import loop, optim
-from mednli_jax.training.devices import Devices
 
 RATE = 0.1
 # Of two weights: a large gradient that is never seen again, and a weight that is never used.
@@ -91,19 +92,19 @@ def test_sgd_and_its_momentum_by_hand():
 # ---- rates ----
 
 
-@pytest.mark.parametrize("schedule", ["plateau", "halving"])
 @pytest.mark.parametrize("optimizer", optim.OPTIMIZERS)
-def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(schedule, optimizer):
+def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(optimizer):
     """At a factor of 1 a step is the constant rate's, bit for bit."""
     constant, scheduled = (
-        optim.build_optimizer(learning_rate=RATE, optimizer=optimizer, schedule=name) for name in ("constant", schedule)
+        optim.build_optimizer(learning_rate=RATE, optimizer=optimizer, schedule=name)
+        for name in ("constant", "plateau")
     )
     params = {"w": jnp.asarray(np.full((3, 2), 0.5))}
     gradient = {"w": jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))}
     expected, _ = jax.vmap(constant.update)(gradient, jax.vmap(constant.init)(params), params)
     update, state = jax.jit(jax.vmap(scheduled.update)), jax.vmap(scheduled.init)(params)
     for factor in (1.0, [1.0, 0.5, 0.125], 0.25):
-        state = optim.with_value(state, "rate_factor", factor)
+        state = optim.with_rate_factor(state, factor)
         np.testing.assert_array_equal(optim.rate_factor(state), np.broadcast_to(factor, 3))
         given, after = update(gradient, state, params)
         # In float32 the factor meets the rate first, then the direction.
@@ -113,44 +114,40 @@ def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(schedule, o
     assert optim.rate_factor(jax.vmap(constant.init)(params)) is None
 
 
+def shares(batches, **how):
+    """The shares of the learning rate in the first steps of SGD on gradients of 1."""
+    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
+    weights, _ = steps(made, np.ones((batches, 2)), (0.0, 0.0))
+    return -np.diff(weights[:, 0], prepend=0.0) / RATE
+
+
+def test_halving_lowers_the_rate_at_the_start_of_each_epoch_from_one_on():
+    how = {"schedule": "halving", "decay": 0.5, "epochs": 4, "epoch_steps": 2}
+    np.testing.assert_allclose(shares(8, **how, halve_from=3), [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25])
+    np.testing.assert_allclose(shares(4, **how, halve_from=1), [0.5, 0.5, 0.25, 0.25])
+
+
 def test_a_cycle_climbs_from_the_floor_and_comes_back():
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.1, cycle=4)
-    weights, _ = steps(made, np.ones((9, 2)), (0.0, 0.0))
-    rates = -np.diff(weights[:, 0], prepend=0.0)
-    np.testing.assert_allclose(rates / RATE, [0.1, 0.55, 1.0, 0.55, 0.1, 0.55, 1.0, 0.55, 0.1], rtol=1e-6)
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.0, cycle=3)
-    weights, _ = steps(made, np.ones((4, 2)), (0.0, 0.0))
-    np.testing.assert_allclose(-np.diff(weights[:, 0], prepend=0.0) / RATE, [0, 2 / 3, 2 / 3, 0], atol=1e-7)
+    how = {"schedule": "cyclical", "floor": 0.1, "cycle": 4}
+    np.testing.assert_allclose(shares(9, **how), [0.1, 0.55, 1.0, 0.55, 0.1, 0.55, 1.0, 0.55, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(shares(4, schedule="cyclical", cycle=3), [0, 2 / 3, 2 / 3, 0], atol=1e-7)
+
+
+def test_a_cycle_is_an_epoch_unless_set():
+    for length, expected in ((2, [0.5, 1.0, 0.5]), (1, [1.0, 1.0, 1.0])):
+        found = shares(3, schedule="cyclical", floor=0.5, epochs=7, epoch_steps=length)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_an_accumulated_step_moves_a_cycle_by_its_batches():
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", cycle=8, accumulate=2)
-    weights, _ = steps(made, np.ones((10, 2)), (0.0, 0.0))
-    rates = -np.diff(weights[:, 0], prepend=0.0)[1::2]  # a step comes with every second batch
-    np.testing.assert_allclose(rates / RATE, [0, 0.5, 1, 0.5, 0], atol=1e-7)
-
-
-def test_the_loop_can_set_the_length_of_a_cycle():
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="cyclical", floor=0.5)
-    params = {"w": jnp.zeros((2, 1))}
-    for length, expected in ((2, [0.5, 1.0, 0.5]), (1, [1.0, 1.0, 1.0])):
-        state, rates = optim.with_value(jax.vmap(made.init)(params), "cycle_steps", length), []
-        for _ in range(3):
-            updates, state = jax.vmap(made.update)({"w": jnp.ones((2, 1))}, state, params)
-            rates.append(-updates["w"][:, 0] / RATE)
-        np.testing.assert_allclose(rates, np.repeat(np.array(expected)[:, None], 2, axis=1), rtol=1e-6)
+    found = shares(10, schedule="cyclical", cycle=8, accumulate=2)
+    np.testing.assert_allclose(found[1::2], [0, 0.5, 1, 0.5, 0], atol=1e-7)  # a step comes with every second batch
 
 
 def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
     """At step k of n it is 1 - k/n of the first rate (fastText's `lr * (1 - progress)`); past the end there is none."""
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", schedule="linear")
-    params, update = {"w": jnp.zeros((2, 1))}, jax.jit(jax.vmap(made.update))
-    state, rates = optim.with_value(jax.vmap(made.init)(params), "line_steps", [4, 2]), []
-    for _ in range(5):
-        updates, state = update({"w": jnp.ones((2, 1))}, state, params)
-        rates.append(-updates["w"][:, 0] / RATE)
-    np.testing.assert_allclose(rates, [[1, 1], [0.75, 0.5], [0.5, 0], [0.25, 0], [0, 0]], atol=1e-7)
-    assert update._cache_size() == 1
+    found = shares(5, schedule="linear", epochs=2, epoch_steps=2)
+    np.testing.assert_allclose(found, [1, 0.75, 0.5, 0.25, 0], atol=1e-7)
 
 
 # ---- from a config ----
@@ -174,16 +171,22 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     asked |= {"average_from": 2, "average_every": 3, "decay": 0.25, "halve_from": 4}
     made = config(**asked)
     own = experiment.of(made)
-    program = own.bare_program({}, {}, Devices(jax.local_devices()[:1]))
-    state = program.optimizer.init({"w": jnp.zeros(2)})
-    assert int(optax.tree.get(state, "cycle_steps")) == 6
-    updates, state = program.optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
+    optimizer = own.optimizer_for(types.SimpleNamespace(steps=11))
+    state = optimizer.init({"w": jnp.zeros(2)})
+    updates, state = optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
     np.testing.assert_allclose(updates["w"], [-0.1, -0.1], rtol=1e-6)  # a fifth of the rate
-    updates, _ = program.optimizer.update({"w": jnp.zeros(2)}, state, {"w": jnp.zeros(2)})
+    updates, _ = optimizer.update({"w": jnp.zeros(2)}, state, {"w": jnp.zeros(2)})
     np.testing.assert_allclose(updates["w"], -0.9 * 0.5 * (0.2 + 0.8 / 3) * np.ones(2), rtol=1e-6)
     given = own.settings
-    taken = {"schedule", "cycle", "decay", "halve_from", "average_from", "average_every"}
+    taken = {"schedule", "decay", "halve_from", "average_from", "average_every"}
     assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
+
+
+def test_a_schedule_over_the_run_ends_with_the_batches_of_its_epochs():
+    made = config(schedule="linear", optimizer="sgd", learning_rate=0.5, weight_decay=0.0, epochs=3)
+    optimizer = experiment.of(made).optimizer_for(types.SimpleNamespace(steps=4))
+    found, _ = steps(optimizer, np.ones((13, 2)), (0.0, 0.0))
+    np.testing.assert_allclose(-np.diff(found[:, 0], prepend=0.0), [*(0.5 * np.arange(12, 0, -1) / 12), 0], atol=1e-7)
 
 
 def test_nothing_is_on_unless_asked_for():
