@@ -134,7 +134,8 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
     """The optimiser, which takes a step on every so many batches, by the mean gradient of all their rows.
 
     `update(..., rows=n)` says how many real rows a batch's mean gradient is of, so that the step is that of one large
-    batch even where they differ; without it all count the same. Batches left over at a run's end make no step.
+    batch even where they differ; without it all count the same. optax.MultiSteps weighs all batches alike. Batches left
+    over at a run's end make no step.
     """
     inner = optax.with_extra_args_support(optimizer)
 
