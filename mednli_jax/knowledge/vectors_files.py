@@ -77,11 +77,11 @@ def _head(path):
         return Head(kind, -1, dim + 1)  # no word stands before the numbers
     if kind == "text":
         return Head(kind, *vectors_text.text_dim(path))
-    with vectors_binary.streamed(path) as stream:
-        if kind == "word2vec":
-            return Head(kind, *vectors_binary.word2vec_header(stream))
-        head = vectors_binary.fasttext_head(stream)[0]
+    if kind == "fasttext":
+        head = vectors_binary.fasttext_head(path)
         return Head(kind, head.words, head.dim)
+    with vectors_binary.streamed(path) as stream:
+        return Head(kind, *vectors_binary.word2vec_header(stream))
 
 
 def kind_of(path: Path) -> str:
