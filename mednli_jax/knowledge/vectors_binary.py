@@ -16,7 +16,6 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -134,45 +133,32 @@ def word2vec_words(path: Path) -> Iterator[bytes]:
             stream.skip(4 * dim)
 
 
-@dataclass(frozen=True)
-class Head:
-    """What a fastText model says of itself. dim: numbers a word. buckets: of n-grams."""
+def fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
+    """(words, dim) of a fastText model, not gzipped. whole: all else that its sizes say is checked, too.
 
-    dim: int
-    words: int
-    labels: int
-    buckets: int
-
-
-def fasttext_head(path: Path) -> Head:
-    """Raises: DataError for what is no whole model of single numbers, not gzipped."""
-    with _mapped(path) as data:
-        return _head(path, data)
-
-
-@contextmanager
-def _mapped(path):
+    Raises: DataError for what the library would not refuse: it reads or writes beyond its bounds and does not notice.
+    """
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield data
-
-
-def _numbers(path, data, layout, at):
-    try:
-        return struct.unpack_from(f"<{layout}", data, at)
-    except struct.error:
-        raise damaged(path, "the file is cut short") from None
+        try:
+            entries, words, rows, dim = _head(path, data)
+            if whole:
+                _check_sizes(path, data, entries, (rows, dim))
+        except struct.error:
+            raise damaged(path, "the file is cut short") from None
+    return words, dim
 
 
 def _head(path, data):
-    magic, version, dim = _numbers(path, data, "3i", 0)
+    """(entries, words, rows of the input matrix, dim)."""
+    magic, version, dim = struct.unpack_from("<3i", data)
     if magic != MAGIC:  # which `kind_of` found once the file was unpacked
         problem = "a gzipped fastText model, which the fastText library does not read"
         raise unreadable_format(path, problem, fix="unpack it with gunzip")
     if version not in VERSIONS:
         problem = f"a fastText model of format {version}, read are {' and '.join(map(str, VERSIONS))}"
         raise unreadable_format(path, problem, fix="save it with a fastText of 2017 or later, or use its .vec")
-    buckets, minn, maxn = _numbers(path, data, "3i", 40)
-    entries, words, labels, _, pruned = _numbers(path, data, "3i2q", 64)
+    buckets, minn, maxn = struct.unpack_from("<3i", data, 40)
+    entries, words, labels, _, pruned = struct.unpack_from("<3i2q", data, 64)
     sound = 0 < dim < TOO_LARGE and min(words, labels, buckets, minn, maxn) >= 0 and entries == words + labels
     if not sound or (maxn and (not buckets or not minn <= maxn <= LONGEST_NGRAM)):
         raise damaged(path, "its settings contradict each other")
@@ -180,7 +166,7 @@ def _head(path, data):
         raise empty_file(path, "no vectors")
     if pruned >= 0:
         raise _quantised(path)
-    return Head(dim, words, labels, buckets)
+    return entries, words, words + buckets, dim
 
 
 def _quantised(path):
@@ -188,77 +174,72 @@ def _quantised(path):
     return line_fault(path.name, None, problem, "use the whole model (.bin, not .ftz), or its .vec")
 
 
-def _check_sizes(path, data, head):
-    """Raises: DataError where the library would read or write beyond its bounds, which it does not notice."""
+def _check_sizes(path, data, entries, shape):
+    """shape: of the input matrix. The output matrix, which vectors do not need, may have any."""
     at = HEAD_BYTES
-    for _ in range(head.words + head.labels):
+    for _ in range(entries):
         end = data.find(b"\0", at, at + LONGEST_WORD)
-        if end < 0:
-            raise damaged(path, "the file is cut short, or a word in it does not end")
-        if not 0 <= _numbers(path, data, "q", end + 1)[0] < LARGEST_COUNT:
-            raise damaged(path, "a word's count cannot be")
+        if end < 0 or not 0 <= struct.unpack_from("<q", data, end + 1)[0] < LARGEST_COUNT:
+            raise damaged(path, "the file is cut short, or a word does not end, or its count cannot be")
         at = end + 10
-    quantised, rows, columns = _numbers(path, data, "?2q", at)
+    quantised, *found = struct.unpack_from("<?2q", data, at)
     if quantised:
         raise _quantised(path)
-    if (rows, columns) != (head.words + head.buckets, head.dim):
-        raise damaged(path, f"a matrix of {rows} rows of {columns}, expected {head.words + head.buckets}")
-    at += 17 + 4 * rows * columns
-    _, rows, columns = _numbers(path, data, "?2q", at)  # the output matrix, which the library reads, too
+    if tuple(found) != shape:
+        raise damaged(path, f"a matrix of {found[0]} rows of {found[1]}, expected {shape[0]}")
+    at += 17 + 4 * shape[0] * shape[1]
+    _, rows, columns = struct.unpack_from("<?2q", data, at)
     if min(rows, columns) < 0 or at + 17 + 4 * rows * columns != len(data):
         raise damaged(path, "the file is cut short, or goes on after its end")
 
 
 def _loaded(path):
-    """(head, the library's model). Raises: DataError."""
+    """The library's model. Raises: DataError."""
     try:
         import fasttext  # an extra
     except ImportError:
         fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
         raise unreadable_format(path, "the fastText library, which reads this file, is missing", fix=fix) from None
-    with _mapped(path) as data:
-        head = _head(path, data)
-        _check_sizes(path, data, head)
+    fasttext_head(path, whole=True)
     try:
-        return head, fasttext.load_model(os.fsencode(path))
+        return fasttext.load_model(os.fsencode(path))
     except (ValueError, RuntimeError, MemoryError) as error:
         problem = f"the fastText library cannot load it ({type(error).__name__})"
         raise line_fault(path.name, None, problem, f"{FRESH_COPY}, or use its .vec, which takes less memory") from None
-
-
-def fasttext_words(path: Path) -> Iterator[bytes]:
-    yield from _words(_loaded(path)[1])
 
 
 def _words(model):
     return (word.encode("utf-8", "surrogateescape") for word in model.get_words(on_unicode_error="surrogateescape"))
 
 
+def fasttext_words(path: Path) -> Iterator[bytes]:
+    return _words(_loaded(path))
+
+
 def read_fasttext(path: Path, wanted: Wanted) -> None:
     """Fills `wanted` from a fastText model: words that it knows neither as they are nor lower-cased from their n-grams.
 
-    An n-gram's small letter is another than its capital. Where the model knows no capital letter, a word is put
-    together from its small letters.
+    Where the model knows no capital letter, a word is put together from its small letters.
     """
-    check_dim(path, fasttext_head(path).dim, wanted.dim, None)
-    head, model = _loaded(path)
-    cased = any(word != word.lower() for word in _words(model))
+    words, dim = fasttext_head(path)
+    check_dim(path, dim, wanted.dim, None)
+    model = _loaded(path)
     matrix = np.asarray(model.f.getInputMatrix())  # float32 [words + buckets, dim]; get_input_matrix would copy it
-    known = {form for form in wanted.places if 0 <= model.get_word_id(form) < head.words}
-    composed = set()
+    number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know
+    known = {form for form in number if 0 <= number[form] < words}  # labels come after the words
+    cased, composed = any(word != word.lower() for word in _words(model)), set()
     for word in wanted.words:
         if known.isdisjoint((encoded(word), encoded(word.lower()))):
             composed.add(encoded(word if cased else word.lower()))
-    for form in (*known, *composed):
+    for form in known | composed:
         rows = model.get_subwords(form, "replace")[1]
-        if form in composed and model.get_word_id(form) >= 0:  # a label, whose number is that of no row
-            rows = rows[1:]
-        if not len(rows):
-            continue
-        place = wanted.places[form]
-        wanted.composed[place] = form in composed
-        # Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
-        with np.errstate(invalid="ignore", over="ignore"):  # reported below
-            mean = matrix[rows].mean(axis=0, dtype=np.float64)
-        if not wanted.fill(place, mean):
-            raise not_finite(path, None, "a word's vector", FRESH_COPY)
+        if form in composed and number[form] >= 0:
+            rows = rows[1:]  # the first is the label's number, where the matrix has an n-gram
+        if len(rows):
+            place = wanted.places[form]
+            wanted.composed[place] = form in composed
+            # Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
+            with np.errstate(invalid="ignore", over="ignore"):  # reported in the next line
+                mean = matrix[rows].mean(axis=0, dtype=np.float64)
+            if not wanted.fill(place, mean):
+                raise not_finite(path, None, "a word's vector", FRESH_COPY)

@@ -78,8 +78,7 @@ def _head(path):
     if kind == "text":
         return Head(kind, *vectors_text.text_dim(path))
     if kind == "fasttext":
-        head = vectors_binary.fasttext_head(path)
-        return Head(kind, head.words, head.dim)
+        return Head(kind, *vectors_binary.fasttext_head(path))
     with vectors_binary.streamed(path) as stream:
         return Head(kind, *vectors_binary.word2vec_header(stream))
 
