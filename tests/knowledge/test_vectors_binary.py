@@ -1,7 +1,6 @@
 """word2vec's and fastText's binary files: the numbers fastText's own library gives, and no damage taken for numbers."""
 
 import gzip
-import re
 import struct
 import sys
 
@@ -252,7 +251,7 @@ def test_the_missing_library_is_named(tmp_path, monkeypatch):
     path = write(tmp_path / "v.bin", model(["fever", "cough"], np.ones((7, 3)), **GOOD))
     monkeypatch.setitem(sys.modules, "fasttext", None)
     assert_refused(path)
-    with pytest.raises(DataError, match=re.escape("mednli_jax[embeddings]")):
+    with pytest.raises(DataError, match="embeddings"):
         load(path)
     assert read_head(path).dim == 3
 
