@@ -7,7 +7,6 @@ service, which keeps no device waiting; arrays go over the devices. `watch` ends
 
 import contextlib
 import ctypes
-import hashlib
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ import time
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from mednli_jax import errors
 from mednli_jax.errors import RunError
@@ -27,7 +27,6 @@ JOIN_SECONDS = 300
 # Of jax's watch over processes, which ends one without a message to the user. It has to be slower than Watch.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
 LONG_MS = 7 * 24 * 3600 * 1000  # waits that the watch ends, if need be
-PIECE = 16 << 20  # bytes that are shared at a time
 
 
 class Hosts:
@@ -37,14 +36,14 @@ class Hosts:
         self.index, self.count = index, count
         self.watch = watch.Watch(client, index, count, **streams) if count > 1 else None
         self._client = client
-        self._rounds = self._meetings = 0
+        self._told = self._meetings = 0
 
     @property
     def leads(self) -> bool:
         """Whether this process is the first, the only one to write."""
         return self.index == 0
 
-    # -- small values ---------------------------------------------------------------------------------------------
+    # -- what all have to know ------------------------------------------------------------------------------------
 
     def meet(self) -> None:
         """Waits until all processes are here; not after `part`."""
@@ -52,61 +51,30 @@ class Hosts:
             self._meetings += 1
             self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", LONG_MS)
 
-    def exchange(self, value: str) -> list[str]:
-        """The values of all processes, in their order."""
+    def told(self, text: str) -> str:
+        """The text of the first process, on all."""
         if self.count == 1:
-            return [value]
-        self._rounds += 1
-        folder = f"mednli_jax/round/{self._rounds}/"
-        self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # empty ones are not kept
-        self.meet()
-        found = {int(key.rpartition("/")[2]): text[1:] for key, text in self._client.key_value_dir_get(folder)}
-        if self._rounds > 1:  # all have read it, or they would not have come to this meeting
-            self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
-        return [found[index] for index in range(self.count)]
+            return text
+        self._told += 1
+        key = f"mednli_jax/told/{self._told}"
+        if self.leads:
+            self._client.key_value_set(key, text)
+        return self._client.blocking_key_value_get(key, LONG_MS)
 
     def agree(self, *values: float) -> list[float]:
         """The largest of each value among all processes."""
         if self.count == 1:
             return [float(value) for value in values]
-        texts = self.exchange(" ".join(str(float(value)) for value in values))
-        rows = [[float(number) for number in text.split()] for text in texts]
-        return [max(column) for column in zip(*rows, strict=True)]
+        return multihost_utils.process_allgather(np.array(values, np.float32)).max(axis=0).tolist()
 
     def check_same(self, what: str, value) -> None:
         """Raises UserError on every process whose JSON value is not that of the first."""
-        digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-        if self.exchange(digest)[0] != digest:
+        text = json.dumps(value, sort_keys=True)
+        if self.told(text) != text:
             raise RunError(
                 f"process {self.index} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."
             )
-
-    # -- arrays ---------------------------------------------------------------------------------------------------
-
-    def share(self, data: bytes = b"") -> bytes:
-        """The bytes that the first process gives, on all."""
-        if self.count == 1:
-            return data
-        from jax.experimental import multihost_utils
-
-        size = int(self.exchange(str(len(data)))[0])
-        given = np.frombuffer(data, np.uint8) if self.leads else np.zeros(size, np.uint8)
-        length = max(1, min(size, PIECE))  # one shape, one program
-        pieces = []
-        for start in range(0, size, length):
-            piece = np.zeros(length, np.uint8)
-            piece[: len(given[start : start + length])] = given[start : start + length]
-            pieces.append(np.asarray(multihost_utils.broadcast_one_to_all(piece)).tobytes())
-        return b"".join(pieces)[:size]
-
-    def summed(self, array: np.ndarray) -> np.ndarray:
-        """The sum of the processes' arrays: exact where each number is one process's, and 0 on the others."""
-        if self.count == 1:
-            return array
-        from jax.experimental import multihost_utils
-
-        return np.asarray(multihost_utils.process_allgather(array)).sum(axis=0)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

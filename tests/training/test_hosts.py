@@ -21,7 +21,6 @@ from made_up_commands import ROOT, SMALL, config_flag, environment_of, json_line
 
 from mednli_jax.errors import RunError
 from mednli_jax.training import hosts, watch
-from mednli_jax.training.checkpoint import packed, unpacked
 from mednli_jax.training.devices import Devices
 
 LAUNCH = ROOT / "launch"
@@ -90,19 +89,6 @@ def test_two_processes_of_four_devices_train_as_one_device(tmp_path):
 @slow
 def test_so_does_esim_with_knowledge(tmp_path):
     assert_same_as_on_one_device("esim", tmp_path)
-
-
-def test_a_shared_checkpoint_is_the_one_saved():
-    tree = {
-        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "b": {"c": np.uint32([7, 2**32 - 1]), "d": np.float64(0.1)},
-    }
-    template = {"a": np.zeros((4, 3), np.float32), "b": {"c": np.zeros(4, np.uint32), "d": np.float64(0)}}
-    meta = {"epoch": 3, "sums": {"loss": [0.1, None]}}
-    found, facts = unpacked(template, packed(tree, meta))
-    assert facts == meta
-    jax.tree.map(np.testing.assert_array_equal, found, tree)
-    assert [x.dtype for x in jax.tree.leaves(found)] == [x.dtype for x in jax.tree.leaves(tree)]
 
 
 # -- the watch, with a store in place of the network ------------------------------------------------------------------
@@ -196,7 +182,7 @@ def test_alone_nothing_is_exchanged():
     here.meet()
     here.check_same("corpus", {"a": 1})
     assert here.leads
-    assert here.exchange("x") == ["x"]
+    assert here.told("x") == "x"
     assert here.agree(True, 0, -4) == [1.0, 0.0, -4.0]
     assert here.run(lambda: 3) == 3
 
