@@ -7,6 +7,7 @@ service, which keeps no device waiting; arrays go over the devices. `watch` ends
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import signal
@@ -15,8 +16,6 @@ import tempfile
 import time
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from mednli_jax import errors
 from mednli_jax.errors import RunError
@@ -36,14 +35,12 @@ class Hosts:
         self.index, self.count = index, count
         self.watch = watch.Watch(client, index, count, **streams) if count > 1 else None
         self._client = client
-        self._told = self._meetings = 0
+        self._rounds = self._meetings = 0
 
     @property
     def leads(self) -> bool:
         """Whether this process is the first, the only one to write."""
         return self.index == 0
-
-    # -- what all have to know ------------------------------------------------------------------------------------
 
     def meet(self) -> None:
         """Waits until all processes are here; not after `part`."""
@@ -51,26 +48,34 @@ class Hosts:
             self._meetings += 1
             self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", LONG_MS)
 
-    def told(self, text: str) -> str:
-        """The text of the first process, on all."""
+    def exchange(self, value: str) -> list[str]:
+        """The values of all processes, in their order."""
         if self.count == 1:
-            return text
-        self._told += 1
-        key = f"mednli_jax/told/{self._told}"
-        if self.leads:
-            self._client.key_value_set(key, text)
-        return self._client.blocking_key_value_get(key, LONG_MS)
+            return [value]
+        self._rounds += 1
+        folder = f"mednli_jax/round/{self._rounds}/"
+        self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # empty ones are not kept
+        self.meet()
+        found = {int(key.rpartition("/")[2]): text[1:] for key, text in self._client.key_value_dir_get(folder)}
+        if self._rounds > 1:  # all have read it, or they would not have come to this meeting
+            self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
+        return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
-        """The largest of each value among all processes."""
+        """The largest of each value among all processes.
+
+        An allgather would wait for the steps under way: no chunk could be timed, and the devices would stand idle.
+        """
         if self.count == 1:
             return [float(value) for value in values]
-        return multihost_utils.process_allgather(np.array(values, np.float32)).max(axis=0).tolist()
+        texts = self.exchange(" ".join(str(float(value)) for value in values))
+        rows = [[float(number) for number in text.split()] for text in texts]
+        return [max(column) for column in zip(*rows, strict=True)]
 
     def check_same(self, what: str, value) -> None:
         """Raises UserError on every process whose JSON value is not that of the first."""
-        text = json.dumps(value, sort_keys=True)
-        if self.told(text) != text:
+        digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        if self.exchange(digest)[0] != digest:
             raise RunError(
                 f"process {self.index} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."

@@ -128,7 +128,7 @@ class Trainer:
     def align(self):
         """With many processes: all go on from what the first has, be it new, resumed, or another run's weights."""
         if self._hosts.count > 1:
-            live, meta = json.loads(self._hosts.told(json.dumps([len(self.learner.seed), self._meta()])))
+            live, meta = json.loads(self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0])
             learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
             learner, average = states.keep_seeds((learner, average), np.arange(live))  # of the first's shapes
             self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all((learner, best, average))
