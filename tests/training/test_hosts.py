@@ -64,21 +64,27 @@ def free_port():
 # -- the same numbers -------------------------------------------------------------------------------------------------
 
 
-def assert_same_as_on_one_device(name, folder):
+def two_and_one(name, folder, alone):
+    """The arrays of hosts_worker from two processes, and those of `alone`, called with one device."""
     port, path = free_port(), folder / f"{name}.npz"
     command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, name, f"127.0.0.1:{port}", "2")
     workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
-    one = hosts_worker.results(name, Devices(jax.local_devices()[:1]))  # meanwhile
+    one = alone(Devices(jax.local_devices()[:1]))  # meanwhile
     errors = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], errors
     with np.load(path, allow_pickle=False) as many:
         assert set(many.files) == set(one)
-        assert one["losses"].shape == (20, 2)
-        assert one["losses"].dtype == one["logits"].dtype == np.float64
-        assert (one["losses"][-1] < one["losses"][0]).all()
-        for key, value in one.items():
-            tolerance = 1e-5 if key.startswith("gradient") else 1e-8
-            np.testing.assert_allclose(many[key], value, rtol=0, atol=tolerance, err_msg=key)
+        return dict(many), one
+
+
+def assert_same_as_on_one_device(name, folder):
+    many, one = two_and_one(name, folder, lambda devices: hosts_worker.results(name, devices))
+    assert one["losses"].shape == (20, 2)
+    assert one["losses"].dtype == one["logits"].dtype == np.float64
+    assert (one["losses"][-1] < one["losses"][0]).all()
+    for key, value in one.items():
+        tolerance = 1e-5 if key.startswith("gradient") else 1e-8
+        np.testing.assert_allclose(many[key], value, rtol=0, atol=tolerance, err_msg=key)
 
 
 @pytest.mark.slow
@@ -89,6 +95,18 @@ def test_two_processes_of_four_devices_train_as_one_device(tmp_path):
 @slow
 def test_so_does_esim_with_knowledge(tmp_path):
     assert_same_as_on_one_device("esim", tmp_path)
+
+
+@slow
+def test_all_go_on_from_the_checkpoint_of_the_first(tmp_path):
+    """One that seeds have left, so that the others' arrays have other shapes."""
+    many, one = two_and_one("resumed", tmp_path, lambda devices: hosts_worker.resumed(devices, tmp_path / "one"))
+    assert one["begun4"][0] == 1
+    assert one["begun6"][0] == 5
+    assert len(one["begun6"]) < len(one["begun4"]) == 5
+    assert one["logits"].dtype == np.float64
+    for key, value in one.items():
+        np.testing.assert_allclose(many[key], value, rtol=0, atol=1e-8, err_msg=key)
 
 
 # -- the watch, with a store in place of the network ------------------------------------------------------------------
