@@ -77,17 +77,19 @@ class Devices:
 
     def join(self, rows) -> np.ndarray:
         """The inverse for a result on the devices: [devices, S, B / devices, ...] -> [S, B, ...]."""
-        rows = self._fetched(rows)
+        rows = np.asarray(rows)
         return rows if self.count == 1 else np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
 
     def map(self, body, *, reduced: bool, donate: bool = False):
         """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once.
 
-        With many processes it has to be lowered and compiled: what pmap itself returns would be this process's part.
+        With many processes it has to be lowered and compiled: called as it is, it would give this process's part.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
             return jax.jit(body, donate_argnums=donated)
+        if not reduced and self.hosts.count > 1:  # a process reads nothing of the others' devices
+            return self.map(lambda *given: jax.lax.all_gather(body(*given), AXIS), reduced=True, donate=donate)
         return jax.pmap(
             body,
             axis_name=AXIS,
@@ -103,12 +105,10 @@ class Devices:
             return
         shards = [leaf.addressable_shards for leaf in jax.tree.leaves(tree)]
         digests = np.array([_digest([shard.data for shard in copy]) for copy in zip(*shards, strict=True)])
-        if len(np.unique(self._fetched(digests))) != 1:
+        if self.hosts.count > 1:
+            digests = multihost_utils.process_allgather(digests)
+        if len(np.unique(digests)) != 1:
             raise RuntimeError("the devices' copies of the parameters differ; results would depend on the device")
-
-    def _fetched(self, array) -> np.ndarray:
-        """An array that is split over the devices, whole on the host of every process."""
-        return multihost_utils.process_allgather(array, tiled=True) if self.hosts.count > 1 else np.asarray(array)
 
 
 @jax.jit

@@ -66,11 +66,8 @@ class Hosts:
 
         An allgather would wait for the steps under way: no chunk could be timed, and the devices would stand idle.
         """
-        if self.count == 1:
-            return [float(value) for value in values]
-        texts = self.exchange(" ".join(str(float(value)) for value in values))
-        rows = [[float(number) for number in text.split()] for text in texts]
-        return [max(column) for column in zip(*rows, strict=True)]
+        texts = self.exchange(json.dumps([float(value) for value in values]))
+        return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
 
     def check_same(self, what: str, value) -> None:
         """Raises UserError on every process whose JSON value is not that of the first."""
@@ -135,8 +132,7 @@ def join(
     """
     global _here
     if automatic:
-        environ = os.environ
-        coordinator = coordinator or environ.get("JAX_COORDINATOR_ADDRESS")
+        coordinator = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
         processes = _number("JAX_NUM_PROCESSES") if processes is None else processes
         process = _number("JAX_PROCESS_ID") if process is None else process
     explicit = (coordinator, processes, process)
@@ -148,8 +144,7 @@ def join(
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
-        with contextlib.suppress(AttributeError):  # jax would otherwise catch SIGTERM, which this package does
-            jax.config.update("jax_enable_preemption_service", False)
+        jax.config.update("jax_enable_preemption_service", False)  # jax would catch SIGTERM, which this package does
         jax.distributed.initialize(
             coordinator,
             processes,
@@ -169,17 +164,12 @@ def join(
         raise RunError(f"the processes have {counts} devices. Fix: give each as many.")
     if said is None and jax.process_index():
         stderr, said = _quiet()
-    return _established(jax.process_index(), len(counts), stderr, said)
+    from orbax.checkpoint import multihost  # takes a second
 
-
-def _established(index, count, stderr, said):
-    global _here
-    from orbax.checkpoint import multihost
-
-    _here = Hosts(multihost.get_jax_distributed_client(), index, count, stderr=stderr, said=said)
-    if said is not None and count > 1:
-        _catch_abort(_here.watch)
-    if count > 1:
+    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), stderr=stderr, said=said)
+    if _here.watch:
+        if said is not None:
+            _catch_abort(_here.watch)
         sys.excepthook = lambda kind, error, trace: (_here.report(error), _here.watch.leave(1))
     return _here
 
