@@ -2,7 +2,8 @@
 
   python hosts_worker.py RESULT.npz MODEL [HOST:PORT PROCESSES PROCESS]
 
-The losses of 20 steps in float64 and the logits after them, and the first gradient in float32.
+The losses of 20 steps in float64 and the logits after them, and the first gradient in float32. In place of a model,
+`resumed`: what becomes of a run whose checkpoint a second trainer takes up, half of its seeds having stopped.
 """
 
 import sys
@@ -14,12 +15,14 @@ import made_up
 import numpy as np
 import optax
 
-from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.arrays import SIDES, Rows
 from mednli_jax.corpora.batching import Batches
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import hosts, optim, state
+from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
+from mednli_jax.training.loop import Settings, Trainer
 from mednli_jax.training.program import Program
 
 MODELS = {
@@ -82,11 +85,39 @@ def results(name, devices) -> dict[str, np.ndarray]:
     return found | {f"gradient{n}": 10 * np.asarray(leaf) for n, leaf in enumerate(leaves)}
 
 
+def resumed(devices, folder) -> dict[str, np.ndarray]:
+    """Two trainers, one after the other. The checkpoint is the first process's: the others begin anew and are told."""
+    made, splits, batches = made_up.arrays(rows=ROWS), {}, {}
+    for name, own in (("train", slice(0, 36)), ("dev", slice(36, ROWS))):
+        lengths = tuple(made[f"{side}_length"][own] for side in SIDES)
+        size = len(lengths[0])
+        splits[name] = Rows(name, own.start, made["label"][own], lengths, ("",) * size, ((),) * size)
+        how = {"batch_size": BATCH, "width": (12, 8), "shares": devices.count, "coarse": True, "first": own.start}
+        batches[name] = Batches(*lengths, **how)
+    found, seeds = {}, (0, 5, 7, 8)
+    with jax.enable_x64(True):
+        program = program_of("bow", devices, jnp.float64)
+        for epochs in (4, 6):
+            settings = Settings(epochs=epochs, patience=1, select="loss", checkpoint_minutes=60.0, average_from=2)
+            kept = Checkpoints(folder) if devices.hosts.leads else None
+            trainer = Trainer(program, settings, splits, batches, seeds, checkpoints=kept)
+            trainer.learner = as_type(jax.tree.map(np.asarray, trainer.learner), np.float64)
+            trainer.begin()
+            trainer.average = devices.replicate(state.init_average(trainer.learner))
+            trainer.resume()
+            trainer.align()
+            found[f"begun{epochs}"] = np.array([trainer.epoch, *np.asarray(trainer.learner.seed)])
+            trainer.run()
+        leaves = jax.tree.leaves((trainer.best, trainer.learner, trainer.average))
+        found["logits"] = trainer.predict("dev", trainer.best.variables)
+    return found | {f"leaf{n}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
+
+
 def main(path, name, *others):
     here = hosts.join(others[0], int(others[1]), int(others[2])) if others else hosts.here()
 
     def work():
-        found = results(name, Devices())
+        found = resumed(Devices(), Path(path).parent / "many") if name == "resumed" else results(name, Devices())
         if here.leads:
             np.savez(Path(path), **found)
         here.part()

@@ -2,12 +2,11 @@
 
 Orbax writes under a temporary name and renames, so that a killed save leaves no half checkpoint. It does not notice a
 flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
-Of many processes the first alone saves and loads, and shares what it loaded (`packed`).
+Of many processes the first alone saves and loads.
 """
 
 import contextlib
 import errno
-import json
 import logging
 import os
 import shutil
@@ -183,15 +182,3 @@ def restore_into(template, tree):
 def _paths(tree):
     paths = jax.tree.leaves_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths}
-
-
-def packed(tree, meta: dict) -> bytes:
-    """A checkpoint's tree and value as bytes, for other processes."""
-    leaves = jax.tree.map(np.asarray, serialization.to_state_dict(tree))
-    return serialization.msgpack_serialize({"tree": leaves, "meta": json.dumps(meta)})
-
-
-def unpacked(template, data: bytes):
-    """(tree in the structure of `template`, value) of what `packed` made; shapes may differ from the template's."""
-    content = serialization.msgpack_restore(data)
-    return serialization.from_state_dict(template, content["tree"]), json.loads(content["meta"])

@@ -16,7 +16,6 @@ import tempfile
 import time
 
 import jax
-import numpy as np
 
 from mednli_jax import errors
 from mednli_jax.errors import RunError
@@ -27,7 +26,6 @@ JOIN_SECONDS = 300
 # Of jax's watch over processes, which ends one without a message to the user. It has to be slower than Watch.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
 LONG_MS = 7 * 24 * 3600 * 1000  # waits that the watch ends, if need be
-PIECE = 16 << 20  # bytes that are shared at a time
 
 
 class Hosts:
@@ -43,8 +41,6 @@ class Hosts:
     def leads(self) -> bool:
         """Whether this process is the first, the only one to write."""
         return self.index == 0
-
-    # -- small values ---------------------------------------------------------------------------------------------
 
     def meet(self) -> None:
         """Waits until all processes are here; not after `part`."""
@@ -66,12 +62,12 @@ class Hosts:
         return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
-        """The largest of each value among all processes."""
-        if self.count == 1:
-            return [float(value) for value in values]
-        texts = self.exchange(" ".join(str(float(value)) for value in values))
-        rows = [[float(number) for number in text.split()] for text in texts]
-        return [max(column) for column in zip(*rows, strict=True)]
+        """The largest of each value among all processes.
+
+        An allgather would wait for the steps under way: no chunk could be timed, and the devices would stand idle.
+        """
+        texts = self.exchange(json.dumps([float(value) for value in values]))
+        return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
 
     def check_same(self, what: str, value) -> None:
         """Raises UserError on every process whose JSON value is not that of the first."""
@@ -81,32 +77,6 @@ class Hosts:
                 f"process {self.index} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."
             )
-
-    # -- arrays ---------------------------------------------------------------------------------------------------
-
-    def share(self, data: bytes = b"") -> bytes:
-        """The bytes that the first process gives, on all."""
-        if self.count == 1:
-            return data
-        from jax.experimental import multihost_utils
-
-        size = int(self.exchange(str(len(data)))[0])
-        given = np.frombuffer(data, np.uint8) if self.leads else np.zeros(size, np.uint8)
-        length = max(1, min(size, PIECE))  # one shape, one program
-        pieces = []
-        for start in range(0, size, length):
-            piece = np.zeros(length, np.uint8)
-            piece[: len(given[start : start + length])] = given[start : start + length]
-            pieces.append(np.asarray(multihost_utils.broadcast_one_to_all(piece)).tobytes())
-        return b"".join(pieces)[:size]
-
-    def summed(self, array: np.ndarray) -> np.ndarray:
-        """The sum of the processes' arrays: exact where each number is one process's, and 0 on the others."""
-        if self.count == 1:
-            return array
-        from jax.experimental import multihost_utils
-
-        return np.asarray(multihost_utils.process_allgather(array)).sum(axis=0)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -162,8 +132,7 @@ def join(
     """
     global _here
     if automatic:
-        environ = os.environ
-        coordinator = coordinator or environ.get("JAX_COORDINATOR_ADDRESS")
+        coordinator = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
         processes = _number("JAX_NUM_PROCESSES") if processes is None else processes
         process = _number("JAX_PROCESS_ID") if process is None else process
     explicit = (coordinator, processes, process)
@@ -175,8 +144,7 @@ def join(
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
-        with contextlib.suppress(AttributeError):  # jax would otherwise catch SIGTERM, which this package does
-            jax.config.update("jax_enable_preemption_service", False)
+        jax.config.update("jax_enable_preemption_service", False)  # jax would catch SIGTERM, which this package does
         jax.distributed.initialize(
             coordinator,
             processes,
@@ -196,17 +164,12 @@ def join(
         raise RunError(f"the processes have {counts} devices. Fix: give each as many.")
     if said is None and jax.process_index():
         stderr, said = _quiet()
-    return _established(jax.process_index(), len(counts), stderr, said)
+    from orbax.checkpoint import multihost  # takes a second
 
-
-def _established(index, count, stderr, said):
-    global _here
-    from orbax.checkpoint import multihost
-
-    _here = Hosts(multihost.get_jax_distributed_client(), index, count, stderr=stderr, said=said)
-    if said is not None and count > 1:
-        _catch_abort(_here.watch)
-    if count > 1:
+    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), stderr=stderr, said=said)
+    if _here.watch:
+        if said is not None:
+            _catch_abort(_here.watch)
         sys.excepthook = lambda kind, error, trace: (_here.report(error), _here.watch.leave(1))
     return _here
 

@@ -5,6 +5,7 @@ Dimension letters: S seeds still training, A all seeds of the run, B rows of a b
 """
 
 import contextlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 
 from mednli_jax.corpora import batching
 from mednli_jax.progress import Bar
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
-from mednli_jax.training.checkpoint import Checkpoints, packed, restore_into, unpacked
+from mednli_jax.training.checkpoint import Checkpoints, restore_into
 from mednli_jax.training.program import Program
 
 CHUNK_SECONDS = 2.0
@@ -124,8 +126,11 @@ class Trainer:
     def align(self):
         """With many processes: all go on from what the first has, be it new, resumed, or another run's weights."""
         if self._hosts.count > 1:
-            data = self._hosts.share(packed(self._carried(), self._meta()) if self._hosts.leads else b"")
-            self._go_on(*unpacked(self._carried(), data))
+            live, meta = json.loads(self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0])
+            learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
+            learner, average = states.keep_seeds((learner, average), np.arange(live))  # of the first's shapes
+            self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all((learner, best, average))
+            self._go_on(self._carried(), meta)
             self._hosts.watch_closely()
 
     def _go_on(self, carried, meta):
@@ -260,7 +265,7 @@ class Trainer:
         # A diverged seed never becomes the best, nor does a finished one that trains on only because others do: a
         # seed's result must not depend on the seeds beside it.
         allowed = np.isfinite(loss) & np.isin(places, self._slots())
-        value = jnp.asarray(np.where(allowed, value, np.inf), jnp.float32)
+        value = np.where(allowed, value, np.inf).astype(np.float32)
         self.program.devices.check_replicas(self.learner.params)
         self.best = states.update_best(self.best, weights, places, value, self.epoch)
         count = np.maximum(self.sums["count"], 1)

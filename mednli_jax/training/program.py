@@ -60,6 +60,7 @@ class Program:
             with jax.default_matmul_precision(self.precision):
                 lowered = mapped.lower(state, self.frozen, self.data, self.devices.split(index))
             self._compiled[key] = lowered.compile()
+            self.devices.hosts.meet()  # some find it in their cache; a collective may have no patience with the others
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
@@ -73,25 +74,22 @@ class Program:
         self._compiled.clear()
 
     def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch.
-
-        Of many processes each computes its devices' shares, and all have the whole.
-        """
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
         result, pending = None, collections.deque()
 
         def take():
             nonlocal result
             rows, part = pending.popleft()
-            part = self.devices.join(np.asarray(part))
+            part = self.devices.join(part)
             if result is None:
                 result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
             result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
             tick()
 
         for layout, index in batches.once():
-            pending.append((self.devices.split(index).reshape(-1), self.predict(layout, variables, index)))
+            pending.append((index.reshape(-1), self.predict(layout, variables, index)))
             if len(pending) > LOOKAHEAD:
                 take()
         while pending:
             take()
-        return self.devices.hosts.summed(result)
+        return result

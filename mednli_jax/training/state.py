@@ -88,13 +88,14 @@ def _drawn(seeds, arrays, frozen, *, shape, model, optimizer):
 
 
 def init_best(learner: Learner) -> Best:
+    """No epoch yet. On the host, since of several processes one alone may begin from other weights."""
     size = learner.seed.shape[0]
     return Best(
-        value=jnp.full((size,), jnp.inf, jnp.float32),
-        epoch=jnp.zeros((size,), jnp.int32),
-        stale=jnp.zeros((size,), jnp.int32),
-        params=jax.tree.map(jnp.copy, learner.params),
-        batch_stats=jax.tree.map(jnp.copy, learner.batch_stats),
+        value=np.full((size,), np.inf, np.float32),
+        epoch=np.zeros((size,), np.int32),
+        stale=np.zeros((size,), np.int32),
+        params=jax.tree.map(np.array, learner.params),
+        batch_stats=jax.tree.map(np.array, learner.batch_stats),
     )
 
 
