@@ -12,8 +12,10 @@ from compiler import FAST
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`).
-os.environ["MALLOC_TRIM_THRESHOLD_"] = "131072"
+# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`). It
+# gives back large parts alone: the system clears each page that a process takes anew.
+os.environ["MALLOC_TRIM_THRESHOLD_"] = str(32 << 20)
+os.environ["MALLOC_MMAP_THRESHOLD_"] = str(4 << 20)
 
 # What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
 # an entry in one piece, so that each worker has a folder of its own.
@@ -29,6 +31,13 @@ MOST = 1200  # MB, beyond which a test gives memory back, not only its file
 ROOM = 300  # MB that tests may take before memory is given back again: each time jax traces everything anew
 limit = MOST
 PEAKS = {}  # process -> MB
+
+
+def pytest_collection_finish():
+    """The collector need not look again and again at what was imported, nor after each few hundred new objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_unconfigure():
