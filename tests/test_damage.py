@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from damage_commands import BASES, CASES, UNREADABLE
 from damage_rows import ROWS, Row
-from made_up_files import WORDS, as_bytes, lay_out, pair, pairs, zipped
+from made_up_files import WORDS, as_bytes, assert_no_words, lay_out, pair, pairs, zipped
 from made_up_readers import BINARY, BY_NAME, KEPT, READERS, SNOMED, STREAM, TEXT, gzipped
 
 from mednli_jax import analyze, cli, defaults, doctor, evaluate, predict, prepare, report, validation
@@ -132,10 +132,6 @@ def assert_tells(error, file, line, field):
     else:
         assert str(error).startswith(f"{file}: ")
     assert all("Fix: " in text or text.startswith("... and ") for text in str(error).splitlines())
-
-
-def assert_no_words(text):
-    assert not [word for word in WORDS if word in text.casefold()]
 
 
 TABLE = {f"{row.reader}, {row.name}": row for row in (*product(), *ROWS)}

@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_up_files import KEY, Builder, ontology, rich, some_pairs
+from made_up_files import KEY, Builder, contents, ontology, rich, some_pairs
 from test_checkpoint import training
 from test_filtering import by_feature, corpus
 
@@ -188,10 +188,6 @@ def test_what_only_reads_or_writes_to_memory_is_not(planted):
 def _no_waiting(monkeypatch):
     """For the disk: hundreds of small files are synced one by one, which takes most of the time and decides nothing."""
     monkeypatch.setattr(os, "fsync", lambda number: None)
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def temporaries(folder):

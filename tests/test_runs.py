@@ -11,6 +11,7 @@ import weakref
 from itertools import chain, repeat
 
 import pytest
+from made_up_files import contents
 from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import RunError, UserError
@@ -19,10 +20,6 @@ from mednli_jax.runs import RunDirectory, read_json
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
 WAYS_OUT = ("--resume", "--force", "another --workdir")
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def start(folder, config=CONFIG, **how):
