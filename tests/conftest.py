@@ -114,5 +114,5 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter):
-    told = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
-    terminalreporter.write_line(f"memory at most: {told}")
+    text = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
+    terminalreporter.write_line(f"memory at most: {text}")

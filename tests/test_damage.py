@@ -226,7 +226,7 @@ def test_a_command_refuses_in_a_line_with_code_2_and_leaves_nothing(case, place,
     assert code == case.status, err
     assert_no_words(out + err)
     assert "Traceback" not in out + err
-    for words in case.told:
+    for words in case.says:
         assert words in out + err
     assert isinstance(error, case.error or type(None)), error
     if case.file:

@@ -294,7 +294,7 @@ def before(folder):
 
 
 def refused(act, folder, capsys):
-    """What is told when a script does the act: one line, exit code 2."""
+    """What is printed when a script does the act: one line, exit code 2."""
 
     def work():
         act(folder)
@@ -304,13 +304,13 @@ def refused(act, folder, capsys):
         code = cli.script(work)
     finally:
         os.umask(mask)
-    told = capsys.readouterr().err.splitlines()
+    printed = capsys.readouterr().err.splitlines()
     if code:
         assert code == cli.USAGE
-        assert told[-1].startswith("error: ")
-        assert " Fix: " in told[-1]
-        assert sum(line.startswith("error: ") for line in told) == 1
-        assert not any("Traceback" in line for line in told)
+        assert printed[-1].startswith("error: ")
+        assert " Fix: " in printed[-1]
+        assert sum(line.startswith("error: ") for line in printed) == 1
+        assert not any("Traceback" in line for line in printed)
     return code
 
 
@@ -429,8 +429,8 @@ def test_a_checkpoint_on_a_disk_that_is_really_full(kilobytes, tmp_path):
     python = [*alone, f'{mount} && exec "$@"', "sh", sys.executable, "-c", SAVE_UNTIL_FULL, str(tmp_path)]
     done = subprocess.run(python, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    told, found = done.stdout.splitlines()
-    assert "No space left on device" in told
+    message, found = done.stdout.splitlines()
+    assert "No space left on device" in message
     assert found == "True True"
     assert "Traceback" not in done.stderr
 
@@ -629,7 +629,7 @@ print(jax.jit(lambda x: x * 3 + 4)(2.0))
 """
 
 
-def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_told(tmp_path):
+def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_reported(tmp_path):
     kept = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
 
     def run():
