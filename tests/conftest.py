@@ -1,6 +1,7 @@
 """Eight host devices for the suite, set before jax starts; a cache and a home of its own; the memory that it took."""
 
 import ctypes
+import functools
 import gc
 import os
 import resource
@@ -60,6 +61,34 @@ def give_back_memory():
     gc.collect()
     if sys.platform == "linux":
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _mesh_is_read_once():
+    """The corpora of a process share the bundled MeSH and the linkers of its names, which never change."""
+    from mednli_jax.corpora.demo import cloze, diskne, nli
+    from mednli_jax.corpora.nli import corpus
+    from mednli_jax.knowledge import load
+    from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
+    from mednli_jax.knowledge.readers import mesh
+
+    bundled = functools.cache(mesh.read_mesh)
+
+    @functools.cache
+    def shared(min_length, types):
+        return Linker(bundled(), min_length=min_length, types=types)
+
+    def linker(ontology, *, min_length=MIN_LENGTH, types=None, **others):
+        if others or ontology is not bundled():
+            return Linker(ontology, min_length=min_length, types=types, **others)
+        return shared(min_length, types if types is None else tuple(types))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (load, cloze, diskne, nli):
+            patch.setattr(module, "read_mesh", bundled)
+        for module in (corpus, cloze, nli):
+            patch.setattr(module, "Linker", linker)
+        yield
 
 
 @pytest.fixture(autouse=True)
