@@ -15,8 +15,8 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 
 # glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`). It
 # gives back large parts alone: the system clears each page that a process takes anew.
-os.environ["MALLOC_TRIM_THRESHOLD_"] = str(32 << 20)
-os.environ["MALLOC_MMAP_THRESHOLD_"] = str(4 << 20)
+os.environ["MALLOC_TRIM_THRESHOLD_"] = str(4 << 20)
+os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
 
 # What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
 # an entry in one piece, so that each worker has a folder of its own.
