@@ -8,6 +8,7 @@ import os
 from importlib.metadata import version
 
 FLAGS = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
+FLAGS.append("--xla_cpu_parallel_codegen_split_count=1")  # parts of a program, each of which costs as much again
 if version("jaxlib").startswith("0.10."):
     FLAGS.append("--xla_cpu_use_fusion_emitters=false")  # an unknown flag ends the process
 if os.environ.get("MEDNLI_JAX_TESTS_OPTIMIZED"):

@@ -1,6 +1,7 @@
 """Eight host devices for the suite, set before jax starts; a cache and a home of its own; the memory that it took."""
 
 import ctypes
+import functools
 import gc
 import os
 import resource
@@ -12,8 +13,10 @@ from compiler import FAST
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`).
-os.environ["MALLOC_TRIM_THRESHOLD_"] = "131072"
+# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`). It
+# gives back large parts alone: the system clears each page that a process takes anew.
+os.environ["MALLOC_TRIM_THRESHOLD_"] = str(4 << 20)
+os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
 
 # What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
 # an entry in one piece, so that each worker has a folder of its own.
@@ -29,6 +32,13 @@ MOST = 1200  # MB, beyond which a test gives memory back, not only its file
 ROOM = 300  # MB that tests may take before memory is given back again: each time jax traces everything anew
 limit = MOST
 PEAKS = {}  # process -> MB
+
+
+def pytest_collection_finish():
+    """The collector need not look again and again at what was imported, nor after each few hundred new objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_unconfigure():
@@ -51,6 +61,34 @@ def give_back_memory():
     gc.collect()
     if sys.platform == "linux":
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _mesh_is_read_once():
+    """The corpora of a process share the bundled MeSH and the linkers of its names, which never change."""
+    from mednli_jax.corpora.demo import cloze, diskne, nli
+    from mednli_jax.corpora.nli import corpus
+    from mednli_jax.knowledge import load
+    from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
+    from mednli_jax.knowledge.readers import mesh
+
+    bundled = functools.cache(mesh.read_mesh)
+
+    @functools.cache
+    def shared(min_length, types):
+        return Linker(bundled(), min_length=min_length, types=types)
+
+    def linker(ontology, *, min_length=MIN_LENGTH, types=None, **others):
+        if others or ontology is not bundled():
+            return Linker(ontology, min_length=min_length, types=types, **others)
+        return shared(min_length, types if types is None else tuple(types))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (load, cloze, diskne, nli):
+            patch.setattr(module, "read_mesh", bundled)
+        for module in (corpus, cloze, nli):
+            patch.setattr(module, "Linker", linker)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -105,5 +143,5 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter):
-    told = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
-    terminalreporter.write_line(f"memory at most: {told}")
+    text = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
+    terminalreporter.write_line(f"memory at most: {text}")

@@ -20,8 +20,8 @@ UNREADABLE = Path("/proc/self/mem")  # opens, but its first bytes cannot be read
 class Case:
     """A command with `flags`, in a folder with `files` ({path: content}, None for a file of BASES left out).
 
-    error: the class of the error; of DataError, `file`, `line` and `field` are its attributes. told: what the message
-    names, as the flag at fault and what was meant. status: the exit code, 0 where the damage is only told.
+    error: the class of the error; of DataError, `file`, `line` and `field` are its attributes. says: what the message
+    names, as the flag at fault and what was meant. status: the exit code, 0 where the damage is only reported.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Case:
     file: str | None = None
     line: int | None = None
     field: str | None = None
-    told: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
     status: int = 2
 
 
@@ -91,8 +91,8 @@ CORPORA = (
     Case("file: a missing folder", "prepare", DataErrors, (config(), "--config.data.name=file",
          "--config.data.dir=absent"), file="train.jsonl"),
     Case("file: no folder named", "prepare", ConfigError, (config(), "--config.data.name=file"),
-         told=("--config.data.dir",)),
-    Case("no data folder", "prepare", ConfigError, (config(), "--config.data.name=snli"), told=("MEDNLI_JAX_DATA",)),
+         says=("--config.data.dir",)),
+    Case("no data folder", "prepare", ConfigError, (config(), "--config.data.name=snli"), says=("MEDNLI_JAX_DATA",)),
     *of("mednli", MLI, ("missing", None)),
     *of("mednli", MLI, ("a label wrong", pairs(1, pair(2, gold_label="wombat")), 2, "gold_label"), stats=True),
     *of("mednli", "mednli/mli_test_v1.jsonl", ("test in train", pairs(0), None, "pairID"), stats=True),
@@ -138,29 +138,29 @@ KNOWLEDGE = (
     ontology("an ontology with a cycle", {"own.tsv": CYCLE}, "own.tsv", "own.tsv", None, "tree_numbers"),
     ontology("an ontology that is unreadable", {"own.tsv": UNREADABLE}, "own.tsv", error=None),
     ontology("a parent that is not there", {"own.tsv": MESH.replace("C01\t", "C02\t")}, "own.tsv", error=None,
-             status=0, told=("prepared in",)),
-    ontology("an unknown ontology", {}, "mehs", error=UserError, told=("config.knowledge.ontology", "mean 'mesh'?")),
+             status=0, says=("prepared in",)),
+    ontology("an unknown ontology", {}, "mehs", error=UserError, says=("config.knowledge.ontology", "mean 'mesh'?")),
     ontology("a folder of something else", {"empty/notes.txt": "wombat"}, "empty", error=UserError,
-             told=("config.knowledge.ontology",)),
+             says=("config.knowledge.ontology",)),
     ontology("an ontology that is not in the data folder", {}, "umls", error=UserError,
-             told=("config.knowledge.ontology",)),
+             says=("config.knowledge.ontology",)),
     Case("an ontology without a data folder", "prepare", ConfigError, (config("esim_kd.py"),
-         "--config.knowledge.ontology=umls"), told=("MEDNLI_JAX_DATA",)),
+         "--config.knowledge.ontology=umls"), says=("MEDNLI_JAX_DATA",)),
     linked("mentions", "uid\tside\tstart\tend\tconcept\np0\tpremise\twombat\t2\tD1\n", line=2, where="start"),
     linked("mentions", "wombat\n", "m.mmi", where="MMI"),
     linked("abbreviations", "quokka\n"),
     linked("stop", b"\xe9\n", "stop.txt"),
     lexicon("a lexicon with a blank line", "quokka wombat\n\n", "lex.txt", 2),
-    lexicon("a lexicon without a word of the corpus", "lemur gibbon\n", error=UserError, told=("retrofit",)),
-    lexicon("a lexicon with a word twice", "quokka axolotl\n" * 2, error=None, status=0, told=("lines repeat a word",)),
+    lexicon("a lexicon without a word of the corpus", "lemur gibbon\n", error=UserError, says=("retrofit",)),
+    lexicon("a lexicon with a word twice", "quokka axolotl\n" * 2, error=None, status=0, says=("lines repeat a word",)),
     vectors("vectors with NaN", {"v.txt": "quokka 1 nan 3\n"}, "v.txt", "v.txt", 1),
     vectors("vectors with a word twice", {"v.txt": ROW + ROW}, "v.txt", error=None, status=0,
-            told=("1 rows repeat a word",)),
+            says=("1 rows repeat a word",)),
     vectors("vectors in word2vec's binary", {"v.bin": b"1 3\nquokka " + bytes(12)}, "v.bin", error=None, status=0,
-            told=("prepared in",)),
-    vectors("a name left out beside a +", {"v.txt": ROW}, "v.txt+", error=UserError, told=("v.txt+",)),
-    vectors("an array without words", {"v.npy": NPY}, "v.npy", error=UserError, told=("v.vocab.txt",)),
-    vectors("a folder of vectors", {"v/x.txt": ROW}, "v", error=UserError, told=("vectors.path",)),
+            says=("prepared in",)),
+    vectors("a name left out beside a +", {"v.txt": ROW}, "v.txt+", error=UserError, says=("v.txt+",)),
+    vectors("an array without words", {"v.npy": NPY}, "v.npy", error=UserError, says=("v.vocab.txt",)),
+    vectors("a folder of vectors", {"v/x.txt": ROW}, "v", error=UserError, says=("vectors.path",)),
 )  # fmt: skip
 
 # ---- runs ----
@@ -177,51 +177,51 @@ def reported(name, error, *flags, files=None, **more):
 
 KINDS = ("a", "--categories_file=kinds.tsv")
 REPORTS = (
-    reported("an unfinished run", RunError, "a", "c", files=run_files("c", GOLD, status="interrupted"), told=("c: ",)),
-    reported("no such split", RunError, *BOTH, "--split=train", told=("--split=dev",)),
+    reported("an unfinished run", RunError, "a", "c", files=run_files("c", GOLD, status="interrupted"), says=("c: ",)),
+    reported("no such split", RunError, *BOTH, "--split=train", says=("--split=dev",)),
     reported("a row that is no prediction", DataError, *BOTH, file="predictions.test.jsonl", line=10,
              files={"a/private/predictions.test.jsonl": PREDICTIONS + b"wombat\n"}),
     reported("two corpora", RunError, "a", "c", files=run_files("c", GOLD, corpus="mednli")),
     reported("other pairs", RunError, "a", "c", files=run_files("c", "een", gold="een")),
-    reported("data.json without splits", RunError, *BOTH, files={"b/data.json": "{}"}, told=("b/data.json", "splits")),
+    reported("data.json without splits", RunError, *BOTH, files={"b/data.json": "{}"}, says=("b/data.json", "splits")),
     reported("a category that is none", DataError, *KINDS, files={"kinds.tsv": "u0\twombat\n"}, file="kinds.tsv",
              line=1),
     reported("categories of other pairs", RunError, *KINDS, files={"kinds.tsv": "x\tnegation\n"}),
     reported("a file of categories that is missing", DataError, *KINDS, file="kinds.tsv"),
-    reported("path lengths of something else", DataError, "a", "--paths=a/config.json", told=("a/config.json",)),
-    reported("a table that is none", UsageError, "--table=8", "--runs=.", told=("3, 4, 5, 6, 7",)),
-    reported("a table of no folder", RunError, "--table=3", "--runs=absent", told=("absent", "--runs=")),
-    reported("a table of a run", UsageError, "a", "--table=3", "--runs=.", told=("--runs=",)),
+    reported("path lengths of something else", DataError, "a", "--paths=a/config.json", says=("a/config.json",)),
+    reported("a table that is none", UsageError, "--table=8", "--runs=.", says=("3, 4, 5, 6, 7",)),
+    reported("a table of no folder", RunError, "--table=3", "--runs=absent", says=("absent", "--runs=")),
+    reported("a table of a run", UsageError, "a", "--table=3", "--runs=.", says=("--runs=",)),
     reported("no run", UsageError),
     reported("one run compared", UsageError, "a", "--compare"),
     reported("a run of another version", RunError, "a", files={"a/data.json": '{"splits": {"train": 3}}'}),
-    Case("predict: no run", "predict", UsageError, told=("--run=",)),
+    Case("predict: no run", "predict", UsageError, says=("--run=",)),
     Case("evaluate: an id twice in a partition", "evaluate", DataError, ("--run=run", "--partition=p.txt"),
          {"p.txt": "quokka\nquokka\n"}, file="p.txt", line=2),
     Case("evaluate: a partition that is missing", "evaluate", DataError, ("--run=run", "--partition=p.txt"),
          file="p.txt"),
     Case("evaluate: a file twice", "evaluate", UserError, ("--run=run", "--partition=p.txt,p.txt"),
-         {"p.txt": "quokka\n"}, told=("--partition",)),
-    Case("evaluate: a place for nothing", "evaluate", UsageError, ("--run=run", "--workdir=x"), told=("--config",)),
+         {"p.txt": "quokka\n"}, says=("--partition",)),
+    Case("evaluate: a place for nothing", "evaluate", UsageError, ("--run=run", "--workdir=x"), says=("--config",)),
 )  # fmt: skip
 
 # ---- flags and settings ----
 
 
-def flag(name, error, *flags, told=(), command="prepare", configured=True, **more):
+def flag(name, error, *flags, says=(), command="prepare", configured=True, **more):
     first = (config(), NO_VECTORS) if configured else ()
-    return Case(f"flags: {name}", command, error, (*first, *flags), told=told, **more)
+    return Case(f"flags: {name}", command, error, (*first, *flags), says=says, **more)
 
 
-def setting(field, value, told="", error=ConfigError, name="bow.py", variant="", more=()):
+def setting(field, value, says="", error=ConfigError, name="bow.py", variant="", more=()):
     """A field of the config with a value that it cannot have."""
     flags = (config(name, variant), NO_VECTORS, f"--config.{field}={value}", *more)
     base = variant.partition("/")[0]
-    return Case(f"{field}={value} {variant}", "prepare", error, flags, base=base, told=(field, told))
+    return Case(f"{field}={value} {variant}", "prepare", error, flags, base=base, says=(field, says))
 
 
-def config_file(name, content, *told):
-    return Case(f"config file: {name}", "prepare", UsageError, ("--config=own.py",), {"own.py": content}, told=told)
+def config_file(name, content, *says):
+    return Case(f"config file: {name}", "prepare", UsageError, ("--config=own.py",), {"own.py": content}, says=says)
 
 
 def own(name, error, command, *flags, files=None, **more):
@@ -232,20 +232,20 @@ def own(name, error, command, *flags, files=None, **more):
 
 NO_KNOWLEDGE = "--config.model.knowledge=none"
 OPTIONS = (
-    flag("a typo in --config", UsageError, "--confg=x", configured=False, told=("Did you mean: config",)),
-    flag("an extra word", UsageError, "more", told=("'more'",)),
-    flag("no config", UsageError, configured=False, told=("--config=",)),
-    flag("fields without config", UsageError, "--config.data.limit=3", configured=False, told=("--config=",)),
-    flag("no such config", UsageError, "--config=absent.py", configured=False, told=("absent.py",)),
-    flag("an empty config", UsageError, "--config=", configured=False, told=("--config",)),
-    flag("a typo in a variant", ConfigError, config(variant="medlni"), configured=False, told=("mean 'mednli'?",)),
+    flag("a typo in --config", UsageError, "--confg=x", configured=False, says=("Did you mean: config",)),
+    flag("an extra word", UsageError, "more", says=("'more'",)),
+    flag("no config", UsageError, configured=False, says=("--config=",)),
+    flag("fields without config", UsageError, "--config.data.limit=3", configured=False, says=("--config=",)),
+    flag("no such config", UsageError, "--config=absent.py", configured=False, says=("absent.py",)),
+    flag("an empty config", UsageError, "--config=", configured=False, says=("--config",)),
+    flag("a typo in a variant", ConfigError, config(variant="medlni"), configured=False, says=("mean 'mednli'?",)),
     flag("a typo in a genre", ConfigError, config(variant="multinli/slat"), configured=False,
-         told=("mean 'multinli/slate'?",)),
+         says=("mean 'multinli/slate'?",)),
     flag("a typo in a field", UsageError, "--config.model.hiden=3",
-         told=("config.model.hiden", "mean --config.model.hidden_size?")),
+         says=("config.model.hiden", "mean --config.model.hidden_size?")),
     flag("a typo in a section", UsageError, "--config.vector.dim=3",
-         told=("config.vector.dim", "mean --config.vectors.dim?")),
-    flag("a field without its section", UsageError, "--config.epochs=3", told=("mean --config.train.epochs?",)),
+         says=("config.vector.dim", "mean --config.vectors.dim?")),
+    flag("a field without its section", UsageError, "--config.epochs=3", says=("mean --config.train.epochs?",)),
     setting("data.limit", "all", "whole number", UsageError),
     setting("model.dropout", "x", "a number", UsageError),
     setting("data.lowercase", "maybe", "true", UsageError),
@@ -265,32 +265,32 @@ OPTIONS = (
     setting("data.mix", "demo"),
     setting("data.sample", "0"),
     own("no knowledge", UsageError, "paths", NO_KNOWLEDGE),
-    Case("analyze: no such analysis", "analyze", UsageError, ("figures",), told=("stats",)),
-    own("a smoothing of no number", UsageError, "lexical", NO_KNOWLEDGE, "--smoothing=nan", told=("--smoothing",)),
+    Case("analyze: no such analysis", "analyze", UsageError, ("figures",), says=("stats",)),
+    own("a smoothing of no number", UsageError, "lexical", NO_KNOWLEDGE, "--smoothing=nan", says=("--smoothing",)),
     Case("analyze lexical: no token of a class", "analyze", UsageError, ("lexical", "--corpus=demo", "--top=0"),
-         told=("top",)),
+         says=("top",)),
     own("a run's features of words", UsageError, "aflite", NO_KNOWLEDGE, "--features=r", "--input=pair"),
     Case("analyze: a corpus and a config", "analyze", UsageError, ("stats", "--corpus=demo", config()),
-         told=("--corpus", "--config")),
+         says=("--corpus", "--config")),
     Case("analyze: a corpus that is not there", "analyze", UsageError, ("stats", "--corpus=snly"),
-         told=("mean 'snli'?",)),
-    Case("analyze: a corpus without a name", "analyze", UsageError, ("stats", "--corpus="), told=("--corpus",)),
+         says=("mean 'snli'?",)),
+    Case("analyze: a corpus without a name", "analyze", UsageError, ("stats", "--corpus="), says=("--corpus",)),
     Case("analyze: a corpus of no format", "analyze", DataError, ("stats", "--corpus=own.doc"), {"own.doc": "quokka"},
          file="own.doc"),
     own("moved names of MeSH", ConfigError, "heuristics", "--config.knowledge.permute_seed=1",
-        "--config.knowledge.ontology=own.tsv", files={"own.tsv": MESH}, told=("permute_seed",)),
-    own("a class alone", UserError, "lexical", NO_KNOWLEDGE, told=("(neutral)",)),
+        "--config.knowledge.ontology=own.tsv", files={"own.tsv": MESH}, says=("permute_seed",)),
+    own("a class alone", UserError, "lexical", NO_KNOWLEDGE, says=("(neutral)",)),
     own("a class alone", UserError, "lengths", NO_KNOWLEDGE),
-    own("no frequent token", UserError, "lexical", NO_KNOWLEDGE, told=("--min_count",),
+    own("no frequent token", UserError, "lexical", NO_KNOWLEDGE, says=("--min_count",),
         files={"file/train.jsonl": pairs(1, pair(2, gold_label="entailment"))}),
     own("no vector for any token", UserError, "aflite", NO_KNOWLEDGE, "--config.vectors.path=v.txt",
-        "--config.vectors.dim=2", files={"v.txt": "koala 1 2\n"}, told=("--config.vectors.path",)),
+        "--config.vectors.dim=2", files={"v.txt": "koala 1 2\n"}, says=("--config.vectors.path",)),
     own("more training pairs than pairs", UserError, "aflite", NO_KNOWLEDGE, "--m=2"),
     own("no models", UserError, "aflite", NO_KNOWLEDGE, "--n=0"),
     own("a score above 1", UserError, "aflite", NO_KNOWLEDGE, "--tau=1.5"),
     own("nothing to go on with", UserError, "aflite", NO_KNOWLEDGE, "--resume", "--out=x"),
-    own("nowhere to go on", UserError, "aflite", NO_KNOWLEDGE, "--resume", told=("--out",)),
-    Case("doctor: a data folder that is none", "doctor", UsageError, ("--data=nowhere",), told=("--data",)),
+    own("nowhere to go on", UserError, "aflite", NO_KNOWLEDGE, "--resume", says=("--out",)),
+    Case("doctor: a data folder that is none", "doctor", UsageError, ("--data=nowhere",), says=("--data",)),
     config_file("a syntax error", "x = 1\ndef get_config(:\n", "own.py:2"),
     config_file("an import that fails", "import wombats\ndef get_config(x=1): pass\n", "own.py:1"),
     config_file("a division by zero", "def get_config():\n    return 1 / 0\n", "own.py:2"),

@@ -32,17 +32,13 @@ MODELS = {
 ROWS, BATCH, STEPS, SEEDS = 45, 12, 20, (0, 5)  # the last batch is not full, and some devices hold padding alone
 
 
-def as_type(tree, dtype):
-    return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
-
-
 def program_of(name, devices, dtype):
     return Program(
         model=table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=devices.axis_name),
         task=NLITask(),
         optimizer=optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-6),
         devices=devices,
-        frozen=devices.replicate(as_type(frozen(made_up.vectors()), dtype)),
+        frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), dtype)),
         data=devices.replicate({name: jnp.asarray(array) for name, array in made_up.arrays(rows=ROWS).items()}),
     )
 
@@ -57,7 +53,7 @@ def learner_of(program, batches, dtype):
     layout = batches.layouts[0]
     batch = program.task.to_batch(program.data, jnp.zeros((layout.units, layout.group), jnp.int32), layout)
     learner = state.init_learner(program.model, program.optimizer, SEEDS, batch, program.frozen)
-    params, stats = as_type(learner.params, dtype), as_type(learner.batch_stats, dtype)
+    params, stats = made_up.as_type(learner.params, dtype), made_up.as_type(learner.batch_stats, dtype)
     opt_state = jax.vmap(program.optimizer.init)(params)
     return program.devices.replicate(learner.replace(params=params, batch_stats=stats, opt_state=opt_state))
 

@@ -62,6 +62,11 @@ def use_one_device(patch):
         patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 
+def prepare(config):
+    """(prepared corpus, whether it was in the cache)."""
+    return experiment.of(config).prepare()
+
+
 def call_command(module, *flags, stdin="", words=sys.maxsize):
     """Runs a command in this process: (exit code, stdout, stderr). What it sets for the process is undone."""
     out, err, name = io.StringIO(), io.StringIO(), module.__name__.rpartition(".")[2]
@@ -86,10 +91,6 @@ def read_json(*parts):
 
 def json_lines(*parts):
     return [json.loads(line) for line in Path(*parts).read_text().splitlines()]
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):

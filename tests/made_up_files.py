@@ -18,6 +18,11 @@ from mednli_jax.knowledge.ontology import is_a_matrix
 KEY = {"corpus": "made-up", "max_length": 10}
 
 
+def contents(folder):
+    """{path: bytes} of every file of a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 class Builder:
     """Builds the corpus of test_encoding and counts how often."""
 
@@ -107,6 +112,10 @@ def lines(*rows):
 WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")  # stand in made-up sentences, and in no message
 PREMISE, HYPOTHESIS = "zebrafish met quokka .", "an axolotl ."
 HEADER = ("pairID", "gold_label", "sentence1", "sentence2")
+
+
+def assert_no_words(text):
+    assert not [word for word in WORDS if word in text.casefold()]
 
 
 def pair(n, **more):

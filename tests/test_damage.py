@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from damage_commands import BASES, CASES, UNREADABLE
 from damage_rows import ROWS, Row
-from made_up_files import WORDS, as_bytes, lay_out, pair, pairs, zipped
+from made_up_files import WORDS, as_bytes, assert_no_words, lay_out, pair, pairs, zipped
 from made_up_readers import BINARY, BY_NAME, KEPT, READERS, SNOMED, STREAM, TEXT, gzipped
 
 from mednli_jax import analyze, cli, defaults, doctor, evaluate, predict, prepare, report, validation
@@ -134,10 +134,6 @@ def assert_tells(error, file, line, field):
     assert all("Fix: " in text or text.startswith("... and ") for text in str(error).splitlines())
 
 
-def assert_no_words(text):
-    assert not [word for word in WORDS if word in text.casefold()]
-
-
 TABLE = {f"{row.reader}, {row.name}": row for row in (*product(), *ROWS)}
 
 
@@ -230,7 +226,7 @@ def test_a_command_refuses_in_a_line_with_code_2_and_leaves_nothing(case, place,
     assert code == case.status, err
     assert_no_words(out + err)
     assert "Traceback" not in out + err
-    for words in case.told:
+    for words in case.says:
         assert words in out + err
     assert isinstance(error, case.error or type(None)), error
     if case.file:

@@ -6,6 +6,7 @@ The minutes-long part, kills and thousands of damages, is test_kill.py.
 import ast
 import contextlib
 import errno
+import gc
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_up_files import KEY, Builder, ontology, rich, some_pairs
+from made_up_files import KEY, Builder, contents, ontology, rich, some_pairs
 from test_checkpoint import training
 from test_filtering import by_feature, corpus
 
@@ -190,10 +191,6 @@ def _no_waiting(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def temporaries(folder):
     return [path for path in folder.rglob("*") if path.suffix == ".tmp" or "orbax-checkpoint-tmp" in path.name]
 
@@ -298,7 +295,7 @@ def before(folder):
 
 
 def refused(act, folder, capsys):
-    """What is told when a script does the act: one line, exit code 2."""
+    """What is printed when a script does the act: one line, exit code 2."""
 
     def work():
         act(folder)
@@ -308,13 +305,13 @@ def refused(act, folder, capsys):
         code = cli.script(work)
     finally:
         os.umask(mask)
-    told = capsys.readouterr().err.splitlines()
+    printed = capsys.readouterr().err.splitlines()
     if code:
         assert code == cli.USAGE
-        assert told[-1].startswith("error: ")
-        assert " Fix: " in told[-1]
-        assert sum(line.startswith("error: ") for line in told) == 1
-        assert not any("Traceback" in line for line in told)
+        assert printed[-1].startswith("error: ")
+        assert " Fix: " in printed[-1]
+        assert sum(line.startswith("error: ") for line in printed) == 1
+        assert not any("Traceback" in line for line in printed)
     return code
 
 
@@ -391,6 +388,7 @@ def test_the_last_good_checkpoint_survives_every_refusal(error, tmp_path, capsys
         assert Checkpoints(checkpoints.folder).load()[1]["epoch"] == (3 if code == 0 else old)
         assert capsys.readouterr().err == ""  # none of them is damaged
     assert asked[2] >= 2
+    gc.collect()  # idle threads of a pool end with the pool, which lies in a circle
     for thread in set(threading.enumerate()) - threads:  # none waits on, so that the process could not end
         thread.join(10)
         assert not thread.is_alive(), thread.name
@@ -433,8 +431,8 @@ def test_a_checkpoint_on_a_disk_that_is_really_full(kilobytes, tmp_path):
     python = [*alone, f'{mount} && exec "$@"', "sh", sys.executable, "-c", SAVE_UNTIL_FULL, str(tmp_path)]
     done = subprocess.run(python, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    told, found = done.stdout.splitlines()
-    assert "No space left on device" in told
+    message, found = done.stdout.splitlines()
+    assert "No space left on device" in message
     assert found == "True True"
     assert "Traceback" not in done.stderr
 
@@ -633,7 +631,7 @@ print(jax.jit(lambda x: x * 3 + 4)(2.0))
 """
 
 
-def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_told(tmp_path):
+def test_a_compiled_program_cut_short_is_compiled_again_and_the_way_out_reported(tmp_path):
     kept = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
 
     def run():

@@ -119,7 +119,7 @@ MUTATIONS = st.one_of(
 # ---- the property ----
 
 
-def told(reader, folder):
+def message_of(reader, folder):
     """What reading says, in an error or on stderr. Raises whatever else comes out."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
@@ -134,7 +134,7 @@ def told(reader, folder):
 
 
 def check(reader, examples, folder):
-    """Reads this many mutated inputs of a reader. Returns how many were refused or told of."""
+    """Reads this many mutated inputs of a reader. Returns how many were refused or reported."""
     lay_out(reader.files, folder)
     refused = 0
 
@@ -149,11 +149,11 @@ def check(reader, examples, folder):
         (folder / name).write_bytes(content)
         begun = time.process_time()
         try:
-            text = told(reader, folder)
+            text = message_of(reader, folder)
         finally:
             (folder / name).write_bytes(good)
         assert time.process_time() - begun < LONGEST, f"too slow: {name}"
-        assert not CANARIES.search(BY_ID.sub("", text)), f"a word of {name} is told"
+        assert not CANARIES.search(BY_ID.sub("", text)), f"a message holds a word of {name}"
         refused += bool(text)
 
     reads_or_tells()

@@ -28,7 +28,7 @@ import test_benchmark_files
 import test_umls
 from made_up_files import KEY, Builder, Trap, as_bytes, lay_out, rich
 from made_up_readers import BERT_CONFIG, BY_NAME, KEEP_SEALED, READERS, STATE, TSV, parameters
-from test_fuzzing import told
+from test_fuzzing import message_of
 
 from mednli_jax.analysis.artifacts import filtering
 from mednli_jax.corpora import cache as prepared_cache
@@ -117,10 +117,10 @@ def bombs():
     for reader, (file, head, row) in TEXTS.items():
         ending = BY_NAME[reader].gzip if isinstance(BY_NAME[reader].gzip, str) else ""
         for name, filling in {**fillings, "rows": row * 64}.items():
-            whole = name not in ("line breaks", "rows")  # whose own faults may be told first
+            whole = name not in ("line breaks", "rows")  # whose own faults may be reported first
             files = {file: None, file + ending: (head, filling)}
-            told_of = Path(file).name + ending
-            yield Case(f"{reader}, a gigabyte of {name}", reader, files, told_of, whole, name != "zeros")
+            named = Path(file).name + ending
+            yield Case(f"{reader}, a gigabyte of {name}", reader, files, named, whole, name != "zeros")
     model = BY_NAME["vectors f.bin"].files["f.bin"]
     yield Case("a model's matrix of a gigabyte", "vectors f.bin", {"f.bin": (model[:-60], bytes(1 << 10))}, "f.bin")
 
@@ -259,7 +259,7 @@ def pages(kind):
 
 
 def one(case, folder):
-    """[what is told, seconds, bytes] of reading a case's files, by a fork that may take no more than LIMIT."""
+    """[message, seconds, bytes] of reading a case's files, by a fork that may take no more than LIMIT."""
     reader = BY_NAME[case.reader]
     files = {**reader.files, **case.files}
     hollow = {name: size for name, size in files.items() if isinstance(size, int)}
@@ -281,7 +281,7 @@ def one(case, folder):
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     begun = time.process_time()
     try:
-        text = told(reader, folder)
+        text = message_of(reader, folder)
     except BaseException as error:  # whatever it is must be known to the test
         text = f"CRASH {type(error).__name__}: {error}"
     taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
@@ -300,7 +300,7 @@ def work(place, slow):
 
 @cache
 def read_in_forks(folder, slow):
-    """case name -> [what is told, seconds, bytes], of all cases of a part."""
+    """case name -> [message, seconds, bytes], of all cases of a part."""
     code = f"import sys; sys.path[:0] = {sys.path!r}; import test_hostile_files as t; t.work(sys.argv[1], {slow})"
     command = [sys.executable, "-c", code, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
@@ -344,14 +344,14 @@ def test_the_limit_is_felt(tmp_path, monkeypatch):
     assert (text, taken > MOST // 4) == ("", True)
 
 
-def test_a_benchmark_with_names_of_another_kind_is_told(tmp_path):
+def test_a_benchmark_with_names_of_another_kind_is_reported(tmp_path):
     """What stands in its JSON where objects and texts should."""
     reader = BY_NAME["benchmark"]
     about = json.loads(as_bytes(reader.files["made/benchmark.json"]))
     for changed in ({"names": ["quokka"]}, {"synonyms": {"C02": "quokka"}}, {"name": 3}, {"facts": None}):
         text = json.dumps({**about, **changed})
         lay_out({**reader.files, "made/benchmark.json": text}, tmp_path)
-        assert told(reader, tmp_path).startswith("benchmark.json: ")
+        assert message_of(reader, tmp_path).startswith("benchmark.json: ")
 
 
 def test_articles_hold_no_half_characters(tmp_path):
@@ -407,7 +407,7 @@ def test_no_file_that_is_read_can_be_a_program(reader, tmp_path, mark):
     for name, good in reader.files.items():
         for content in (pickle.dumps(Trap(mark)), pickle.dumps(Trap(mark), 0), objects(mark), archive(mark)):
             (folder / name).write_bytes(content)
-            told(reader, folder)
+            message_of(reader, folder)
             assert not mark.exists()
         (folder / name).write_bytes(as_bytes(good))
 
@@ -439,7 +439,7 @@ def reseal(folder, seal, facts):
 
 
 def test_an_array_of_a_cache_is_no_program_even_under_its_seal(tmp_path, mark, capsys):
-    """It is told of, and made again."""
+    """It is reported and made again."""
     prepared, _ = prepared_cache.Cache(tmp_path).get("c", KEY, Builder())
     (prepared.folder / "label.npy").write_bytes(objects(mark))
     reseal(prepared.folder, "sha256", sha256)

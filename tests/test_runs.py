@@ -11,6 +11,7 @@ import weakref
 from itertools import chain, repeat
 
 import pytest
+from made_up_files import contents
 from tensorboardX.proto import event_pb2
 
 from mednli_jax.errors import RunError, UserError
@@ -19,10 +20,6 @@ from mednli_jax.runs import RunDirectory, read_json
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
 WAYS_OUT = ("--resume", "--force", "another --workdir")
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def start(folder, config=CONFIG, **how):
@@ -50,7 +47,7 @@ def test_the_new_content_is_complete_before_it_takes_the_name(tmp_path, monkeypa
     assert path.read_text() == "new" * 10000
 
 
-def test_a_missing_folder_is_told_in_one_line(tmp_path):
+def test_a_missing_folder_is_reported_in_one_line(tmp_path):
     with pytest.raises(RunError, match=r"a\.txt"):
         write_atomic(tmp_path / "none" / "a.txt", "a")
 
@@ -234,7 +231,7 @@ def spoil_result(folder, content):
 @pytest.mark.parametrize(
     "content", ["{}", "[]", "", '"complete"', "null", '{"status": "done"}', '{"status": []}', "[" * 9999]
 )
-def test_a_damaged_result_is_told_and_nothing_is_lost(tmp_path, content):
+def test_a_damaged_result_is_reported_and_nothing_is_lost(tmp_path, content):
     folder = start(tmp_path / "a")
     expected = spoil_result(folder, content)
     before = contents(folder)
@@ -256,7 +253,7 @@ def test_damaged_notes_on_the_data_never_pass_for_the_same_data(tmp_path, conten
     assert (folder / "data.json").read_text() == content
 
 
-def test_a_damaged_config_is_told(tmp_path):
+def test_a_damaged_config_is_reported(tmp_path):
     folder = start(tmp_path / "a")
     (folder / "config.json").write_text("[]")
     with pytest.raises(RunError, match=rf"{folder}/config\.json: "):
@@ -353,7 +350,7 @@ def test_a_damaged_row_of_metrics_is_named_and_kept(tmp_path, line, number):
 
 
 @pytest.mark.parametrize("write", ["append_metrics", "log", "write_scalars"])
-def test_a_refused_write_is_told_by_its_file(tmp_path, monkeypatch, write):
+def test_a_refused_write_is_reported_by_its_file(tmp_path, monkeypatch, write):
     run = RunDirectory.create(tmp_path / "a", CONFIG)
 
     def full(*_, **__):

@@ -15,7 +15,6 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-from sklearn.ensemble import GradientBoostingClassifier
 
 from mednli_jax.baselines import features
 from mednli_jax.corpora.arrays import SIDES, Prepared
@@ -57,6 +56,8 @@ def fit_predict(
 
     Raises: DataError where the labelled training rows are of fewer than two classes.
     """
+    from sklearn.ensemble import GradientBoostingClassifier  # a slow import, and networks do without
+
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]

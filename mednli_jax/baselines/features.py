@@ -27,7 +27,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from mednli_jax.baselines import wording
 from mednli_jax.corpora.arrays import SIDES
@@ -148,6 +147,8 @@ def _wording(sentences: Sequence[wording.Sentence], left, right, examples, watch
 def _tfidf(sentences, left, right, fitted) -> dict[str, np.ndarray]:
     if not any(fitted):  # empty sentences only: no terms
         return dict.fromkeys((name for name in NAMES if FEATURES[name] == "tfidf"), np.zeros(len(left)))
+
+    from sklearn.feature_extraction.text import TfidfVectorizer  # a slow import, and networks do without
 
     def words_and_pairs(tokens):
         return [*tokens, *map(" ".join, pairwise(tokens))]

@@ -99,9 +99,9 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     found = tables.filled(tables.TABLES[3], folder)
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["ours"], esim["difference"], found["comparable"]) == (pytest.approx(80), None, False)
-    told = sections.lines(tables.table_section(found))
-    assert any("NOT COMPARABLE with ours on demo" in line for line in told)
-    (line,) = (line for line in told if re.match(r"test +ESIM", line))
+    printed = sections.lines(tables.table_section(found))
+    assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
+    (line,) = (line for line in printed if re.match(r"test +ESIM", line))
     assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1", line)
 
 

@@ -347,7 +347,7 @@ def test_numbers_out_of_range(settings):
         experiment.of(config)
 
 
-def test_one_label_is_told():
+def test_one_label_is_reported():
     table, label = rule(30)
     with pytest.raises(UserError, match=r".*Fix:"):
         boosting.fit_predict(table, np.zeros_like(label), slice(0, 30), (0,))

@@ -330,7 +330,7 @@ def test_our_side_of_every_family_trains_and_predicts(model):
 
 
 def test_our_side_in_a_child_process():
-    """A bad command is answered, and the process lives on; a dead one is told."""
+    """A bad command is answered, and the process lives on; a dead one is reported."""
     with measure.Side(XLA) as child:
         started = child.ask("start", name="ours", spec=replace(CASE, model="bow").spec(), timeout=200)
         assert started["seconds_per_batch"] > 0

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from made_up_commands import prepare
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.nli import readers as nli
 from mednli_jax.corpora.nli import tfds as builders
@@ -149,10 +150,6 @@ def config_of(data, route):
     rows = ("id\tname\ttree_numbers\tsynonyms", "D1\tarthritis\tC01\t", "D2\tgout\tC01.100\t")
     (data / "names.tsv").write_text("\n".join(rows) + "\n")
     return config
-
-
-def prepare(config):
-    return experiment.of(config).prepare()
 
 
 def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):

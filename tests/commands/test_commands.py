@@ -17,7 +17,6 @@ from made_up_commands import (
     SMALL,
     call_command,
     config_flag,
-    contents,
     environment_of,
     json_lines,
     read_json,
@@ -25,6 +24,7 @@ from made_up_commands import (
     use_one_device,
     write_pairs,
 )
+from made_up_files import contents
 from test_runs import curves
 
 from mednli_jax import (

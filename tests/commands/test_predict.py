@@ -157,7 +157,7 @@ def test_what_is_no_list_is_refused_at_once(given):
         inputs.text_pairs(given, "nli")
 
 
-def test_many_bad_items_are_told_together():
+def test_many_bad_items_are_reported_together():
     with pytest.raises(DataErrors) as caught:
         inputs.text_pairs(["a", "b"], "nli")
     assert [error.file for error in caught.value.errors] == ["item 0", "item 1"]

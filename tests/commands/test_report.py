@@ -20,7 +20,7 @@ VOID = {"meta", "link", "br"}
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
+def printed(tmp_path, monkeypatch, capsys):
     """Runs the door in tmp_path: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
 
@@ -71,9 +71,9 @@ def check_offline(text):
     return page
 
 
-def test_page_of_a_run(told, tmp_path):
+def test_page_of_a_run(printed, tmp_path):
     write_run(tmp_path / "run", "eeennnccn", "enennnccc")
-    code, out, err = told("run")
+    code, out, err = printed("run")
     assert (code, out, err) == (0, "", "written: run/report.html\n")
     page = check_offline((tmp_path / "run" / "report.html").read_text())
     assert not (tmp_path / "run" / "report.html").stat().st_mode & 0o077
@@ -95,9 +95,9 @@ def test_page_of_a_run(told, tmp_path):
 
 
 @pytest.mark.parametrize("status", ["interrupted", "failed", "running"])
-def test_page_of_an_unfinished_run_says_so(told, tmp_path, status):
+def test_page_of_an_unfinished_run_says_so(printed, tmp_path, status):
     write_run(tmp_path / "run", GOLD, status=status)
-    assert told("run", "--out=sub/page.html")[0] == 0
+    assert printed("run", "--out=sub/page.html")[0] == 0
     page = check_offline((tmp_path / "sub" / "page.html").read_text())
     assert f"The run is not finished: its status is {status}." in page.words
     assert "Learning curves" in page.words
@@ -113,10 +113,10 @@ def test_names_are_escaped(tmp_path):
     assert "esim on &lt;b&gt;&amp;" in text
 
 
-def test_comparison_is_printed_and_drawn(told, tmp_path):
+def test_comparison_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "a", "eeeccnccn")
     write_run(tmp_path / "b", "eennnnccn")
-    code, out, err = told("a", "b", "--compare")
+    code, out, err = printed("a", "b", "--compare")
     assert (code, err) == (0, "")
     (line,) = (line for line in out.splitlines() if re.match(r"b +1 ", line))
     assert re.fullmatch(r"b +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
@@ -124,31 +124,31 @@ def test_comparison_is_printed_and_drawn(told, tmp_path):
         out.split()
     )
     assert not (tmp_path / "report.html").exists()
-    assert told("a", "b") == (0, "", "written: report.html\n")
+    assert printed("a", "b") == (0, "", "written: report.html\n")
     page = check_offline((tmp_path / "report.html").read_text())
     assert {"Comparison", "b against a", "Confusion", "Runs"} <= set(page.words)
     assert sum(tag == "svg" for tag, _ in page.tags) == 3
-    found = json.loads(told("a", "b", "--compare", "--json")[1])["comparisons"]
+    found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
 
 
-def test_dev_is_compared_where_asked(told, tmp_path):
+def test_dev_is_compared_where_asked(printed, tmp_path):
     write_run(tmp_path / "a", GOLD, dev=("nnnnnnnnn",))
     write_run(tmp_path / "b", GOLD)
-    (row,) = json.loads(told("a", "b", "--compare", "--json", "--split=dev")[1])["comparisons"]
+    (row,) = json.loads(printed("a", "b", "--compare", "--json", "--split=dev")[1])["comparisons"]
     assert (row["split"], row["accuracy"]) == ("dev", pytest.approx([1 / 3, 1.0]))
 
 
-def test_table_is_printed_and_drawn(told, tmp_path):
+def test_table_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "runs" / "esim", "eennnnccn", corpus="mednli")
-    code, out, _ = told("--table=3", "--runs=runs", "--out=table.html")
+    code, out, _ = printed("--table=3", "--runs=runs", "--out=table.html")
     assert code == 0
     assert re.search(r"\ntest +ESIM +73\.1 +77\.8 +\[\d+\.\d, \d+\.\d\] +\+4\.7 +\[[-+\d.]+, \+[\d.]+\] +1\n", out)
     assert "NOT COMPARABLE" not in out
     assert re.search(r"not there yet: bow, features, infersent\n +bash launch/mednli_table3.sh runs\n", out)
     page = check_offline((tmp_path / "table.html").read_text())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
-    assert json.loads(told("--table=3", "--runs=runs", "--json")[1])["lacking"]
+    assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]
 
 
 WRONG = {
@@ -170,7 +170,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_bad_input_is_one_line(told, tmp_path, monkeypatch, case):
+def test_bad_input_is_one_line(printed, tmp_path, monkeypatch, case):
     write_run(tmp_path / "a", GOLD)
     write_run(tmp_path / "b", GOLD, corpus="mednli")
     write_run(tmp_path / "c", GOLD, status="interrupted")
@@ -186,21 +186,21 @@ def test_bad_input_is_one_line(told, tmp_path, monkeypatch, case):
             raise
 
     monkeypatch.setattr(report, "main", watched)
-    code, out, err = told(*arguments)
+    code, out, err = printed(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert isinstance(caught[0], expected)
     assert "Fix: " in err
     assert not list(tmp_path.glob("**/report.html"))
 
 
-def test_paths_are_drawn(told, tmp_path):
+def test_paths_are_drawn(printed, tmp_path):
     write_run(tmp_path / "run", GOLD)
     figures = {
         "corpus": "demo", "ontology": "mesh", "version": "2024", "occurrences": {"0": 5, "2": 7, "no path": 3},
         "nearest": {"neutral": {"0": 1, "no concept pair": 2}},
     }  # fmt: skip
     (tmp_path / "paths.json").write_text(json.dumps(figures))
-    assert told("run", "--paths=paths.json")[0] == 0
+    assert printed("run", "--paths=paths.json")[0] == 0
     text = (tmp_path / "run" / "report.html").read_text()
     check_offline(text)
     assert "concept pairs: 0 5, 2 7" in text
@@ -216,13 +216,13 @@ def test_links_of_the_run_are_drawn(tmp_path):
     assert "3 pairs have links" in text
 
 
-def test_categories_by_rules_hold_no_word_of_the_corpus(told, tmp_path):
+def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
     """The demo corpus is read again; the page and the output share no sentence and no word list with it."""
     test = load_demo()["test"].examples
     gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
     write_run(tmp_path / "run", gold, gold=gold, uids=uids)
     edit(tmp_path / "run" / "config.json", data={"name": "demo"})
-    code, out, _ = told("run", "--categories", "--json")
+    code, out, _ = printed("run", "--categories", "--json")
     assert code == 0
     found = json.loads(out)["run"]
     assert found["annotated"] == len(test)
@@ -240,10 +240,10 @@ def test_categories_by_rules_hold_no_word_of_the_corpus(told, tmp_path):
         assert example.premise not in text
 
 
-def test_categories_as_annotated(told, tmp_path):
+def test_categories_as_annotated(printed, tmp_path):
     write_run(tmp_path / "run", "neennnccc")
     (tmp_path / "kinds.tsv").write_text("u0\tnegation\nu1\tnegation\n")
-    code, out, _ = told("run", "--categories_file=kinds.tsv")
+    code, out, _ = printed("run", "--categories_file=kinds.tsv")
     assert code == 0
     assert re.search(r"negations +2 +50\.0 +1 +100% +1 entailment > neutral", out)
 
@@ -322,7 +322,7 @@ def test_pictures_take_any_word():
     ("file", "change"),
     [("result", {"test": {"accuracy": 0.7}}), ("data", {"splits": {"train": 3}}), ("env", {"versions": ["jax"]})],
 )
-def test_a_run_of_another_version_is_told(tmp_path, file, change):
+def test_a_run_of_another_version_is_reported(tmp_path, file, change):
     folder = write_run(tmp_path / "run", GOLD)
     edit(folder / f"{file}.json", **change)
     with pytest.raises(RunError, match="run: "):
@@ -347,7 +347,7 @@ def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_
     assert html.closing_lines(RunDirectory.existing(folder)) == []
 
 
-def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(told, tmp_path):
+def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, tmp_path):
     """Two folds of two examples each: the first run has all four right, the second all but one."""
     for name, words in (("a", "enen"), ("b", "enee")):
         folder = write_run(tmp_path / name, GOLD)
@@ -365,10 +365,10 @@ def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(told, tmp_
             for half in (0, 1)
         ]  # fmt: skip
         (folder / "private" / "folds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in slots))
-    code, out, err = told("a", "b", "--compare", "--json")
+    code, out, err = printed("a", "b", "--compare", "--json")
     assert code == 0, err
     (row,) = json.loads(out)["comparisons"]
     assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
     assert row["mcnemar"] == {"only_first": 1, "only_second": 0, "p_value": 1.0}
     assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
-    assert told("a", "b", "--compare", "--split=dev")[0] == 2
+    assert printed("a", "b", "--compare", "--split=dev")[0] == 2

@@ -427,12 +427,14 @@ def swapped(sequences, width, pad=arrays.pad):
         (demo_diskne, demo_benchmark, "SEED", 1),
     ],
 )
-def test_changed_content_under_the_same_number_is_told_with_what_to_do(make, place, name, value, tmp_path, monkeypatch):
+def test_changed_content_under_the_same_number_is_reported_with_the_fix(
+    make, place, name, value, tmp_path, monkeypatch
+):
     monkeypatch.setattr(place, name, value)
-    with pytest.raises(AssertionError) as told:
+    with pytest.raises(AssertionError) as caught:
         check(make, tmp_path)
-    assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(told.value)
-    assert f"python tests/corpora/test_prepared_content.py {make.__name__}" in str(told.value)
+    assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(caught.value)
+    assert f"python tests/corpora/test_prepared_content.py {make.__name__}" in str(caught.value)
 
 
 @pytest.mark.parametrize("make", [words, cloze])

@@ -200,21 +200,21 @@ def test_pairs_of_parts_that_do_not_meet():
 
 
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
-def test_progress_is_told_of_finished_sources(monkeypatch, direction):
+def test_progress_is_reported_of_finished_sources(monkeypatch, direction):
     monkeypatch.setattr(search, "BITS", 1)
     monkeypatch.setattr(search, "TABLE", 5000)
     rng = np.random.default_rng(8)
     edges, _ = random_graph(rng, 300, 1.3)
-    told = []
+    reported = []
     pairs = rng.integers(0, 300, (2000, 2))
-    shortest_paths(graph(edges, 300), pairs, direction=direction, progress=lambda *numbers: told.append(numbers))
-    done, of = zip(*told, strict=True)
+    shortest_paths(graph(edges, 300), pairs, direction=direction, progress=lambda *numbers: reported.append(numbers))
+    done, of = zip(*reported, strict=True)
     assert list(done) == sorted(done)
     assert len(set(of)) == 1
     assert done[-1] == of[0] > 100
     assert len(set(done)) > 2
-    shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: told.append(n))
-    assert told[-1] == (of[0], of[0])  # finished, though not all found
+    shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: reported.append(n))
+    assert reported[-1] == (of[0], of[0])  # finished, though not all found
 
 
 def test_either_way_is_symmetric_and_undirected_is_never_longer():

@@ -81,7 +81,7 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
         lambda content: content[:40] + bytes([content[40] ^ 1]) + content[41:],
     ],
 )
-def test_a_damaged_file_is_told_of_and_replaced(tmp_path, searches, capsys, damage):
+def test_a_damaged_file_is_reported_and_replaced(tmp_path, searches, capsys, damage):
     expected = stored_paths(ontology(), some_pairs(), folder=tmp_path)
     (path,) = tmp_path.glob("*.paths")
     whole = path.read_bytes()
@@ -124,9 +124,9 @@ def test_a_search_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_progress_is_passed_on(tmp_path):
-    told = []
-    stored_paths(ontology(), some_pairs(), folder=tmp_path, direction="all", progress=lambda *n: told.append(n))
-    assert told[-1][0] == told[-1][1] > 0
+    reported = []
+    stored_paths(ontology(), some_pairs(), folder=tmp_path, direction="all", progress=lambda *n: reported.append(n))
+    assert reported[-1][0] == reported[-1][1] > 0
 
 
 def test_no_pairs_make_no_file(tmp_path):

@@ -107,7 +107,7 @@ def test_settings_are_checked(bad):
         Settings(**bad).check()
 
 
-def test_the_missing_library_is_told_before_anything_is_read(tmp_path, monkeypatch):
+def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fasttext", None)
 
     def text():
@@ -242,7 +242,7 @@ def test_faults_of_training(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["two.vec"]
 
 
-def test_a_training_that_is_killed_is_told(tmp_path, monkeypatch):
+def test_a_training_that_is_killed_is_reported(tmp_path, monkeypatch):
     pytest.importorskip("fasttext")
     monkeypatch.setattr(module, "_worker", _killed)
     with pytest.raises(RunError, match="signal 9"):

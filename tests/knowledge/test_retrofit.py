@@ -227,9 +227,9 @@ def test_lexicon_of_the_published_format(tmp_path, name, capsys):
 def test_lines_of_one_word_are_joined(tmp_path, capsys):
     path = write(tmp_path / "framenet.txt", "advance progress develop\nrot putrefy\nadvance delay develop\n")
     assert read_lexicon(path)["advance"] == ("progress", "develop", "delay")
-    told = capsys.readouterr().err
-    assert told.startswith("framenet.txt: 1 lines repeat a word")
-    assert "advance" not in told
+    message = capsys.readouterr().err
+    assert message.startswith("framenet.txt: 1 lines repeat a word")
+    assert "advance" not in message
 
 
 def test_the_first_twenty_faults_of_a_lexicon_come_together(tmp_path):

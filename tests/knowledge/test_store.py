@@ -135,7 +135,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", ["manifest.json", "ids.bytes.npy", "names.offsets.npy", "parents.indices.npy"])
-def test_damage_is_told_and_read_again(tmp_path, capsys, name, damage):
+def test_damage_is_reported_and_read_again(tmp_path, capsys, name, damage):
     folder = tmp_path / "x"
     stored(folder, KEY, rich)
     path = folder / name

@@ -274,10 +274,10 @@ def test_the_picture_shows_choices_and_ranges():
     sweep = search(fields, trials=4)
     rows = [TrialResult(k, sweep.values(k), 0.9 - k / 10, None, 1.0, 1) for k in range(3)]
     rows.append(TrialResult(3, sweep.values(3), None, None, None, 2, "no."))
-    told = sweep.description({})["sweep"]
-    assert summary.picture(rows, told).startswith(b"\x89PNG")
-    assert summary.picture(rows[3:], told).startswith(b"\x89PNG")
-    lines = list(summary.table(rows, told))
+    facts = sweep.description({})["sweep"]
+    assert summary.picture(rows, facts).startswith(b"\x89PNG")
+    assert summary.picture(rows[3:], facts).startswith(b"\x89PNG")
+    lines = list(summary.table(rows, facts))
     assert lines[0] == "| trial | rate | kind | on | size | dev.accuracy.mean | test.accuracy.mean | attempts |"
     assert [line.split(" | ")[-3] for line in lines[2:]] == ["0.9000", "0.8000", "0.7000", "failed"]
 
@@ -325,15 +325,15 @@ def steps(trial):
 
 def test_two_workers_share_a_product(place, swept):
     workers = [started("--workers=1") for _ in range(2)]
-    told = [worker.communicate(timeout=100) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], told
-    assert told[0][0] == told[1][0]  # the table
-    assert sum(err.count("dev.accuracy.mean 0.") for _, err in told) == 6  # each trial is told by one worker
-    table = [line.split(" | ") for line in told[0][0].splitlines()]
+    printed = [worker.communicate(timeout=100) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], printed
+    assert printed[0][0] == printed[1][0]  # the table
+    assert sum(err.count("dev.accuracy.mean 0.") for _, err in printed) == 6  # each trial is reported by one worker
+    table = [line.split(" | ") for line in printed[0][0].splitlines()]
     assert len(table) == 8
     assert table[2][1:] == ["0.1", "a", "0.9000", "0.4500", "1 |"]
     assert [steps(trial) for trial in range(6)] == [[0, 1]] * 6
-    assert not any(SECRET in text for pair in told for text in pair)
+    assert not any(SECRET in text for pair in printed for text in pair)
     rows = json.loads((place / "runs" / "kd" / "trials.json").read_text())["trials"]
     assert sorted((row["values"]["train.rate"], row["values"]["train.kind"]) for row in rows) == sorted(
         itertools.product((0.1, 0.2, 0.3), "ab")
@@ -343,10 +343,10 @@ def test_two_workers_share_a_product(place, swept):
         assert not path.stat().st_mode & 0o077, path
     before = {path: path.stat().st_mtime_ns for path in place.glob("runs/kd/trial-*/*")}
     code, out, err = swept(*flags())  # all is done: nothing is trained
-    assert (code, out) == (0, told[0][0]), err
+    assert (code, out) == (0, printed[0][0]), err
     assert before == {path: path.stat().st_mtime_ns for path in place.glob("runs/kd/trial-*/*")}
     code, out, err = swept("--study=kd", "--table")
-    assert (code, out, err) == (0, told[0][0], "")
+    assert (code, out, err) == (0, printed[0][0], "")
 
 
 def test_a_search_goes_on_to_more_trials(place, swept):
@@ -409,7 +409,7 @@ def test_an_orphan_is_waited_for_and_its_result_taken(place, swept):
     assert out.splitlines()[2].endswith("| 0.9000 | 0.4500 | 1 |")
 
 
-def test_trials_that_fail_are_told_and_tried_again_when_asked_for(place, swept):
+def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(place, swept):
     code, out, err = swept(*flags("--config.train.fails=('0.2',)"))
     assert code == 2
     assert err.splitlines()[-1] == "2 of 6 trials failed: 2, 3. Fix: see their logs, then --retry."
@@ -562,8 +562,8 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
         workers[victim].kill()
         workers[victim].communicate(timeout=30)
         workers[victim] = started(*given)
-    told = [worker.communicate(timeout=200) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], told
+    printed = [worker.communicate(timeout=200) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], printed
     from mednli_jax.sweeps.study import Study
 
     study = Study(url, "kd")

@@ -3,9 +3,9 @@
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from made_up import as_type
 from made_up_commands import call_command, config_flag
 from test_benchmark_files import big
 
@@ -212,16 +212,12 @@ def test_what_is_prepared_has_the_benchmark_without_its_texts(prepared):
 # -- training ----------------------------------------------------------------------------------------------------------
 
 
-def as_float64(tree):
-    return jax.tree.map(lambda x: x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
     """Adam makes much of a rounding error."""
     draw = state.init_learner
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "init_learner", lambda *given: as_float64(draw(*given)))
+        patch.setattr(state, "init_learner", lambda *given: as_type(draw(*given), np.float64))
         yield
 
 

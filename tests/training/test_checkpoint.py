@@ -211,7 +211,7 @@ save(resource.RLIM_INFINITY)
 """
 
 
-def test_a_save_the_system_refuses_is_told_once_and_leaves_nothing(copied):
+def test_a_save_the_system_refuses_is_reported_once_and_leaves_nothing(copied):
     """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
     arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)

@@ -142,7 +142,7 @@ def test_contrasts_are_orthonormal_and_sum_to_zero():
         np.testing.assert_allclose(q.sum(axis=0), 0, atol=1e-12)
 
 
-def test_what_filtering_is_told():
+def test_what_filtering_is_given():
     features, labels, chosen = data()
     predicted, facts = logistic.fit_predict(features, labels, chosen)
     assert predicted.shape == (MODELS, ROWS)

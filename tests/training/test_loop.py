@@ -96,16 +96,12 @@ def build(name, count=1, **how):
         model=table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=devices.axis_name),
         task=NLITask(),
         devices=devices,
-        frozen=devices.replicate(as_float64(frozen(made_up.vectors()))),
+        frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), np.float64)),
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
     )
     how = {"learning_rate": 2e-3, "weight_decay": 1e-6, "epochs": SETTINGS.epochs, **how}
     program.optimizer = optim.build_optimizer(**how, epoch_steps=batches_of(program)["train"].steps)
     return program
-
-
-def as_float64(tree):
-    return jax.tree.map(lambda x: x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,7 +111,7 @@ def _float64():
 
     def init_learner(model, optimizer, seeds, *rest):
         if (model, optimizer, seeds) not in drawn:
-            drawn[model, optimizer, seeds] = as_float64(draw(model, optimizer, seeds, *rest))
+            drawn[model, optimizer, seeds] = made_up.as_type(draw(model, optimizer, seeds, *rest), np.float64)
         return jax.tree.map(jnp.copy, drawn[model, optimizer, seeds])  # training consumes its learner
 
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:

@@ -26,10 +26,6 @@ WIDTH = (12, 8)
 BATCH = 16
 
 
-def as_type(tree, dtype):
-    return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
-
-
 class Setting:
     """A model on made-up rows, on `count` devices."""
 
@@ -38,7 +34,7 @@ class Setting:
         assert self.devices.count == count
         self.model = table.build(name, MODELS[name], longest_path=made_up.LONGEST, axis_name=self.devices.axis_name)
         self.optimizer = optim.build_optimizer(learning_rate=learning_rate, weight_decay=1e-6)
-        self.frozen = self.devices.replicate(as_type(frozen(made_up.vectors()), dtype))
+        self.frozen = self.devices.replicate(made_up.as_type(frozen(made_up.vectors()), dtype))
         self.arrays = {k: jnp.asarray(v) for k, v in made_up.arrays().items()}
         self.rows = len(self.arrays["label"])
         self.data = self.devices.replicate(self.arrays)
@@ -49,8 +45,8 @@ class Setting:
     def learner(self, seeds):
         first = self.task.to_batch(self.arrays, jnp.zeros((BATCH, 1), jnp.int32), Layout.full(BATCH, WIDTH))
         learner = state.init_learner(self.model, self.optimizer, seeds, first, frozen(made_up.vectors()))
-        params = as_type(learner.params, self.dtype)
-        batch_stats = as_type(learner.batch_stats, self.dtype)
+        params = made_up.as_type(learner.params, self.dtype)
+        batch_stats = made_up.as_type(learner.batch_stats, self.dtype)
         opt_state = jax.vmap(self.optimizer.init)(params)
         return self.devices.replicate(learner.replace(params=params, batch_stats=batch_stats, opt_state=opt_state))
 

@@ -240,7 +240,7 @@ def test_another_ontology_does_without_probable_cause(ask):
     assert set(json.loads(out)["heuristics"]) == {HYPERNYM, FINE}
 
 
-def test_causes_that_a_config_does_not_link_are_told(ask):
+def test_causes_that_a_config_does_not_link_are_reported(ask):
     _, out, _ = ask("--config.knowledge.ontology=own.tsv")
     assert "not linked" not in out
     _, out, _ = ask("--config.knowledge.ontology=own.tsv", "--config.knowledge.types='C','M01.066'")

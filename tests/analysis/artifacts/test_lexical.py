@@ -309,8 +309,8 @@ def test_a_config_without_knowledge_merges_nothing(ask):
 def test_what_one_analysis_lacks_does_not_stop_the_others(ask, tmp_path):
     code, out, err = ask("all", "--corpus=snli", "--config.model.knowledge=none", "--out=o")
     assert code == 2
-    told = [line for line in err.splitlines() if not line.startswith("written: ")]
-    assert [line.partition(":")[0] for line in told] == ["analyze paths", "analyze heuristics"]
+    reported = [line for line in err.splitlines() if not line.startswith("written: ")]
+    assert [line.partition(":")[0] for line in reported] == ["analyze paths", "analyze heuristics"]
     assert "Table 4" in out
     page = (tmp_path / "o" / "report.html").read_text()
     assert "heuristics is missing: " in page

@@ -83,7 +83,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_faults_are_told_by_place_and_never_quoted(case, tmp_path):
+def test_faults_are_reported_by_place_and_never_quoted(case, tmp_path):
     name, content, place = FAULTS[case]
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError) as caught:
@@ -95,7 +95,7 @@ def test_faults_are_told_by_place_and_never_quoted(case, tmp_path):
     assert SECRET not in str(error)
 
 
-def test_the_first_20_faults_are_told_together(tmp_path):
+def test_the_first_20_faults_are_reported_together(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(row("p.0", "a") + "\n" for _ in range(31)))
     with pytest.raises(DataErrors) as caught:
         read_answers(tmp_path / "a.jsonl", EXAMPLES)
@@ -111,11 +111,11 @@ def test_a_missing_file(tmp_path):
 
 def test_the_text_of_scores():
     scores = score(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
-    told = list(lines("mine on demo, test", scores))
-    assert told[0] == "mine on demo, test: 30 queries, 28 without an answer"
-    assert told[1].startswith("exact match 3.3 (95 % interval ")
-    assert any("--vectors" in line for line in told)
-    table = [line.split() for line in told]
+    printed = list(lines("mine on demo, test", scores))
+    assert printed[0] == "mine on demo, test: 30 queries, 28 without an answer"
+    assert printed[1].startswith("exact match 3.3 (95 % interval ")
+    assert any("--vectors" in line for line in printed)
+    table = [line.split() for line in printed]
     # F1 of "fever of unknown origin" against one word: 2/5.
     assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
     assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
@@ -152,11 +152,11 @@ def test_scores_of_several_seeds_are_means():
 
 
 def test_the_text_of_a_runs_scores():
-    told = list(run_lines("ga on demo, test", run_scores()))
-    assert told[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
-    assert told[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
-    assert told[2] == "27 queries have their answer among the candidates; loss 1.0000"
-    table = [line.split() for line in told]
+    printed = list(run_lines("ga on demo, test", run_scores()))
+    assert printed[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
+    assert printed[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
+    assert printed[2] == "27 queries have their answer among the candidates; loss 1.0000"
+    table = [line.split() for line in printed]
     assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
     assert ["seen", "2", "75.0", "35.4", "87.5"] in table
 
@@ -183,8 +183,8 @@ def test_two_systems_on_the_same_queries():
     assert 0 < found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"] <= 1
     nothing = cloze_outcomes.comparison(two, two)["exact_match"]
     assert nothing["difference"] == nothing["low"] == nothing["high"] == 0
-    told = section_lines(comparison_section([{**found, "split": "test"}]))
-    assert told[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
+    printed = section_lines(comparison_section([{**found, "split": "test"}]))
+    assert printed[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
     with pytest.raises(RunError, match="one and two"):
         cloze_outcomes.comparison(one, cloze_outcomes.System("two", "clicr", two.queries, two.each))
     others = tuple(query_scores(EXAMPLES[1:], own) for own in SEEDS)
@@ -214,9 +214,9 @@ def test_table_4_names_what_is_missing(tmp_path):
     ((command, lacks),) = found["lacking"].items()
     assert command == f"bash launch/clicr_table4.sh {tmp_path} clicr"
     assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
-    told = "\n".join(section_lines(cloze_table4.table_section(found)))
-    assert "NOT COMPARABLE" not in told
-    assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", told)
+    printed = "\n".join(section_lines(cloze_table4.table_section(found)))
+    assert "NOT COMPARABLE" not in printed
+    assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", printed)
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
     with pytest.raises(RunError, match=r".*of demo_cloze"):

@@ -68,7 +68,7 @@ def test_the_demo_ratio_gives_the_papers_always_positive_row():
     assert f1_of([1] + 10 * [0], 11 * [1]) == pytest.approx(PAPER["always_positive"], abs=5e-4)
 
 
-def test_missing_predictions_are_told_by_number_and_first_uid(benchmark):
+def test_missing_predictions_are_reported_by_number_and_first_uid(benchmark):
     some = said(benchmark)
     del some["C060.symptoms.C06"]
     with pytest.raises(RunError, match=r"one: 1 of 15 .* C060.symptoms.C06"):

@@ -288,7 +288,7 @@ def test_stray_marks_can_be_ignored(tmp_path):
         read_clicr(path, stray_marks="maybe")
 
 
-def test_passages_without_candidates_are_told_not_refused(tmp_path, capsys):
+def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
     path = write(tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} .")))
     split = read_clicr(path)
     assert len(split) == 2

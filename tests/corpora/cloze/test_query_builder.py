@@ -134,7 +134,7 @@ def test_files_without_reports(tmp_path):
         reports(tmp_path, "", " ")
 
 
-def test_faults_are_told_together_and_ids_once(tmp_path):
+def test_faults_are_reported_together_and_ids_once(tmp_path):
     with pytest.raises(DataError) as caught:
         reports(tmp_path, REPORT, {**REPORT, "id": "r2"}, REPORT)
     assert (caught.value.line, caught.value.field) == (3, "id")

@@ -199,7 +199,7 @@ def test_a_negative_that_a_positive_example_claims_is_left_out(tmp_path):
     assert "a.symptoms.C02.C04" not in {example.uid for example in found.examples}
 
 
-def test_ids_of_no_pair_are_told_and_too_many_of_them_refused(tmp_path, capsys):
+def test_ids_of_no_pair_are_reported_and_too_many_of_them_refused(tmp_path, capsys):
     many = [pair(f"n{i}", f"Premise {i}", "The patient has asthma.") for i in range(20)]
     rows = [(f"n{i}", "C07", "entailment", "symptoms_diseases", "C07", "16", "22") for i in range(20)]
     path = published(tmp_path / "m.csv", [*rows, ("lost", "C07", "entailment", "symptoms_diseases", "C07", "0", "2")])
@@ -231,7 +231,7 @@ GOOD = ROWS[0]
         (MEDICAL, ROWS[1], "m.csv: holds no positive example"),
     ],
 )
-def test_faults_are_told_by_line_and_never_quoted(tmp_path, header, row, expected):
+def test_faults_are_reported_by_line_and_never_quoted(tmp_path, header, row, expected):
     with pytest.raises(UserError) as caught:
         read(published(tmp_path / "m.csv", [row], header))
     assert str(caught.value).startswith(expected)
@@ -239,7 +239,7 @@ def test_faults_are_told_by_line_and_never_quoted(tmp_path, header, row, expecte
     assert SECRET not in str(caught.value)
 
 
-def test_the_first_faults_are_told_together(tmp_path):
+def test_the_first_faults_are_reported_together(tmp_path):
     rows = [(*GOOD[:2], "?", *GOOD[3:])] * 30
     with pytest.raises(DataErrors) as caught:
         read(published(tmp_path / "m.csv", rows))
@@ -473,7 +473,7 @@ def test_concept_vectors_are_read_from_cui2vecs_table_and_from_word_vector_files
 
 
 @pytest.mark.parametrize("line", ['"C02",1,2', '"C02",1,2,nan', f'"C02",1,{SECRET},3'])
-def test_damaged_vectors_are_told_by_line(tmp_path, line):
+def test_damaged_vectors_are_reported_by_line(tmp_path, line):
     path = tmp_path / "v.csv"
     path.write_text(f'"","V1","V2","V3"\n"C05",1,2,3\n{line}\n')
     with pytest.raises(UserError) as caught:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up_commands import prepare
 
 from mednli_jax import defaults, experiment, progress
 from mednli_jax.corpora.arrays import SIDES
@@ -294,10 +295,6 @@ def corpus(folder):
     config.data.dir = str(folder)
     config.knowledge.ontology = str(folder / "own.tsv")
     return config
-
-
-def prepare(config):
-    return experiment.of(config).prepare()
 
 
 def with_knowledge(config, **fields):

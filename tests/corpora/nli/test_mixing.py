@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from made_up_commands import prepare
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.corpora.nli.mixing import MIXED_TAG, mixed, sampled
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
@@ -54,10 +55,6 @@ def config_of(data, corpus="mednli", model="esim", **fields):
     config.knowledge.ontology = str(data / "own.tsv")
     config.data.update(dir=str(data), **fields)
     return config
-
-
-def prepare(config):
-    return experiment.of(config).prepare()
 
 
 class Read:

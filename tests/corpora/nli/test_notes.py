@@ -282,7 +282,7 @@ def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows):
     assert not (tmp_path / "private").exists()
 
 
-def test_another_file_stays_and_a_git_work_tree_is_told(tmp_path):
+def test_another_file_stays_and_a_git_work_tree_is_reported(tmp_path):
     notes(tmp_path / "NOTEEVENTS.csv.gz", *MADE)
     (tmp_path / "mine.tsv").write_text("mine\n")
     done = premises(tmp_path, "--number=3", out="mine.tsv")

@@ -116,10 +116,10 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     """Tables 1, 2 and 6: shares in per cent, the paper's beside them, a confusion of two seeds as their mean."""
     made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")
     whole, easy = made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]), made_up_runs.scores("een", ["eee"])
-    told = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
+    scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
     for name in ("hypothesis", "pair"):
         for split in ("dev", "test"):
-            (tmp_path / f"partition-{name}-{split}.json").write_text(told)
+            (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
     lines = list(artifact_tables.lines(tmp_path))
     assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9
     assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines

@@ -216,7 +216,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", BAD, ids=lambda fault: fault.__name__)
-def test_faults_are_told_in_lines_with_a_fix(fault, tmp_path):
+def test_faults_are_reported_in_lines_with_a_fix(fault, tmp_path):
     fault(tmp_path / "folder")
     with pytest.raises(UserError, match=rf"^{BAD[fault]}") as raised:
         WordPieces.load(tmp_path / "folder")
@@ -225,7 +225,7 @@ def test_faults_are_told_in_lines_with_a_fix(fault, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"pieces": ["a", 1], "lowercase": true, "strip_accents": true}', "["])
-def test_a_damaged_saved_vocabulary_is_told(content, tmp_path):
+def test_a_damaged_saved_vocabulary_is_reported(content, tmp_path):
     (tmp_path / "pieces.json").write_text(content)
     with pytest.raises(UserError, match=r"pieces\.json: .* Fix: "):
         WordPieces.restore(tmp_path / "pieces.json")

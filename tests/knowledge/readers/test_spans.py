@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from made_up_files import assert_no_words
 
 from mednli_jax.errors import DataError, DataErrors
 from mednli_jax.examples import Mention, NLIExample
@@ -19,7 +20,6 @@ EXAMPLES = (
     NLIExample("p2", PREMISE, "No fever", "neutral", TOKENS, ("No", "fever")),
 )
 HEADER = "uid\tside\tstart\tend\tconcept"
-WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")
 
 
 def spans_file(folder, text, name="s.tsv"):
@@ -202,10 +202,6 @@ BAD_JSON = {
     "a score that is true": json.dumps(OBJECT | {"score": True}),
     "a list for a negation": json.dumps(OBJECT | {"negated": ["quokka"]}),
 }
-
-
-def assert_no_words(text):
-    assert not [word for word in WORDS if word in text.casefold()]
 
 
 def assert_refused(folder, text, name, line):

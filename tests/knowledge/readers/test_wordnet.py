@@ -217,7 +217,7 @@ def test_a_file_with_the_licence_alone(tmp_path):
     refused(written(tmp_path, data_noun=LICENCE), "data.noun", None)
 
 
-def test_missing_files_are_told_together_with_the_package(tmp_path):
+def test_missing_files_are_reported_together_with_the_package(tmp_path):
     written(tmp_path, data_verb=None, index_noun=None)
     with pytest.raises(DataError) as caught:
         load_ontology(str(tmp_path))
