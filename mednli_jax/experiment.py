@@ -195,7 +195,9 @@ def of(config) -> Experiment:
         model=_model(config, folder, entry),
         optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters if name in train},
         settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
-        batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
+        batches=batching.TrainingBatches(
+            train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
+        ),
         transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
         features="features" in config.data and config.data.features,
         fitter=entry.fitter,
@@ -208,8 +210,13 @@ def of(config) -> Experiment:
 
 
 def _nli(config, folder):
-    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
-    return nli_corpus(config), NLITask(**settings)
+    return _nli_corpus(config, folder, kind=NLICorpus, names=NLI_NAMES), NLITask(**_pairs(config))
+
+
+def _pairs(config):
+    """The settings of a task over pairs."""
+    padded = config.data.max_length if config.model.masking == "paper" else 0
+    return {"pieces": config.data.tokens == "pieces", "padded_length": padded}
 
 
 def _diskne(config, folder):
@@ -223,8 +230,7 @@ def _diskne(config, folder):
         names_from="" if choice.ontology == "none" else choice.ontology,
         **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev", "pool")},
     )
-    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
-    return corpus, DisKnETask(**settings)
+    return corpus, DisKnETask(**_pairs(config))
 
 
 def _cloze(config, folder):
@@ -259,9 +265,10 @@ def _nli_corpus(config, folder, *, kind, names, **further):
     return kind(
         name=data.name,
         encoding=Encoding(
-            **{name: data[name] for name in ("lowercase", "max_length", "hypothesis_only")},
+            **{name: data[name] for name in ("lowercase", "max_length", "keep", "hypothesis_only")},
             **{name: knowledge[name] for name in ("direction", "max_path", "max_links")},
             **_vectors(config, folder),
+            unknown=vectors.unknown,
             retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
             retrofit_rounds=vectors.retrofit_rounds,
         ),

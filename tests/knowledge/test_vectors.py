@@ -179,6 +179,22 @@ def test_first_of_repeated_words_counts(tmp_path):
     assert (vectors.found, vectors.duplicates) == (1, 2)
 
 
+def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
+    path = write(tmp_path / "v.txt", GLOVE)
+    mean, drawn, again = (
+        load_vectors(path, WORDS, dim=3, seed=seed, unknown=unknown)
+        for seed, unknown in ((0, "mean"), (1, "random"), (1, "random"))
+    )
+    np.testing.assert_allclose(mean.matrix[UNK], mean.matrix[[2, 3, 4, 6]].mean(axis=0), rtol=1e-6)
+    absent = WORDS.index("absent")
+    np.testing.assert_array_equal(drawn.matrix[UNK], drawn.matrix[absent])
+    np.testing.assert_array_equal(drawn.matrix, again.matrix)
+    assert (abs(drawn.matrix[UNK]) <= 0.5).all()
+    assert len(set(drawn.matrix[UNK].tolist())) == 3
+    known = [row for row in range(2, len(WORDS)) if row != absent]
+    np.testing.assert_array_equal(drawn.matrix[known], mean.matrix[known])
+
+
 def test_no_word_found_gives_random_unknown_and_zero_padding(tmp_path):
     vectors = load(write(tmp_path / "v.txt", "x 1 2 3\n"))
     assert (vectors.found, vectors.words) == (0, ())

@@ -29,8 +29,9 @@ PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 class Encoding:
     """How Examples become arrays. Every field is part of the prepared folder's key.
 
-    max_length: tokens kept of each sentence, from its head. hypothesis_only: premises are left empty.
-    vectors_path: None = random. max_links: K; max_path: longest path in edges, 0 = no limit.
+    max_length: tokens kept of each sentence, its "first" or its "last" ones (keep). hypothesis_only: premises are left
+    empty. vectors_path: None = random. unknown: see vectors.load_vectors. max_links: K; max_path: longest path in
+    edges, 0 = no limit.
     """
 
     lowercase: bool
@@ -44,6 +45,12 @@ class Encoding:
     max_links: int
     retrofit_lexicon: Path | None = None
     retrofit_rounds: int = 10
+    keep: str = "first"
+    unknown: str = "mean"
+
+    def first_kept(self, size: int) -> int:
+        """The place of the first token that is kept of a sentence of so many."""
+        return max(0, size - self.max_length) if self.keep == "last" else 0
 
 
 def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
@@ -51,7 +58,8 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
     if encoding.hypothesis_only and side == "premise":
         return []
     tokens = all_tokens(example, side)
-    return [token.lower() if encoding.lowercase else token for token in tokens[: encoding.max_length]]
+    first = encoding.first_kept(len(tokens))
+    return [token.lower() if encoding.lowercase else token for token in tokens[first : first + encoding.max_length]]
 
 
 def all_tokens(example, side: str) -> tuple[str, ...]:
@@ -72,7 +80,7 @@ def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, wat
 def find_mentions(
     examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
 ) -> list[list[Mention]]:
-    """The mentions of one side of each example that end within `max_length` tokens: the linker's, or those of a file.
+    """The mentions of one side of each example among the tokens that are kept: the linker's, or those of a file.
 
     found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
     recur, and each distinct sentence is linked once.
@@ -83,14 +91,21 @@ def find_mentions(
     for example in watch(examples, f"concepts of {PLURAL[side]}"):
         if isinstance(linker, Recognised):
             given = linker.mentions(example.uid, side)
-            mentions.append([mention for mention in given if mention.end <= encoding.max_length])
+            mentions.append(_kept(given, len(all_tokens(example, side)), encoding))
             continue
         sentence = all_tokens(example, side)
         if sentence not in found:
             # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
-            found[sentence] = [mention for mention in linker.link(sentence) if mention.end <= encoding.max_length]
+            found[sentence] = _kept(linker.link(sentence), len(sentence), encoding)
         mentions.append(found[sentence])
     return mentions
+
+
+def _kept(mentions, size, encoding):
+    """The mentions of a sentence of so many tokens that lie within those kept, counted from the first of them."""
+    first = encoding.first_kept(size)
+    moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
+    return [mention for mention in moved if mention.start >= 0 and mention.end <= encoding.max_length]
 
 
 def encode_links(
@@ -164,7 +179,8 @@ class WordTexts:
             token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
-        vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "unknown": encoding.unknown}
+        vectors = load_vectors(encoding.vectors_path, seen.words, **how)
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
         if graph is not None:

@@ -109,6 +109,19 @@ def test_truncation_keeps_the_head_and_is_counted():
     assert "disease" not in vocab
 
 
+def test_the_last_tokens_are_kept_where_asked_for_and_links_move_with_them():
+    last = replace(ENCODING, max_length=2, keep="last")
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, last)
+    assert words_of(arrays["premise"][0], vocab) == ["asthma", "."]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["heart", "disease"]
+    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
+    whole = [pair("a b heart failure", "has heart disease")]
+    arrays, _ = encode_links(whole, LINKER, last)
+    assert links_of(arrays, 0) == [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
+    cut, _ = encode_links([pair("heart failure was known", "heart disease")], LINKER, replace(last, max_length=3))
+    assert links_of(cut, 0) == []  # "heart" went
+
+
 @pytest.fixture
 def few_vectors(tmp_path):
     """A vectors file that lacks most words, "qqq" and "systolic" among them."""
