@@ -4,13 +4,11 @@
 of them counts. A query without a prediction scores 0. Scores are 0-1, lengths are words after `normalise`.
 """
 
-import math
 import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -58,21 +56,15 @@ def _f1(prediction, answer):
     return 2 * (Counter(said) & Counter(expected)).total() / (len(said) + len(expected))
 
 
-def _ngrams(words, n):
-    return Counter(zip(*(words[start:] for start in range(n)), strict=False))
-
-
 def _bleu_counts(prediction, answers):
     """[2 * ORDERS + 2]: of each order the n-grams that match, then those there are; lengths of both sides."""
+    from nltk.translate import bleu_score  # a slow import, and only scores of answers need it
+
     said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
-    matches, totals = [], []
-    for n in range(1, ORDERS + 1):
-        ngrams = _ngrams(said, n)
-        most = reduce(Counter.__or__, (_ngrams(reference, n) for reference in references))
-        matches.append((ngrams & most).total())
-        totals.append(ngrams.total())
-    nearest = min((abs(len(reference) - len(said)), len(reference)) for reference in references)[1]
-    return [*matches, *totals, len(said), nearest]
+    orders = range(1, ORDERS + 1)
+    matches = [bleu_score.modified_precision(references, said, n).numerator for n in orders]
+    totals = [max(0, len(said) - n + 1) for n in orders]
+    return [*matches, *totals, len(said), bleu_score.closest_ref_length(references, len(said))]
 
 
 def _bleu(counts, order):
@@ -82,13 +74,15 @@ def _bleu(counts, order):
     the length that counts is that of the nearest, the shorter of two as near. Not smoothed: an order without any match
     makes it 0. Chen et al. 2015, whose package the paper used, put 1e-6 for an order of which neither side has an
     n-gram: a perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
+    nltk gives the counts but not the score: its `corpus_bleu` counts an n-gram in a prediction too short to have one.
     """
+    from nltk.translate.bleu_score import brevity_penalty
+
     sums = counts.sum(axis=0)
     matches, totals, (said, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
     if not matches.all():
         return 0.0
-    precision = np.log(matches / totals).mean()
-    return math.exp(precision + min(0.0, 1 - expected / said))
+    return float(brevity_penalty(expected, said) * np.exp(np.log(matches / totals).mean()))
 
 
 def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:

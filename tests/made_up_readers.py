@@ -252,7 +252,7 @@ KNOWLEDGE = (
     of_file("mesh", "mesh.tsv", MESH, lambda path: mesh.read_mesh(path, aliases=False), gzip=".gz"),
     vectors("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n"),
     vectors("v.bin", WORD2VEC, kind=BINARY),
-    vectors("f.bin", FASTTEXT, kind=BINARY),
+    vectors("f.bin", FASTTEXT, kind=BINARY, gzip=False),
     vectors("v.npy", array(np.ones((2, 3), np.float32)), more=VOCABULARY, kind=BINARY, gzip=False),
     vectors("types.txt", "quokka\nwombat\n", more={"vectors.txt": "1 2 3\n4 5 6\n"}),
     of_file("concept vectors", "v.csv", '"","V1","V2"\n"C1",1,2\n"C2",3,4.5\n', read_concept_vectors),

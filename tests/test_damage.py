@@ -46,7 +46,7 @@ GENERIC = {  # damage -> the content in place of the good one; LAST are found in
 }
 LAST = ("Latin-1", "a NUL", "a huge line")
 GZIP = ("a gzip cut short", "a gzip with a wrong checksum", "plain text named .gz")
-BY_CONTENT = ("answers a.jsonl", "answers a.json", "vectors v.bin", "vectors f.bin", "articles")  # whatever the name
+BY_CONTENT = ("answers a.jsonl", "answers a.json", "vectors v.bin", "articles")  # whatever the name
 # What is read as it is: an optional or empty file, or bytes that this format may hold.
 HARMLESS = {
     ("umls", "MRFILES.RRF"): ("missing", "a folder"),

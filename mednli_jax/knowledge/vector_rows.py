@@ -13,8 +13,8 @@ ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
 TOO_LARGE = 1 << 15  # numbers a word: what no file of vectors has
 FORMATS = (
-    "a text file of word and numbers (.txt, .vec), a .bin of word2vec or fastText, any of them gzipped, NAME.npy with "
-    "NAME.vocab.txt, or a folder with types.txt and vectors.txt"
+    "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, a .bin of fastText, "
+    "NAME.npy with NAME.vocab.txt, or a folder with types.txt and vectors.txt"
 )
 
 

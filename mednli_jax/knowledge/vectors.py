@@ -89,11 +89,11 @@ def vector_files(path) -> list[Path]:
 def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean") -> Vectors:
     """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
 
-    path: GloVe text, word2vec text or fastText .vec (header "rows dim"), word2vec's .bin, a fastText .bin (whose
-      n-grams give words it does not know a vector, too), each also gzipped; NAME.npy [rows, dim] with the words in
-      NAME.vocab.txt, one a line; a folder with BioASQ's types.txt and vectors.txt; several of them with + between;
-      None for random vectors, N(0, RANDOM_SD^2), where a word's vector depends on seed and word alone, whatever else
-      is in the vocabulary.
+    path: GloVe text, word2vec text or fastText .vec (header "rows dim"), word2vec's .bin, each also gzipped; a fastText
+      .bin, not gzipped, whose n-grams give words it does not know a vector, too (the extra `embeddings`, and memory for
+      the whole model); NAME.npy [rows, dim] with the words in NAME.vocab.txt, one a line; a folder with BioASQ's
+      types.txt and vectors.txt; several of them with + between; None for random vectors, N(0, RANDOM_SD^2),
+      where a word's vector depends on seed and word alone, whatever else is in the vocabulary.
     vocab_words: words of a Vocab, "<pad>" and "<unk>" first. dim: numbers per word, must be the file's; of several
       files, their sum. unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
       from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018).

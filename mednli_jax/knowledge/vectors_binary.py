@@ -1,7 +1,8 @@
-"""Binary vectors: word2vec's .bin and fastText's .bin models, plain or gzipped, read once from front to back.
+"""Binary vectors: word2vec's .bin, plain or gzipped, and fastText's .bin models.
 
 word2vec: a line `rows dim`, then for each row the word, a space, dim float32, and with most writers a line break.
-fastText (Bojanowski et al. 2017; the layout is that of its `saveModel`, little endian):
+fastText (Bojanowski et al. 2017): the fastText library of the extra `embeddings` reads the model. It reads on past the
+end of a damaged file, so sizes are compared first, in the layout of its `saveModel`, little endian:
   int32 magic, version; int32 dim, window, epochs, min count, negatives, word n-grams, loss, model, buckets, minn, maxn,
   update rate; float64 sampling threshold; int32 entries, words, labels; int64 tokens, pruned pairs;
   per entry: word, NUL, int64 count, int8 kind; bool quantised; int64 rows, columns; float32 [words + buckets, dim];
@@ -10,10 +11,11 @@ A word's vector is the mean of its row and those of its character n-grams; a wor
 n-grams alone.
 """
 
+import mmap
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +36,9 @@ MAGIC = 793712314
 VERSIONS = (11, 12)
 BLOCK_BYTES = 1 << 22
 LONGEST_WORD = 1 << 16  # bytes; what goes on for longer is no word
-SUPERVISED = 3
+HEAD_BYTES = 92  # of a fastText model, before the first entry
 LONGEST_NGRAM = 1 << 8  # characters; models have six
-_END_OF_LINE = b"</s>"  # fastText's word for the end of a line: it has no n-grams
+LARGEST_COUNT = 10**15  # of a word: the library takes it for more than any count
 
 
 class Stream:
@@ -80,9 +82,6 @@ class Stream:
         word = self._block[self._at : stop]
         self._at = stop + 1
         return word
-
-    def numbers(self, layout: str) -> tuple:
-        return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}")))
 
 
 @contextmanager
@@ -134,146 +133,113 @@ def word2vec_words(path: Path) -> Iterator[bytes]:
             stream.skip(4 * dim)
 
 
-@dataclass(frozen=True)
-class Head:
-    """What a fastText model says of itself. dim: numbers a word. buckets: of n-grams, minn to maxn characters long."""
+def fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
+    """(words, dim) of a fastText model, not gzipped. whole: all else that its sizes say is checked, too.
 
-    dim: int
-    words: int
-    labels: int
-    buckets: int
-    minn: int
-    maxn: int
-
-    def ngrams(self, word: bytes) -> list[int]:
-        """Rows of the input matrix that the n-grams of `<word>` fall into; a mark alone is no n-gram."""
-        if not self.maxn or word == _END_OF_LINE:
-            return []
-        marked = b"<" + word + b">"
-        starts = [at for at, byte in enumerate(marked) if byte & 0xC0 != 0x80]  # of characters in UTF-8
-        ends, rows = [*starts[1:], len(marked)], []
-        for first, start in enumerate(starts):
-            value, at = 2166136261, start
-            for length, end in enumerate(ends[first : first + self.maxn], start=1):
-                value, at = fnv1a(marked[at:end], value), end
-                if length >= self.minn and not (length == 1 and (start == 0 or end == len(marked))):
-                    rows.append(self.words + value % self.buckets)
-        return rows
+    Raises: DataError for what the library would not refuse: it reads or writes beyond its bounds and does not notice.
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            entries, words, rows, dim = _head(path, data)
+            if whole:
+                _check_sizes(path, data, entries, (rows, dim))
+        except struct.error:
+            raise damaged(path, "the file is cut short") from None
+    return words, dim
 
 
-def fnv1a(text: bytes, value: int = 2166136261) -> int:
-    """32-bit FNV-1a as fastText computes it: a byte above 127 counts as a negative number."""
-    for byte in text:
-        value = ((value ^ (byte | 0xFFFFFF00 if byte > 127 else byte)) * 16777619) & 0xFFFFFFFF
-    return value
-
-
-def fasttext_head(stream: Stream) -> tuple[Head, bool]:
-    """(head, whether entries were pruned); the stream stands before the first entry."""
-    path = stream.path
-    magic, version, dim = stream.numbers("3i")
-    if magic != MAGIC:
-        raise unreadable_format(path, "not a fastText model")
+def _head(path, data):
+    """(entries, words, rows of the input matrix, dim)."""
+    magic, version, dim = struct.unpack_from("<3i", data)
+    if magic != MAGIC:  # which `kind_of` found once the file was unpacked
+        problem = "a gzipped fastText model, which the fastText library does not read"
+        raise unreadable_format(path, problem, fix="unpack it with gunzip")
     if version not in VERSIONS:
         problem = f"a fastText model of format {version}, read are {' and '.join(map(str, VERSIONS))}"
         raise unreadable_format(path, problem, fix="save it with a fastText of 2017 or later, or use its .vec")
-    *_, model, buckets, minn, maxn, _, _ = stream.numbers("11id")
-    entries, words, labels = stream.numbers("3i")
-    _, pruned = stream.numbers("2q")
-    if version == 11 and model == SUPERVISED:
-        maxn = 0  # n-grams were not used in these, whatever the settings say
-    head = Head(dim, words, labels, buckets, minn, maxn)
+    buckets, minn, maxn = struct.unpack_from("<3i", data, 40)
+    entries, words, labels, _, pruned = struct.unpack_from("<3i2q", data, 64)
     sound = 0 < dim < TOO_LARGE and min(words, labels, buckets, minn, maxn) >= 0 and entries == words + labels
     if not sound or (maxn and (not buckets or not minn <= maxn <= LONGEST_NGRAM)):
         raise damaged(path, "its settings contradict each other")
     if not words:
         raise empty_file(path, "no vectors")
-    return head, pruned > 0
+    if pruned >= 0:
+        raise _quantised(path)
+    return entries, words, words + buckets, dim
+
+
+def _quantised(path):
+    problem = "a quantised fastText model, which keeps its vectors only roughly"
+    return line_fault(path.name, None, problem, "use the whole model (.bin, not .ftz), or its .vec")
+
+
+def _check_sizes(path, data, entries, shape):
+    """shape: of the input matrix. The output matrix, which vectors do not need, may have any."""
+    at = HEAD_BYTES
+    for _ in range(entries):
+        end = data.find(b"\0", at, at + LONGEST_WORD)
+        if end < 0 or not 0 <= struct.unpack_from("<q", data, end + 1)[0] < LARGEST_COUNT:
+            raise damaged(path, "the file is cut short, or a word does not end, or its count cannot be")
+        at = end + 10
+    quantised, *found = struct.unpack_from("<?2q", data, at)
+    if quantised:
+        raise _quantised(path)
+    if tuple(found) != shape:
+        raise damaged(path, f"a matrix of {found[0]} rows of {found[1]}, expected {shape[0]}")
+    at += 17 + 4 * shape[0] * shape[1]
+    _, rows, columns = struct.unpack_from("<?2q", data, at)
+    if min(rows, columns) < 0 or at + 17 + 4 * rows * columns != len(data):
+        raise damaged(path, "the file is cut short, or goes on after its end")
+
+
+def _loaded(path):
+    """The library's model. Raises: DataError."""
+    try:
+        import fasttext  # an extra
+    except ImportError:
+        fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
+        raise unreadable_format(path, "the fastText library, which reads this file, is missing", fix=fix) from None
+    fasttext_head(path, whole=True)
+    try:
+        return fasttext.load_model(os.fsencode(path))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        problem = f"the fastText library cannot load it ({type(error).__name__})"
+        raise line_fault(path.name, None, problem, f"{FRESH_COPY}, or use its .vec, which takes less memory") from None
+
+
+def _words(model):
+    return (word.encode("utf-8", "surrogateescape") for word in model.get_words(on_unicode_error="surrogateescape"))
 
 
 def fasttext_words(path: Path) -> Iterator[bytes]:
-    with streamed(path) as stream:
-        yield from _entries(stream, fasttext_head(stream)[0])
-
-
-def _entries(stream, head):
-    """The words; labels are passed over."""
-    for _ in range(head.words):
-        yield stream.until(b"\0")
-        stream.skip(9)
-    for _ in range(head.labels):
-        stream.until(b"\0")
-        stream.skip(9)
+    return _words(_loaded(path))
 
 
 def read_fasttext(path: Path, wanted: Wanted) -> None:
-    """Fills `wanted` from a fastText model; words it does not know from their character n-grams."""
-    with streamed(path) as stream:
-        head, pruned = fasttext_head(stream)
-        check_dim(path, head.dim, wanted.dim, None)
-        rows_of, cased = {}, False
-        for row, word in enumerate(_entries(stream, head)):
-            cased = cased or word != word.lower()
-            if (place := wanted.place(word)) is not None:
-                rows_of[place] = [row, *head.ngrams(word)]
-        if pruned or stream.numbers("?")[0]:
-            problem = "a quantised fastText model, which keeps its vectors only roughly"
-            raise line_fault(path.name, None, problem, "use the whole model (.bin, not .ftz), or its .vec")
-        _compose(wanted, head, rows_of, cased)
-        shape = stream.numbers("2q")
-        if shape != (head.words + head.buckets, head.dim):
-            raise damaged(path, f"a matrix of {shape[0]} rows of {shape[1]}, expected {head.words + head.buckets}")
-        means = _means(stream, head, list(rows_of.values()))
-        for place, mean in zip(rows_of, means, strict=True):
+    """Fills `wanted` from a fastText model: words that it knows neither as they are nor lower-cased from their n-grams.
+
+    Where the model knows no capital letter, a word is put together from its small letters.
+    """
+    words, dim = fasttext_head(path)
+    check_dim(path, dim, wanted.dim, None)
+    model = _loaded(path)
+    matrix = np.asarray(model.f.getInputMatrix())  # float32 [words + buckets, dim]; get_input_matrix would copy it
+    number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know
+    known = {form for form in number if 0 <= number[form] < words}  # labels come after the words
+    cased, composed = any(word != word.lower() for word in _words(model)), set()
+    for word in wanted.words:
+        if known.isdisjoint((encoded(word), encoded(word.lower()))):
+            composed.add(encoded(word if cased else word.lower()))
+    for form in known | composed:
+        rows = model.get_subwords(form, "replace")[1]
+        if form in composed and number[form] >= 0:
+            rows = rows[1:]  # the first is the label's number, where the matrix has an n-gram
+        if len(rows):
+            place = wanted.places[form]
+            wanted.composed[place] = form in composed
+            # Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
+            with np.errstate(invalid="ignore", over="ignore"):  # reported in the next line
+                mean = matrix[rows].mean(axis=0, dtype=np.float64)
             if not wanted.fill(place, mean):
                 raise not_finite(path, None, "a word's vector", FRESH_COPY)
-        _check_rest(stream)
-
-
-def _compose(wanted, head, rows_of, cased):
-    """Adds to `rows_of` the n-grams of the words that the model knows neither as they are nor lower-cased.
-
-    cased: whether the model knows a capital letter; else a word is put together from its small letters.
-    """
-    for word in wanted.words:
-        forms = [wanted.places[encoded(form)] for form in (word, word.lower())]
-        if any(place in rows_of and not wanted.composed[place] for place in forms):
-            continue
-        form = word if cased else word.lower()
-        if rows := head.ngrams(encoded(form)):
-            place = forms[0 if cased else 1]
-            rows_of[place] = rows
-            wanted.composed[place] = True
-
-
-def _means(stream, head, rows_of):
-    """float64 [len(rows_of), dim]: the mean of the rows that each entry lists, of a matrix that goes by in blocks."""
-    place = np.repeat(np.arange(len(rows_of)), [len(rows) for rows in rows_of])
-    row = np.fromiter((row for rows in rows_of for row in rows), np.int64, len(place))
-    order = np.argsort(row, kind="stable")
-    place, row = place[order], row[order]
-    sums = np.zeros((len(rows_of), head.dim))
-    step = max(1, BLOCK_BYTES // (4 * head.dim))
-    for first in range(0, head.words + head.buckets, step):
-        count = min(step, head.words + head.buckets - first)
-        block = np.frombuffer(stream.take(4 * head.dim * count), "<f4").reshape(count, head.dim)
-        part = slice(*np.searchsorted(row, (first, first + count)))
-        if part.start < part.stop:
-            by_place = np.argsort(place[part], kind="stable")
-            target, start = np.unique(place[part][by_place], return_index=True)
-            with np.errstate(invalid="ignore", over="ignore"):  # reported by the caller
-                numbers = block[row[part][by_place] - first].astype(np.float64)
-                sums[target] += np.add.reduceat(numbers, start, axis=0)
-    sums /= np.array([[len(rows)] for rows in rows_of]).reshape(-1, 1)
-    return sums
-
-
-def _check_rest(stream):
-    """The output matrix is not needed; that it is whole says that the file is."""
-    quantised, rows, columns = stream.numbers("?2q")
-    if not quantised:
-        if rows < 0 or columns < 0:
-            raise damaged(stream.path, "its second matrix has a negative size")
-        stream.skip(4 * rows * columns)
-    if not quantised and stream.has(1):
-        raise damaged(stream.path, "it goes on after its end")

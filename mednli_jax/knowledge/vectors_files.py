@@ -77,11 +77,10 @@ def _head(path):
         return Head(kind, -1, dim + 1)  # no word stands before the numbers
     if kind == "text":
         return Head(kind, *vectors_text.text_dim(path))
+    if kind == "fasttext":
+        return Head(kind, *vectors_binary.fasttext_head(path))
     with vectors_binary.streamed(path) as stream:
-        if kind == "word2vec":
-            return Head(kind, *vectors_binary.word2vec_header(stream))
-        head = vectors_binary.fasttext_head(stream)[0]
-        return Head(kind, head.words, head.dim)
+        return Head(kind, *vectors_binary.word2vec_header(stream))
 
 
 def kind_of(path: Path) -> str:

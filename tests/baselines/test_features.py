@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, features, wording
@@ -218,12 +217,25 @@ def test_edit_distances_by_plain_dynamic_programming():
         assert wording.alignment(first, second) == plain_alignment(first, second), (first, second)
 
 
-def test_bleu_equals_nltk():
-    draw, smoothing = random.Random(0), SmoothingFunction().method1
-    for _ in range(300):
-        reference, candidate = (tuple(draw.choices("abcde", k=draw.randint(1, 9))) for _ in range(2))
-        found = wording.bleu(wording.read(reference).ngrams, wording.read(candidate).ngrams)
-        assert found == pytest.approx(sentence_bleu([reference], candidate, smoothing_function=smoothing), abs=1e-12)
+# A candidate for the reference "a b c d e", the precisions of its n-grams of 1 to 4 words, and the length penalty.
+BLEU = [
+    ("a b c d e", (1, 1, 1, 1), 1),
+    ("a b c x a", (3 / 5, 2 / 4, 1 / 3, 0.1 / 2), 1),  # the second a is one too many; no four words match
+    ("a b c d e a b", (5 / 7, 4 / 6, 3 / 5, 2 / 4), 1),  # no penalty for what is longer
+    ("a b c", (1, 1, 1, 0.1), math.exp(1 - 5 / 3)),  # there are no four words
+    ("b a", (1, 0.1, 0.1, 0.1), math.exp(1 - 5 / 2)),
+    ("a", (1, 0.1, 0.1, 0.1), math.exp(1 - 5)),
+    ("x y z a", (1 / 4, 0.1 / 3, 0.1 / 2, 0.1), math.exp(1 - 5 / 4)),
+    ("A x", (0, 0, 0, 0), 1),  # no word in common
+    ("", (0, 0, 0, 0), 1),
+]
+
+
+@pytest.mark.parametrize(("candidate", "precisions", "penalty"), BLEU)
+def test_bleu_by_hand(candidate, precisions, penalty):
+    found = wording.bleu(tuple("abcde"), tuple(candidate.split()))
+    assert found == pytest.approx(penalty * math.prod(precisions) ** (1 / 4), abs=1e-12)
+    assert wording.bleu((), tuple(candidate.split())) == 0.0
 
 
 def test_paths_follow_the_direction_and_the_limit():

@@ -2,12 +2,13 @@
 
 import gzip
 import struct
+import sys
 
+import fasttext
 import numpy as np
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors, UserError
-from mednli_jax.knowledge import vectors_binary
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import read_head, stored_words
 from mednli_jax.text import SPECIALS, UNK
@@ -36,15 +37,16 @@ def word2vec(rows=ROWS, end=b"\n", promised=None):
 
 
 def model(
-    words, matrix, *, buckets, minn, maxn, labels=(), quantised=0, version=12, magic=793712314, kind=2, pruned=-1
-):
+    words, matrix, *, buckets, minn, maxn, labels=(), quantised=0, version=12, magic=MAGIC, kind=2, pruned=-1, loss=3,
+    count=7,
+):  # fmt: skip
     """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
     matrix = np.asarray(matrix, "<f4")
-    settings = (matrix.shape[1], 5, 1, 1, 5, 1, 2, kind, buckets, minn, maxn, 100)
+    settings = (matrix.shape[1], 5, 1, 1, 5, 1, loss, kind, buckets, minn, maxn, 100)
     parts = [struct.pack("<2i", magic, version), struct.pack("<12id", *settings, 1e-4)]
     parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, pruned))
-    parts += [word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words]
-    parts += [label.encode() + b"\0" + struct.pack("<qb", 7, 1) for label in labels]
+    parts += [word.encode() + b"\0" + struct.pack("<qb", count, 0) for word in words]
+    parts += [label.encode() + b"\0" + struct.pack("<qb", count, 1) for label in labels]
     parts += [struct.pack("<?2q", quantised, *matrix.shape), matrix.tobytes()]
     parts.append(struct.pack("<?2q", 0, 1, 2) + struct.pack("<2f", 1, 2))  # the output matrix
     return b"".join(parts)
@@ -91,36 +93,63 @@ def test_other_binary_files_are_refused(tmp_path):
         assert_refused(write(tmp_path / name, b"\x80\x04\x95gensim"))
 
 
-def test_hashes_are_those_of_the_library():
-    """FNV-1a's published values for ASCII, and what fastText 0.11.9 says of words whose bytes count as negative."""
-    assert [vectors_binary.fnv1a(text) for text in (b"", b"a", b"foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]
-    head = vectors_binary.Head(dim=2, words=4, labels=0, buckets=1000, minn=3, maxn=4)
-    assert head.ngrams(b"fever") == [442, 916, 298, 949, 777, 785, 566, 792, 844]
-    assert head.ngrams("naïve".encode()) == [894, 696, 550, 408, 836, 11, 574, 552, 658]
-    assert head.ngrams("日本".encode()) == [591, 763, 161]
-    assert head.ngrams(b"ab") == [512, 746, 760]
-    assert head.ngrams(b"</s>") == []
-    single = vectors_binary.Head(dim=2, words=3, labels=0, buckets=1000, minn=1, maxn=2)
-    assert single.ngrams("né".encode()) == [659 - 1, 557 - 1, 169 - 1, 781 - 1, 785 - 1]  # there with 4 words
+# The buckets of 1,000 into which the n-grams of a word fall: 32-bit FNV-1a of their bytes, a byte above 127 counting as
+# negative; n-grams of 3 and 4 characters, then of 1 and 2. A word's mark alone (<) is no n-gram.
+BUCKETS = [
+    ("fever", 3, 4, [438, 912, 294, 945, 773, 781, 562, 788, 840]),
+    ("naïve", 3, 4, [890, 692, 546, 404, 832, 7, 570, 548, 654]),
+    ("日本", 3, 4, [587, 759, 157]),
+    ("ab", 3, 4, [508, 742, 756]),
+    ("né", 1, 2, [655, 553, 165, 777, 781]),
+]
 
 
-@pytest.mark.parametrize("name", ["v.bin", "v.bin.gz"])
-def test_fasttext_by_hand(tmp_path, name):
+@pytest.mark.parametrize(("word", "minn", "maxn", "buckets"), BUCKETS)
+def test_ngrams_by_hand(tmp_path, word, minn, maxn, buckets):
+    """An unknown word's vector is the mean of the rows of its n-grams, a known one's of these and its own."""
+    n = np.arange(1004.0)
+    path = write(
+        tmp_path / "v.bin", model(["</s>", "x", word, "y"], np.stack([n, n * n], 1), buckets=1000, minn=minn, maxn=maxn)
+    )
+    rows = np.array([2, *(4 + bucket for bucket in buckets)], float)
+    both = np.stack([rows, rows**2], axis=1)
+    vectors = load(path, (*SPECIALS, word, "</s>"), dim=2)
+    np.testing.assert_allclose(vectors.matrix[2:], [both.mean(axis=0), [0, 0]], rtol=1e-6)
+    write(path, model(["</s>", "x", "z", "y"], np.stack([n, n * n], 1), buckets=1000, minn=minn, maxn=maxn))
+    vectors = load(path, (*SPECIALS, word), dim=2)
+    np.testing.assert_allclose(vectors.matrix[2], both[1:].mean(axis=0), rtol=1e-6)
+    assert vectors.composed == 1
+
+
+def test_fasttext_by_hand(tmp_path):
     """ "ab" has the n-grams <ab and ab>, "xy" <xy and xy>; each n-gram's row holds its own number."""
-    head = vectors_binary.Head(dim=2, words=2, labels=0, buckets=50, minn=3, maxn=3)
     matrix = np.array([[n, -n] for n in range(52)], float)
-    path = write(tmp_path / name, model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3))
-    known, unknown = head.ngrams(b"ab"), head.ngrams(b"xy")
-    assert (len(known), len(unknown)) == (2, 2)
-    assert len({0, 1, *known, *unknown}) == 6
+    path = write(tmp_path / "v.bin", model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3))
     vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
-    ab, xy = sum((0, *known)) / 3, sum(unknown) / 2
+    ab, xy = (0 + 10 + 8) / 3, (2 + 46) / 2
     np.testing.assert_allclose(vectors.matrix[2:6, 0], [ab, ab, xy, 1], rtol=1e-6)
     np.testing.assert_allclose(vectors.matrix[:, 1], -vectors.matrix[:, 0], rtol=1e-6)
     np.testing.assert_allclose(vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6)  # "" has no n-gram
     assert vectors.words == ("ab", "AB", "xy", "</s>")
     assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 1)
     assert list(stored_words(path)) == ["ab", "</s>"]
+    assert (read_head(path).rows, read_head(path).dim) == (2, 2)
+
+
+def test_a_label_is_no_word(tmp_path):
+    """A word that the model has as a label is put together from its n-grams, <cd and cd>."""
+    matrix = np.array([[n] for n in range(52)], float)
+    path = write(tmp_path / "v.bin", model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3, labels=["cd"]))
+    vectors = load(path, (*SPECIALS, "cd"), dim=1)
+    assert (vectors.composed, vectors.matrix[2, 0]) == (1, (6 + 14) / 2)
+    assert list(stored_words(path)) == ["ab", "</s>"]
+
+
+def test_words_that_are_no_utf8(tmp_path):
+    data = model(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(b"q\0", b"\xff\0")
+    path = write(tmp_path / "v.bin", data)
+    assert list(stored_words(path)) == ["ab", "cd"]
+    assert load(path, (*SPECIALS, "cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
 
 
 def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path):
@@ -149,19 +178,6 @@ def test_models_without_ngrams_know_only_their_words(tmp_path):
         np.testing.assert_array_equal(vectors.matrix[2], [3, 4])
 
 
-def test_matrix_longer_than_a_block(tmp_path, monkeypatch):
-    """The means are the same however the matrix is cut into blocks."""
-    rng = np.random.default_rng(1)
-    words = [f"word{n}" for n in range(60)]
-    path = write(tmp_path / "v.bin", model(words, rng.normal(size=(560, 4)), buckets=500, minn=2, maxn=5))
-    asked = (*SPECIALS, *words[::2], *(f"unseen{n}" for n in range(40)))
-    whole = load(path, asked, dim=4)
-    for size in (64, 100, 1000):
-        monkeypatch.setattr(vectors_binary, "BLOCK_BYTES", size)
-        np.testing.assert_allclose(load(path, asked, dim=4).matrix, whole.matrix, rtol=1e-6)
-    assert whole.composed == 40
-
-
 GOOD = {"buckets": 5, "minn": 3, "maxn": 3}
 
 
@@ -177,10 +193,11 @@ def test_fasttext_damage_is_named(tmp_path):
         assert_refused(write(path, model(["fever", "cough"], np.ones((rows, 3)), **GOOD)))
     matrix[0] = np.inf
     assert_refused(write(path, model(["fever", "cough"], matrix, **GOOD)))
-    for bad in ({"buckets": 0}, {"buckets": -1}, {"minn": 4}, {"maxn": -1}):
+    for bad in ({"buckets": 0}, {"buckets": -1}, {"minn": 4}, {"maxn": -1}, {"maxn": 999}):
         assert_refused(write(path, model(["fever", "cough"], np.ones((7, 3)), **{**GOOD, **bad})))
     assert_refused(write(path, model([], np.ones((5, 3)), **GOOD)))
-    for other in ({"version": 10}, {"magic": 1}, {"quantised": 1}, {"pruned": 3}):
+    others = ({"version": 10}, {"magic": 1}, {"quantised": 1}, {"pruned": 3}, {"loss": 99})
+    for other in (*others, {"loss": 1, "count": 1 << 61}, {"loss": 1, "count": -1}):  # sorted by count where loss is 1
         assert_refused(write(path, model(["fever"], np.ones((6, 3)), **GOOD, **other)))
 
 
@@ -199,7 +216,6 @@ def test_flipped_bytes_never_crash(tmp_path):
 
 
 def test_same_vectors_as_the_library(tmp_path):
-    fasttext = pytest.importorskip("fasttext")
     rng = np.random.default_rng(3)
     words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]
     (tmp_path / "text").write_text("".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
@@ -222,8 +238,25 @@ def test_same_vectors_as_the_library(tmp_path):
         assert list(stored_words(tmp_path / "v.bin")) == trained.words
 
 
+def test_gzipped_models_are_refused(tmp_path):
+    whole = model(["fever", "cough"], np.ones((7, 3)), **GOOD)
+    for name in ("v.bin", "v.bin.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(whole))
+        assert_refused(tmp_path / name)
+        with pytest.raises(DataError):
+            read_head(tmp_path / name)
+
+
+def test_the_missing_library_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "v.bin", model(["fever", "cough"], np.ones((7, 3)), **GOOD))
+    monkeypatch.setitem(sys.modules, "fasttext", None)
+    assert_refused(path)
+    with pytest.raises(DataError, match="embeddings"):
+        load(path)
+    assert read_head(path).dim == 3
+
+
 def test_models_the_library_quantised_are_refused(tmp_path):
-    fasttext = pytest.importorskip("fasttext")
     words = " ".join(f"word{n}" for n in range(300))  # fewer cannot be quantised
     (tmp_path / "text").write_text(f"__label__a fever cough\n__label__b {words}\n" * 20)
     trained = fasttext.train_supervised(str(tmp_path / "text"), dim=4, thread=1, epoch=2, verbose=0)
