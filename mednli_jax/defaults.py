@@ -81,7 +81,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
         languages=("ENG",),
         relations="is_a",  # or "all", which direction "all" walks
-        cycles="refuse",  # or "drop": leave out is-a edges that run in circles
+        cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
+        graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
+        candidates="best",  # of several concepts that `mentions` has for the same words; or "all", the nearest counts
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
         types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
         min_length=3,  # characters of the shortest name that is linked
@@ -283,6 +285,8 @@ def _demo(config):
 def _mednli(config):
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+    # The published code's graph: all relations of SNOMED CT among the concepts that train and dev mention, both ways.
+    config.knowledge.update(ontology="umls", relations="all", direction="all", graph="mentioned", candidates="all")
 
 
 def _published_code(config):

@@ -18,6 +18,7 @@ from mednli_jax.baselines import boosting as features
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.base import Corpus, cache_folder, data_folder, file_path
+from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.cloze.corpus import NAMES as CLOZE_NAMES
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding
@@ -162,8 +163,9 @@ class Experiment:
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
-        for name in ("vocabulary.json", "vectors.npy"):
-            write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+        for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
+            if name != CONCEPTS or (prepared.folder / name).is_file():
+                write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
         if self.scores_types:
             write_types(directory, types_of_train(prepared))
 
@@ -266,7 +268,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
         name=data.name,
         encoding=Encoding(
             **{name: data[name] for name in ("lowercase", "max_length", "keep", "hypothesis_only")},
-            **{name: knowledge[name] for name in ("direction", "max_path", "max_links")},
+            **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
             **_vectors(config, folder),
             unknown=vectors.unknown,
             retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
@@ -311,6 +313,7 @@ def _linking(knowledge, folder) -> Linking:
     abbreviations = knowledge.abbreviations
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
+        candidates=knowledge.candidates,
         types=prefixes(knowledge.types),
         min_length=knowledge.min_length,
         abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),

@@ -1,5 +1,6 @@
 """Natural language inference: rows become batches, logits become scores."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import optax
 from mednli_jax import metrics
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
@@ -190,9 +192,10 @@ class NewPairs(NewInputs):
 
     @cached_property
     def _encoder(self):
-        return NewPairEncoder(
-            self.run.experiment.corpus, self.run.vocabulary, self.run.manifest["knowledge"].get("sha256", "")
-        )
+        run, path = self.run, self.run.directory.private / CONCEPTS
+        concepts = json.loads(path.read_bytes()) if path.is_file() else None
+        digest = run.manifest["knowledge"].get("sha256", "")
+        return NewPairEncoder(run.experiment.corpus, run.vocabulary, digest, concepts)
 
     def encode(self, examples):
         if self.run.experiment.features:

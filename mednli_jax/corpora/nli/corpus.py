@@ -103,6 +103,7 @@ class NLICorpus:
     def needed(self) -> str:
         """`only`, or "" where the training pairs are needed besides."""
         of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
+        of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
         return "" if of_train else self.only
 
     def _links_by_bundled_mesh(self):

@@ -4,8 +4,9 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ from mednli_jax.corpora.nli.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.retrofit import retrofit
 from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+GRAPH_SPLITS = ("train", "dev")  # whose concepts span a graph of mentioned concepts, as in the published code
+Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
 
@@ -30,7 +34,8 @@ class Encoding:
     """How Examples become arrays. Every field is part of the prepared folder's key.
 
     max_length: tokens kept of each sentence, its "first" or its "last" ones (keep). hypothesis_only: premises are left
-    empty. vectors_path: None = random. unknown: see vectors.load_vectors. max_links: K; max_path: longest path in
+    empty. graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
+    vectors_path: None = random. unknown: see vectors.load_vectors. max_links: K; max_path: longest path in
     edges, 0 = no limit.
     """
 
@@ -46,6 +51,7 @@ class Encoding:
     retrofit_lexicon: Path | None = None
     retrofit_rounds: int = 10
     keep: str = "first"
+    graph: str = "whole"
     unknown: str = "mean"
 
     def first_kept(self, size: int) -> int:
@@ -109,32 +115,47 @@ def _kept(mentions, size, encoding):
 
 
 def encode_links(
-    examples, linker: Linker | Recognised, encoding: Encoding, watch=unwatched, paths=shortest_paths
+    examples,
+    linker: Linker | Recognised,
+    encoding: Encoding,
+    watch=unwatched,
+    paths=shortest_paths,
+    concepts: Concepts | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
 
-    paths: finds distances between concepts, see distances.corpus_links.
+    paths: finds distances between concepts, see distances.corpus_links. concepts: see links_of.
     """
     found = {}
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
-    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths)
+    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths, concepts)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
-        unknown = [concept for concept in given if concept not in linker.ontology.index_of]
+        unknown = [concept for concept in given if not linker.ontology.indices(concept)]
         counts = {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
         facts |= {"mentions": linker.facts | counts}
     return arrays, facts
 
 
 def links_of(
-    mentions: dict[str, list[list[Mention]]], ontology, encoding: Encoding, max_tokens: int, paths=shortest_paths
+    mentions: dict[str, list[list[Mention]]],
+    ontology,
+    encoding: Encoding,
+    max_tokens: int,
+    paths=shortest_paths,
+    concepts: Concepts | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
 
-    max_tokens: the most tokens of a side.
+    max_tokens: the most tokens of a side. concepts: of a graph of mentioned concepts, from the mentions; None for the
+    whole graph. They are the fact `graph_concepts`.
     """
+    graph, facts = ontology, {"graph": encoding.graph}
+    if concepts is not None:
+        facts["graph_concepts"] = sorted(concepts(mentions))
+        graph = induced(ontology, facts["graph_concepts"])
     links = corpus_links(
-        ontology,
+        graph,
         mentions["premise"],
         mentions["hypothesis"],
         max_links=encoding.max_links,
@@ -147,7 +168,11 @@ def links_of(
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
     lengths, counts = np.unique(links.distance[filled], return_counts=True)
-    facts = {
+    named = {mention.concept for lists in mentions.values() for found in lists for mention in found}
+    facts |= {
+        "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
+        "concepts_mentioned": len(named),
+        "concepts_in_ontology": sum(bool(ontology.indices(concept)) for concept in named),
         "ontology": ontology.name,
         "version": ontology.version,
         "sha256": ontology.sha256,
@@ -199,9 +224,11 @@ class WordTexts:
         """premise, hypothesis [N, T] and their lengths [N] of some examples."""
         return encode_sentences(examples, self.vocabulary, self.encoding, watch=watch)
 
-    def links(self, examples, arrays, linker, watch=unwatched, paths=shortest_paths) -> tuple[dict, dict]:
+    def links(
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None
+    ) -> tuple[dict, dict]:
         """Link arrays [N, K] of these examples, whose token arrays are given, and facts of them."""
-        return encode_links(examples, linker, self.encoding, watch, paths)
+        return encode_links(examples, linker, self.encoding, watch, paths, concepts)
 
     def facts(self, examples) -> dict:
         """Counts of what the arrays of these examples leave out."""
@@ -230,7 +257,9 @@ def encode_corpus(
         arrays = texts.arrays(examples, watch)
         links, knowledge = {}, {"ontology": "none", "longest_path": 0}
         if linker is not None:
-            links, knowledge = texts.links(examples, arrays, linker, watch, paths)
+            counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
+            concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
+            links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts)
     first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {
         "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
@@ -241,6 +270,13 @@ def encode_corpus(
     }
     label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
     return {**arrays, "label": label, **domains(examples), **links}, texts.vocabulary, matrix, facts
+
+
+def mentioned_in(counts: Sequence[bool]) -> Concepts:
+    """The concepts that pairs mention, of those pairs that count."""
+    return lambda mentions: {
+        mention.concept for lists in mentions.values() for found in compress(lists, counts) for mention in found
+    }
 
 
 def domains(examples) -> dict[str, np.ndarray]:

@@ -1,5 +1,7 @@
 """New pairs as arrays, in the vocabulary of a trained run."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
@@ -16,10 +18,18 @@ class NewPairEncoder:
 
     Args:
       corpus: that the run was trained on. vocabulary: the run's. ontology_sha256: of the ontology it was trained with.
+      concepts: of the graph it was trained with, None for the ontology's whole graph.
     Raises: UserError where the corpus's ontology is another one by now.
     """
 
-    def __init__(self, corpus: NLICorpus, vocabulary: Vocab | WordPieces, ontology_sha256: str):
+    def __init__(
+        self,
+        corpus: NLICorpus,
+        vocabulary: Vocab | WordPieces,
+        ontology_sha256: str,
+        concepts: Iterable[str] | None = None,
+    ):
+        self._concepts = None if concepts is None else lambda _: concepts
         self.texts, self.linker = corpus.texts(vocabulary), corpus.linker
         self.vocabulary, self.encoding, self.pieces = vocabulary, corpus.encoding, corpus.pieces
         if corpus.linking is not None and corpus.linking.mentions:
@@ -37,6 +47,6 @@ class NewPairEncoder:
     def __call__(self, examples) -> tuple[dict, dict[str, int]]:
         """(arrays of the examples, number of tokens without a vector per side)."""
         arrays = self.texts.arrays(examples)
-        links = self.texts.links(examples, arrays, self.linker)[0] if self.linker else {}
+        links = self.texts.links(examples, arrays, self.linker, concepts=self._concepts)[0] if self.linker else {}
         unknown = {side: int((arrays[side] == self.texts.unknown).sum()) for side in SIDES}
         return {**arrays, **links, "label": np.full(len(examples), -1, np.int32)}, unknown

@@ -12,6 +12,7 @@ from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
 from mednli_jax.corpora.nli.encoding import Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
@@ -339,6 +340,37 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
 
 
+def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_path):
+    """D4 is-a D2 is-a D1: nobody mentions D2 but test, so that train's D4 and D1 are one path apart or none."""
+    config = corpus(tmp_path)
+    with open(tmp_path / "own.tsv", "a") as file:
+        file.write("D4\tcold bird\tC01.100.100\t\n")
+    spans, found = tmp_path / "found.tsv", {}
+    spans.write_text(
+        "uid\tside\tstart\tend\tconcept\np0\tpremise\t1\t2\tD4\np0\thypothesis\t1\t2\tD1\n"
+        "p2\tpremise\t1\t2\tD4\np2\thypothesis\t1\t2\tD4\n"
+    )
+    for graph in ("whole", "mentioned"):
+        found[graph], _ = prepare(with_knowledge(config, mentions=str(spans), graph=graph, direction="all"))
+        facts = found[graph].manifest["knowledge"]
+        assert (facts["graph"], facts["concepts_mentioned"], facts["sentences_with_mentions"]) == (graph, 2, 4)
+        assert (facts["concepts_in_ontology"], "graph_concepts" in facts) == (2, False)
+    assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
+    assert links_of(found["mentioned"].arrays, 0) == []
+    assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
+    assert not (found["whole"].folder / "concepts.json").exists()
+    concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
+    assert concepts == ["D1", "D4"]
+    # New pairs: "cold bird" is D4 and "cardiac illness" D1, in the graph of the training pairs and in the whole one.
+    own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
+    vocabulary = own.read_vocabulary(found["mentioned"].folder / "vocabulary.json")
+    digest = found["mentioned"].manifest["knowledge"]["sha256"]
+    new = [pair("a cold bird", "cardiac illness")]
+    for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
+        arrays, _ = NewPairEncoder(own, vocabulary, digest, given)(new)
+        assert links_of(arrays, 0) == expected
+
+
 def test_metamap_output_in_a_config(tmp_path):
     config = corpus(tmp_path)
     form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
@@ -362,9 +394,8 @@ def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
         file.write("p9\tpremise\t1\t3\tD2\n")
     (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
     config.data.limit = None
-    with pytest.raises(UserError, match=r"found\.tsv:4") as error:
+    with pytest.raises(UserError, match=r"found\.tsv:4: 2 of the pairs .*; 2 are"):  # p2 and p9; p0 and p1
         prepare(config)
-    assert "found.tsv:5" in str(error.value)
 
 
 def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
