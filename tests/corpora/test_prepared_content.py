@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -436,7 +435,9 @@ def test_changed_content_under_the_same_number_is_told_with_what_to_do(make, pla
     with pytest.raises(AssertionError) as told:
         check(make, tmp_path)
     assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(told.value)
-    assert f"MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k {make.__name__}" in str(told.value)
+    assert f"MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k {make.__name__}" in str(
+        told.value
+    )
 
 
 @pytest.mark.parametrize("make", [words, cloze])
@@ -580,4 +581,3 @@ def test_a_comment_in_the_code_changes_no_key(tmp_path):
         source.write_text(source.read_text() + "# another comment\n")
     shutil.rmtree(tmp_path / "data")
     assert keys(tmp_path / "data") == before
-
