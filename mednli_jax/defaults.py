@@ -68,7 +68,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         dim=300,
         seed=0,
         unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
-        retrofit="",  # "ontology", or the path of a lexicon: related words are drawn together (Faruqui et al. 2015)
+        # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
+        # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
+        retrofit="",
         retrofit_rounds=10,
         retrofit_relations=("is_a",),  # of the ontology, besides shared names
     )

@@ -51,6 +51,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
 FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
+RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that are no file
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
@@ -259,7 +260,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
     data, vectors, knowledge = config.data, config.vectors, config.knowledge
     _check_name(data.name, names)
     links = config.model.knowledge != "none"
-    by_ontology = vectors.retrofit == "ontology"
+    by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
     options = OntologyOptions(
         tuple(knowledge.sources), tuple(knowledge.languages), knowledge.relations, knowledge.cycles
     )
@@ -271,7 +272,8 @@ def _nli_corpus(config, folder, *, kind, names, **further):
             **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
             **_vectors(config, folder),
             unknown=vectors.unknown,
-            retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
+            retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
+            unit_length=vectors.retrofit == "unit",
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=_corpus_folder(data, folder),
@@ -279,7 +281,8 @@ def _nli_corpus(config, folder, *, kind, names, **further):
         mix=_mixed(config) if data.mix else None,
         pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
         terminology=ontology if links or by_ontology else None,
-        linking=_linking(knowledge, folder) if links else None,
+        linking=_linking(knowledge, folder) if links or of_concepts else None,
+        concepts_as_words=of_concepts,
         retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
         **further,
     )

@@ -18,7 +18,7 @@ from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.spans import Recognised
-from mednli_jax.knowledge.retrofit import retrofit
+from mednli_jax.knowledge.retrofit import retrofit, unit_rows
 from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
@@ -33,10 +33,12 @@ PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 class Encoding:
     """How Examples become arrays. Every field is part of the prepared folder's key.
 
-    max_length: tokens kept of each sentence, its "first" or its "last" ones (keep). hypothesis_only: premises are left
-    empty. graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
-    vectors_path: None = random. unknown: see vectors.load_vectors. max_links: K; max_path: longest path in
-    edges, 0 = no limit.
+    Args:
+      max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
+      hypothesis_only: premises are left empty.
+      vectors_path: None = random. unknown: see vectors.load_vectors. unit_length: of every word's vector.
+      max_links: K. max_path: longest path in edges, 0 = no limit.
+      graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
     """
 
     lowercase: bool
@@ -50,6 +52,7 @@ class Encoding:
     max_links: int
     retrofit_lexicon: Path | None = None
     retrofit_rounds: int = 10
+    unit_length: bool = False
     keep: str = "first"
     graph: str = "whole"
     unknown: str = "mean"
@@ -70,17 +73,6 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
 
 def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
-
-
-def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, watch=unwatched) -> dict:
-    """Token arrays of some examples: premise, hypothesis [N, T] and their lengths [N]; T = longest, or as given."""
-    arrays = {}
-    for side in SIDES:
-        rows = watch(examples, f"words of {PLURAL[side]}")
-        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in rows]
-        longest = max(max(map(len, numbers), default=0), 1)
-        arrays[side], arrays[f"{side}_length"] = pad(numbers, width[side] if width else longest)
-    return arrays
 
 
 def find_mentions(
@@ -209,7 +201,9 @@ class WordTexts:
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
         if graph is not None:
-            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
+            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds, normalise=False)
+        if encoding.unit_length:
+            matrix = unit_rows(matrix)
         return matrix, {
             "words": len(seen) - 2,
             "with_vector": vectors.found,
@@ -220,9 +214,19 @@ class WordTexts:
             "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
         }
 
+    def tokens(self, example, side: str) -> list[str]:
+        """What the numbers of one side stand for, known words or not."""
+        return tokens_of(example, side, self.encoding)
+
     def arrays(self, examples, watch=unwatched) -> dict:
-        """premise, hypothesis [N, T] and their lengths [N] of some examples."""
-        return encode_sentences(examples, self.vocabulary, self.encoding, watch=watch)
+        """premise, hypothesis [N, T] and their lengths [N] of some examples; T = the longest."""
+        arrays = {}
+        for side in SIDES:
+            rows = watch(examples, f"words of {PLURAL[side]}")
+            numbers = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
+            longest = max(max(map(len, numbers), default=0), 1)
+            arrays[side], arrays[f"{side}_length"] = pad(numbers, longest)
+        return arrays
 
     def links(
         self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
-from mednli_jax.corpora.nli import encoding
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import RunError
@@ -30,7 +29,7 @@ class NewPairEncoder:
         concepts: Iterable[str] | None = None,
     ):
         self._concepts = None if concepts is None else lambda _: concepts
-        self.texts, self.linker = corpus.texts(vocabulary), corpus.linker
+        self.texts, self.linker = corpus.texts(vocabulary, corpus.linker), corpus.linker
         self.vocabulary, self.encoding, self.pieces = vocabulary, corpus.encoding, corpus.pieces
         if corpus.linking is not None and corpus.linking.mentions:
             say("the run's concepts were found by another program; those of new pairs are found by this package")
@@ -42,7 +41,7 @@ class NewPairEncoder:
         """The tokens of one side that the arrays hold; of pieces all that there are."""
         if self.pieces:
             return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
-        return encoding.tokens_of(example, side, self.encoding)
+        return self.texts.tokens(example, side)
 
     def __call__(self, examples) -> tuple[dict, dict[str, int]]:
         """(arrays of the examples, number of tokens without a vector per side)."""

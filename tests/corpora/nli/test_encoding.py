@@ -11,7 +11,7 @@ from mednli_jax import defaults, experiment, progress
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
-from mednli_jax.corpora.nli.encoding import Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.corpora.nli.encoding import Encoding, WordTexts, encode_corpus, encode_links
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
@@ -148,14 +148,13 @@ def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
 
 def test_new_sentences_are_encoded_as_the_corpus_was():
     arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
-    again = encode_sentences(SPLITS["train"].examples, vocab, ENCODING, width={"premise": 6, "hypothesis": 5})
-    assert (again["premise"].shape, again["hypothesis"].shape) == ((3, 6), (3, 5))
+    again = WordTexts(ENCODING, vocab).arrays(SPLITS["train"].examples)
     for side in SIDES:
-        width = arrays[side].shape[1]
-        np.testing.assert_array_equal(again[side][:, :width], arrays[side][:3])
-        assert not again[side][:, width:].any()
+        width = again[side].shape[1]
+        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
+        assert not arrays[side][:3, width:].any()
         np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
-    unknown = encode_sentences([pair("Known unheard .", "<pad>")], vocab, ENCODING)
+    unknown = WordTexts(ENCODING, vocab).arrays([pair("Known unheard .", "<pad>")])
     assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
     assert unknown["hypothesis"].tolist() == [[UNK]]  # text cannot spell padding
 
