@@ -3,11 +3,13 @@
 import gzip
 import hashlib
 import json
+import os
+import pickle
 
 import numpy as np
 import pytest
 
-from mednli_jax.errors import DataErrors, UsageError, UserError
+from mednli_jax.errors import DataError, DataErrors, UsageError, UserError
 from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.text import PAD, SPECIALS, UNK
@@ -171,6 +173,23 @@ def test_words_with_spaces_are_read_from_the_right(tmp_path):
 def test_first_row_may_be_a_word_with_spaces(tmp_path):
     vectors = load(write(tmp_path / "v.txt", ". . 4 5 6\ncough 1 2 3\n"), (*SPECIALS, ". ."))
     np.testing.assert_array_equal(vectors.matrix[2], [4, 5, 6])
+
+
+def test_a_pickle_is_named_and_never_opened(tmp_path):
+    """What the authors of MedNLI gave out. This one would leave a file behind."""
+    left = tmp_path / "left"
+
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(left),)
+
+    for name, protocol in (("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)):
+        path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
+        with pytest.raises(DataError, match="pickle") as fault:
+            load(path)
+        assert fault.value.file == name
+        assert "pickle.load" in fault.value.fix
+        assert not left.exists()
 
 
 def test_first_of_repeated_words_counts(tmp_path):
