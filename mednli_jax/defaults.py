@@ -296,6 +296,7 @@ def _published_code(config):
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
     config.vectors.unknown = "random"
+    config.knowledge.max_links = config.data.max_length**2  # all
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
     if "heads" in config.model:  # BOW, InferSent and ESIM
         config.model.masking = "paper"
