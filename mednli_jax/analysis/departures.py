@@ -1,0 +1,89 @@
+"""How finished runs differ from the experiments of Romanov & Shivade 2018: size, epochs, vectors, seeds, pairs.
+
+The paper's settings are data, `settings` in published/mednli.json.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory, read_json
+
+# Field of a config -> how a value that is not the paper's is told. Those of `train` are looked at in models that are
+# trained by gradients alone.
+SETTINGS = {
+    "model.hidden_size": "hidden size {}",
+    "model.trees": "{} trees",
+    "vectors.dim": "vectors of {}",
+    "train.epochs": "at most {} epochs",
+    "train.batch_size": "batches of {}",
+    "data.limit": "the first {} pairs",
+    "data.sample": "a sample of {} pairs",
+}
+# Runs of Tables 5 and 7 whose vectors are others than GloVe's.
+OTHER_VECTORS = re.compile(r"(mimic|fasttext|wiki|glove-bioasq)-")
+
+
+def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
+    """What differs in a run, in the run that it was transferred from, and in its baseline; empty where nothing does.
+
+    paper: published/mednli.json. Nothing is said of fields that a config lacks. The words hold numbers, and no name of
+    a file or a folder.
+    Raises: UserError where a run is damaged.
+    """
+    found, seeds = _of_run(folder, paper), _result(folder).get("seeds")
+    if (source := _source(folder)) is not None:
+        found += [f"source: {words}" for words in _of_run(source, paper) if words not in found]
+    if baseline is not None:
+        found += [f"baseline: {words}" for words in _of_run(baseline, paper) if words not in found]
+        if seeds != _result(baseline).get("seeds"):
+            found.append("other seeds than the baseline")
+    return found
+
+
+def _of_run(folder, paper):
+    config, result = RunDirectory.existing(folder).config, _result(folder)
+    expected, neural = paper["settings"], "hidden_size" in config.get("model", {})
+    found = []
+    for field, words in SETTINGS.items():
+        section, name = field.split(".")
+        fields = config.get(section, {})
+        if name in fields and fields[name] != expected[field] and (neural or section != "train"):
+            found.append(words.format(f"{fields[name]:,}" if fields[name] else "all"))
+    seeds = len(result.get("seeds", ()))
+    if seeds != expected["seeds"]:
+        found.append(f"{seeds} seed{'s' * (seeds != 1)}")
+    if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
+        rows, pairs = _training_pairs(folder), paper["statistics"]["train"]["pairs"]
+        found += [f"{rows:,} training pairs"] * (rows not in (None, pairs))
+    return found + _vectors(folder.name, config, expected["vectors"])
+
+
+def _vectors(name, config, glove):
+    fields = config.get("vectors", {})
+    if "path" not in fields:
+        return []
+    if not fields["path"]:
+        return ["random vectors"]
+    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(glove)
+    return [] if of_paper else ["other vectors"]
+
+
+def _result(folder):
+    return RunDirectory.existing(folder).result()
+
+
+def _training_pairs(folder):
+    try:
+        return read_json(folder / "data.json", "splits")["splits"]["train"]["rows"]
+    except (UserError, KeyError, TypeError):
+        return None
+
+
+def _source(folder):
+    """The run beside this one that its weights come from; None where there is none."""
+    given = RunDirectory.existing(folder).config.get("transfer", {}).get("init_from")
+    name = given or _result(folder).get("transfer", {}).get("source")
+    source = folder.parent / Path(name).name if name else None
+    return source if source and (source / "config.json").is_file() else None
