@@ -226,9 +226,9 @@ def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
     corpus = paper if paper in corpora else next(iter(dict(corpora.most_common(1))), "")
     for split in dict.fromkeys(split for _, split in complete):
         of_split = {key: run for key, run in complete.items() if key[1] == split}
-        alike = [frozenset(run.outcomes.uids) for run in of_split.values() if run.corpus == corpus]
-        pairs = max(Counter(alike).items(), key=lambda item: (item[1], len(item[0])), default=(frozenset(),))[0]
-        first = next((run for run in of_split.values() if frozenset(run.outcomes.uids) == pairs), None)
+        alike = [run for run in of_split.values() if run.corpus == corpus]
+        count = Counter(frozenset(run.outcomes.uids) for run in alike)
+        first = max(alike, key=lambda run: (count[frozenset(run.outcomes.uids)], len(run.outcomes)), default=None)
         for key, run in of_split.items():
             if run.corpus != corpus:
                 odd[key] = f"{OTHER} {run.corpus}, not {corpus}"
