@@ -56,7 +56,8 @@ def checked(folder: Path) -> dict:
     """The check of a folder that launch/mednli_all.sh filled, as JSON values.
 
     Returns
-      tables: number -> its cells: row, column, run (its name), paper, ours, low, high (95 %), expected [low, high], verdict, remark;
+      tables: number -> its cells: row, column, run (its name), paper, ours, low and high (95 %), expected [low, high],
+        verdict, remark;
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
       verdicts: how many cells of Tables 2 to 7 have which; rule; versions.
