@@ -62,8 +62,8 @@ analyze() { # Table 2 and Figure 3: of whole sentences
 kinds_of_error() { # Table 8
   [ ! -e "$folder/categories.json" ] || return 0
   python -m mednli_jax.report "$folder"/table3/{bow,infersent,esim} --compare --categories --json \
-    >"$folder/categories.part"
-  mv "$folder/categories.part" "$folder/categories.json"
+    >"$folder/categories.part" &&
+    mv "$folder/categories.part" "$folder/categories.json"
 }
 
 if [ -n "$dry" ]; then

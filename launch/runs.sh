@@ -1,8 +1,11 @@
-# Sourced by the scripts of the tables, which set $folder. `run NAME FLAGS`: train into $folder/NAME unless it is
+# Sourced by the scripts of the tables, which set $folder and have the flags for all runs as "$@". `run NAME FLAGS`: train into $folder/NAME unless it is
 # complete; go on with a run that was interrupted or killed. With $DRY_RUN nothing is trained: each step is a line
 # "FOLDER/NAME TAB done or to do TAB flags".
 
-SEEDS=--config.seeds=0,1,2,3,4,5 # the paper's figures are means of six runs; a later flag changes it
+SEEDS=--config.seeds=0,1,2,3,4,5 # the paper's figures are means of six runs
+for flag in "$@"; do # given twice, seeds add up
+  case $flag in --config.seeds=*) SEEDS='' ;; esac
+done
 
 complete() { grep -q '"status": "complete"' "$folder/$1/result.json" 2>/dev/null; }
 
