@@ -26,15 +26,19 @@ if [ -z "$sources" ]; then
 fi
 remember "$corpus" "$sources" SOURCE_FLAGS "$@"
 
-batch=()
+batch=() code=''
 [[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512)
+[[ $corpus != *_code ]] || code=_code # as the published code treats sources, too
 for model in bow infersent esim; do
   target=(--config="configs/$model.py:$corpus" $SEEDS "$@")
   run "baseline-$model" "${target[@]}"
   for source in $sources; do
     # Rows of the table are called by the genre alone; a config's variant is multinli/GENRE.
-    name=${source#multinli/} variant=$source
-    case $source in fiction | government | slate | telephone | travel) variant=multinli/$source ;; esac
+    name=${source#multinli/} variant=$source mixed=$source
+    case $name in
+      snli) variant=snli$code ;;
+      fiction | government | slate | telephone | travel) variant=multinli$code/$name mixed=multinli/$name ;;
+    esac
     from="source-$name-$model"
     # shellcheck disable=SC2086 # several flags in one variable
     run "$from" --config="configs/$model.py:$variant" $SEEDS "${batch[@]}" "$@" ${SOURCE_FLAGS:-}
@@ -43,7 +47,7 @@ for model in bow infersent esim; do
       case $mode in
         sequential) flags=(--config.transfer.init_from="$folder/$from") ;;
         multi) flags=(--config.transfer.init_from="$folder/$from" --config.transfer.private=True) ;;
-        mixed) flags=(--config.data.mix="$variant" --config.model.heads=2) ;;
+        mixed) flags=(--config.data.mix="$mixed" --config.model.heads=2) ;;
         *) echo "$0: MODES: $mode is none of sequential multi mixed" >&2; exit 2 ;;
       esac
       run "$name-$mode-$model" "${target[@]}" "${flags[@]}"

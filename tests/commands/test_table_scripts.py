@@ -68,6 +68,10 @@ def test_sources_are_genres_or_variants_and_those_that_are_found(data, tmp_path)
     assert {name.partition("-")[0] for name in found} == {"baseline", "source", "slate", "travel"}
     assert "--config=configs/bow.py:multinli/slate" in found["source-slate-bow"]
     assert "--config.data.mix=multinli/travel" in found["travel-mixed-esim"]
+    found, _ = script("mednli_table4.sh", tmp_path, "mednli_code", "snli slate", data=data)
+    assert "--config=configs/bow.py:multinli_code/slate" in found["source-slate-bow"]
+    assert "--config=configs/esim.py:snli_code" in found["source-snli-esim"]
+    assert "--config=configs/esim.py:mednli_code" in found["snli-direct-esim"]
     (data / "multinli" / "multinli_1.0_train.jsonl.gz").unlink()
     found, done = script("mednli_table4.sh", tmp_path, "mednli", data=data)
     assert {name.partition("-")[0] for name in found} == {"baseline", "source", "snli"}
