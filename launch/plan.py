@@ -2,16 +2,14 @@
 
   DRY_RUN=1 bash launch/mednli_table3.sh runs/table3 mednli | python launch/plan.py [FOLDER]
 
-Reads lines "RUN TAB done or to do TAB flags". Speeds and epochs are those of runs that are done, wherever in FOLDER;
-without any, of one seed on 2 cores of an AMD EPYC at hidden 300 (README, Speed), and 12 epochs.
+Reads lines "RUN TAB done or to do TAB flags". A model's speed and epochs are those of its largest run in FOLDER that
+is done; without any, a speed measured on 2 cores of an AMD EPYC at hidden 300 (README, Speed), and 12 epochs.
 """
 
 import json
 import re
 import sys
-from collections import defaultdict
 from pathlib import Path
-from statistics import mean
 
 PAIRS_PER_SECOND = {"bow": 13_850, "infersent": 1_147, "esim": 463, "features": 100}
 EPOCHS = 12  # of at most 40: patience is 5
@@ -24,18 +22,20 @@ PAIRS = {
 }  # a genre of MultiNLI
 
 
-def done_runs(folder: Path) -> dict[str, list[tuple[float, int]]]:
-    """model -> (pairs per second of one seed, epochs) of each run that is done."""
-    found = defaultdict(list)
+def done_runs(folder: Path) -> dict[str, tuple[int, float, int]]:
+    """model -> (pairs, pairs per second, epochs) of that one of its done runs that had the most pairs."""
+    found = {}
     for path in sorted(folder.glob("**/result.json")):
         try:
             result = json.loads(path.read_text())
-            rows = json.loads((path.parent / "data.json").read_text())["splits"]["train"]["rows"]
-            work = rows * len(result["seeds"]) * result.get("epochs", 1)
-            if result["status"] == "complete":
-                found[result["model"]].append((work / result["seconds"], result.get("epochs", 1)))
+            pairs = json.loads((path.parent / "data.json").read_text())["splits"]["train"]["rows"]
+            epochs = result.get("epochs", 1)
+            work = pairs * len(result["seeds"]) * epochs
+            speed = result.get("train_examples_per_second") or work / result["seconds"]  # of all seeds together
+            if result["status"] == "complete" and result.get("transfer", {}).get("mode") != "direct":
+                found[result["model"]] = max(found.get(result["model"], (0,)), (pairs, speed, epochs))
         except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-            continue  # a run that is under way, or that `evaluate` wrote
+            continue  # a run that is under way
     return found
 
 
@@ -50,9 +50,7 @@ def seconds(flags: str, known: dict) -> float:
     if config is None or "--run=" in flags:  # evaluate
         return 0.0
     model, corpus = config.groups()
-    runs = known.get(model)
-    speed = mean(one for one, _ in runs) if runs else PAIRS_PER_SECOND[model]
-    epochs = mean(one for _, one in runs) if runs else 1 if model == "features" else EPOCHS
+    _, speed, epochs = known.get(model) or (0, PAIRS_PER_SECOND[model], 1 if model == "features" else EPOCHS)
     pairs = min(PAIRS.get(corpus.removesuffix("_code"), PAIRS["mednli"]), float(flag(flags, "data.limit", "inf")))
     seeds = flag(flags, "seeds", "0").count(",") + 1
     return pairs * seeds * min(epochs, int(flag(flags, "train.epochs", "40"))) / speed
@@ -67,9 +65,9 @@ def main(folder: str = ".") -> None:
     done = sum(state == "done" for _, state, _ in rows)
     print(f"\n{len(rows)} runs, {done} done; about {sum(hours.values()):,.1f} hours for the others")
     if measured := ", ".join(sorted(known)):
-        print(f"speed and epochs as in the runs that are done: {measured}")
+        print(f"speed and epochs of the largest run that is done: {measured}")
     if rest := [model for model in PAIRS_PER_SECOND if model not in known]:
-        print(f"one seed on 2 cores of an AMD EPYC at hidden 300, {EPOCHS} epochs: {', '.join(rest)}")
+        print(f"measured on 2 cores of an AMD EPYC at hidden 300, {EPOCHS} epochs: {', '.join(rest)}")
 
 
 if __name__ == "__main__":

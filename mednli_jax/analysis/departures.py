@@ -16,7 +16,7 @@ SETTINGS = {
     "model.hidden_size": "hidden size {}",
     "model.trees": "{} trees",
     "vectors.dim": "vectors of {}",
-    "train.epochs": "at most {} epochs",
+    "train.epochs": "epochs at most {}",
     "train.batch_size": "batches of {}",
     "data.limit": "the first {} pairs",
     "data.sample": "a sample of {} pairs",

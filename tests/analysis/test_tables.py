@@ -147,7 +147,7 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
          vectors={"path": "/home/someone/made-up.txt", "dim": 8})  # fmt: skip
     (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-infersent")
     assert cell["unlike"] == [
-        "hidden size 8", "vectors of 8", "at most 1 epochs", "the first 60 pairs", "1 seed", "60 training pairs",
+        "hidden size 8", "vectors of 8", "epochs at most 1", "the first 60 pairs", "1 seed", "60 training pairs",
         "other vectors", "other seeds than the baseline",
     ]  # fmt: skip
 
