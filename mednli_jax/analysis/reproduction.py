@@ -236,7 +236,9 @@ def _paths_section(found) -> Section:
         words.append(f"{found['left out']} lengths of fewer than {LEAST} pairs of concepts are left out")
     rows = {length: (length,) for length in lengths}
     counts = {length: f"{found['occurrences'][length]:,}" for length in lengths}
-    return Section(title, words, [tables.fill("", ("path",), rows, [("pairs of concepts", counts)])])
+    drawn = paths.chart(found["corpus"], {**found, "version": "", "nearest": {}})
+    grid = tables.fill("", ("path",), rows, [("pairs of concepts", counts)])
+    return Section(title, words, [grid], [(drawn.title if drawn else "", drawn)])
 
 
 def _kinds_section(found) -> Section:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +29,10 @@ TINY = (
 
 
 def call(home, *arguments, timeout=60, **variables):
+    return in_shell(home, shlex.join(["bash", "launch/mednli_all.sh", *map(str, arguments)]), timeout, **variables)
+
+
+def in_shell(home, command, timeout=240, **variables):
     environment = {
         **os.environ,
         "MEDNLI_JAX_DATA": str(home / "data"),
@@ -38,8 +44,8 @@ def call(home, *arguments, timeout=60, **variables):
         "FEATURES_FLAGS": "--config.model.trees=4",
         **variables,
     }
-    command = ["bash", "launch/mednli_all.sh", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+    how = {"capture_output": True, "text": True, "timeout": timeout, "check": False}
+    return subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, **how)
 
 
 @pytest.fixture
@@ -114,3 +120,10 @@ def test_every_published_cell_is_filled_by_one_command(home):
     assert "epoch 1" not in again.stderr
     plan = call(home, "--dry-run", *flags)
     assert "106 runs, 106 done" in plan.stdout
+    for number, name in {4: "table4/slate-direct-bow", 5: "table5/wiki-mimic-bow", 7: "table6_7/replace-esim"}.items():
+        shutil.rmtree(runs / name)
+        report = f"python -m mednli_jax.report --json --table={number} --runs={(runs / name).parent}"
+        (remedy,) = json.loads(in_shell(home, report).stdout)["lacking"]
+        done = in_shell(home, remedy)
+        assert done.returncode == 0, (remedy, done.stderr[-2000:])
+        assert json.loads(in_shell(home, report).stdout)["lacking"] == {}
