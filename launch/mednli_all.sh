@@ -69,7 +69,7 @@ kinds_of_error() { # Table 8
 if [ -n "$dry" ]; then
   again=$(printf '|/%s(bow|infersent|esim)\t' "${twins[@]#*:}")
   export DRY_RUN=1
-  all_tables "$@" | grep -Pv "${again#|}" | python "$launch/plan.py" "$folder"
+  all_tables "$@" | grep -Ev "${again#|}" | python "$launch/plan.py" "$folder"
   exit
 fi
 mkdir -p "$folder"
