@@ -10,6 +10,7 @@ from pathlib import Path
 from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, read_json
 
+MISSING = "missing"  # for a field that a config lacks
 # Field of a config -> how a value that is not the paper's is told. Those of `train` are looked at in models that are
 # trained by gradients alone.
 SETTINGS = {
@@ -21,6 +22,8 @@ SETTINGS = {
     "data.limit": "the first {} pairs",
     "data.sample": "a sample of {} pairs",
 }
+# What a gain must not come from: fields in which a run and its baseline have to be alike.
+ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
 # Runs of Tables 5 and 7 whose vectors are others than GloVe's.
 OTHER_VECTORS = re.compile(r"(mimic|fasttext|wiki|glove-bioasq)-")
 
@@ -39,6 +42,8 @@ def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]
         found += [f"baseline: {words}" for words in _of_run(baseline, paper) if words not in found]
         if seeds != _result(baseline).get("seeds"):
             found.append("other seeds than the baseline")
+        configs = [RunDirectory.existing(one).config for one in (folder, baseline)]
+        found += [f"{field} unlike the baseline" for field in ALIKE if _at(configs[0], field) != _at(configs[1], field)]
     return found
 
 
@@ -47,10 +52,9 @@ def _of_run(folder, paper):
     expected, neural = paper["settings"], "hidden_size" in config.get("model", {})
     found = []
     for field, words in SETTINGS.items():
-        section, name = field.split(".")
-        fields = config.get(section, {})
-        if name in fields and fields[name] != expected[field] and (neural or section != "train"):
-            found.append(words.format(f"{fields[name]:,}" if fields[name] else "all"))
+        value = _at(config, field)
+        if value not in (MISSING, expected[field]) and (neural or not field.startswith("train.")):
+            found.append(words.format(f"{value:,}" if value else "all"))
     seeds = len(result.get("seeds", ()))
     if seeds != expected["seeds"]:
         found.append(f"{seeds} seed{'s' * (seeds != 1)}")
@@ -68,6 +72,11 @@ def _vectors(name, config, glove):
         return ["random vectors"]
     of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(glove)
     return [] if of_paper else ["other vectors"]
+
+
+def _at(config, field):
+    section, name = field.split(".")
+    return config.get(section, {}).get(name, MISSING)
 
 
 def _result(folder):

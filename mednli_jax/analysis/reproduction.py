@@ -41,6 +41,7 @@ _STATISTICS = (  # row, column, decimals that the paper prints, names that lead 
     *((side, "longest", 0, ("all", side, "longest")) for side in ("premise", "hypothesis")),
 )
 _ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")  # others are named after files
+_KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
 _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
@@ -60,7 +61,7 @@ def checked(folder: Path) -> dict:
         verdict, remark;
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
-      verdicts: how many cells of Tables 2 to 7 have which; rule; versions.
+      verdicts: how many cells of Tables 2 to 7 have which; rule; versions; variants: of the configs of Table 3's runs.
     Raises: UserError where there is no such folder, or a run is damaged.
     """
     folder = tables.check_folder(folder)
@@ -71,6 +72,7 @@ def checked(folder: Path) -> dict:
     here = environment()
     return {
         "source": tables.published(NAME)["source"],
+        "variants": _variants(folder / FOLDERS[3]),
         "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
         "rule": list(RULE),
@@ -78,6 +80,13 @@ def checked(folder: Path) -> dict:
         "figure 3": _paths(folder),
         "table 8": _kinds(folder),
     }
+
+
+def _variants(folder) -> list[str]:
+    """Which variants of MedNLI the runs of a folder are of; other names may be those of files."""
+    found = {str(read["config"]).rpartition("-")[2] for path in sorted(folder.glob("*/result.json"))
+             if not isinstance(read := _read(path, "config"), str)}  # fmt: skip
+    return sorted(found & set(_KNOWN_VARIANTS))
 
 
 def _cell(row, column, paper, **known):
@@ -190,8 +199,12 @@ def sections(found: dict) -> list[Section]:
     """The check for a page, a terminal and Markdown. found: of `checked`."""
     counts = ", ".join(f"{count} {name}" for name, count in found["verdicts"].items() if count)
     version = " ".join(filter(None, found["versions"].values()))
+    variants = f"configs :{', :'.join(found['variants'])}; " if found["variants"] else ""
     shown = [
-        Section("Reproduction check", [f"cells of Tables 2 to 7: {counts}; by mednli_jax {version}", *found["rule"]])
+        Section(
+            "Reproduction check",
+            [f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}", *found["rule"]],
+        )
     ]
     for number, cells in found["tables"].items():
         title = "key statistics of the corpus" if number == "2" else tables.TABLES[int(number)].title

@@ -285,20 +285,13 @@ def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
             found[shlex.join([*train, *resumed, f"--workdir={place}", "--resume"])] = [name]
         else:
             left.append(name)
-    odd = [name for name in left if missed[name].startswith(OTHER)]
-    room = "".join(f"mv {shlex.quote(str(folder / name))} {shlex.quote(f'{folder / name}.other')} && " for name in odd)
     given = _given(folder, corpus)
     for sources, names in _sources(table, left, given).items():
-        parts = [
-            table.variables,
-            given["variables"],
-            "bash",
-            f"launch/{table.script}",
-            shlex.quote(str(folder)),
-            given["corpus"],
-        ]
-        parts += [sources, "--" if table.number == 5 and given["flags"] else "", given["flags"]]
-        found[room + " ".join(part for part in parts if part)] = names
+        odd = [shlex.quote(str(folder / name)) for name in names if missed[name].startswith(OTHER)]
+        room = "".join(f"mv {place} {place}.other && " for place in odd)
+        flags = ["--"] * (table.number == 5 and bool(given["flags"])) + [given["flags"]]
+        parts = [table.variables, given["variables"], f"bash launch/{table.script}", shlex.quote(str(folder))]
+        found[room + " ".join(part for part in (*parts, given["corpus"], sources, *flags) if part)] = names
     return found
 
 
@@ -319,7 +312,9 @@ def _given(folder, corpus) -> dict[str, str]:
     """What the table's script was given, quoted for a shell, as `remember` of launch/runs.sh writes it."""
     try:
         lines = (folder / "table.txt").read_text("utf-8").split("\n")
-    except (OSError, ValueError):
+        for line in lines:
+            shlex.split(line)
+    except (OSError, ValueError):  # not there, no text, or a quote that does not close
         lines = []
     names = ("corpus", "sources", "variables", "flags")
     found = {name: line.strip() for name, line in zip_longest(names, lines[: len(names)], fillvalue="")}

@@ -152,6 +152,17 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_gain_that_may_come_from_other_text_or_masking_says_so(tmp_path):
+    folder = runs(tmp_path, none_esim=(RIGHT,), replace_esim=(RIGHT,))
+    edit(folder / "none-esim" / "config.json", data={"name": "mednli", "lowercase": True}, model={"masking": "paper"})
+    edit(
+        folder / "replace-esim" / "config.json", data={"name": "mednli", "lowercase": False}, model={"masking": "paper"}
+    )
+    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-esim")
+    assert "data.lowercase unlike the baseline" in cell["unlike"]
+    assert "model.masking unlike the baseline" not in cell["unlike"]
+
+
 def test_what_a_source_was_trained_on_is_named(tmp_path):
     folder = runs(tmp_path, baseline_bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
     write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
