@@ -27,7 +27,7 @@ for model in bow infersent esim; do
     run "$knowledge-$model" "${flags[@]}"
     [ -z "$mimic" ] || run "mimic-$knowledge-$model" "${flags[@]}" --config.vectors.path="$mimic"
     if [ "$knowledge" = none ]; then
-      for retrofit in ${RETROFIT:-ontology}; do
+      for retrofit in ${RETROFIT:-ontology unit concepts}; do
         run "${retrofit/ontology/retrofit}-$model" "${flags[@]}" --config.vectors.retrofit="$retrofit"
       done
     elif [ "${TOGETHER:-1}" = 1 ]; then
