@@ -3,17 +3,18 @@
 #
 #   bash launch/mednli_table3.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #
-# $NEURAL_FLAGS are flags for all but the features, e.g. --config.model.hidden_size=100. The default is the demo corpus,
-# six seeds: about 20 minutes on 2 cores. What is done is skipped.
+# $NEURAL_FLAGS are flags for all but the features, e.g. --config.model.hidden_size=100; $FEATURES_FLAGS are for these
+# alone. The default is the demo corpus, six seeds: about 20 minutes on 2 cores. What is done is skipped.
 set -euo pipefail
 folder=${1:-runs/table3} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"
+remember "$corpus" '' 'NEURAL_FLAGS FEATURES_FLAGS' "$@"
 
 for system in features bow infersent esim; do
-  neural=${NEURAL_FLAGS:-}
-  [ $system = features ] && neural=
+  own=${NEURAL_FLAGS:-}
+  [ $system = features ] && own=${FEATURES_FLAGS:-}
   # shellcheck disable=SC2086 # several flags in one variable
-  run $system --config="configs/$system.py:$corpus" --config.seeds=0,1,2,3,4,5 "$@" $neural
+  run $system --config="configs/$system.py:$corpus" $SEEDS "$@" $own
 done
-python -m mednli_jax.report --table=3 --runs="$folder"
+table 3

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Table 5 of Romanov & Shivade 2018: word embeddings, each against GloVe, for BOW, InferSent and ESIM.
 #
-#   bash launch/mednli_table5.sh FOLDER CORPUS NAME=FILE ... [-- further flags of train for all runs]
+#   bash launch/mednli_table5.sh FOLDER CORPUS [NAME=FILE ...] [-- further flags of train for all runs]
+#   bash launch/mednli_table5.sh runs/table5 mednli
 #   bash launch/mednli_table5.sh runs/table5 demo glove=glove.6B.100d.txt -- --config.vectors.dim=100
-#   bash launch/mednli_table5.sh runs/table5 mednli glove=glove.840B.300d.txt fasttext-cc=crawl-300d-2M.vec \
-#       wiki-mimic=wiki-mimic.bin
 #
 # Each NAME is a row; `glove` is what the others are subtracted from, and NAME= without a file are random vectors. The
 # paper's rows: fasttext-wiki fasttext-cc fasttext-bioasq fasttext-mimic glove-bioasq glove-bioasq-mimic wiki-mimic.
+# Without any NAME=FILE they are looked for in $MEDNLI_JAX_DATA/vectors, as NAME.bin, .vec, .txt or .npy (fasttext-wiki
+# also as wiki.en, fasttext-cc as crawl-300d-2M), and GloVe as glove.840B.300d.txt.
 # launch/pretrain_vectors.py trains vectors, also from others. On the demo corpus two rows are trained here, from its
-# training sentences: `demo`, and `glove-demo`, which starts from GloVe. Three seeds. What is done is skipped.
+# training sentences: `demo`, and `glove-demo`, which starts from GloVe. Six seeds. What is done is skipped.
 set -euo pipefail
-if [ $# -lt 3 ]; then
+if [ $# -lt 2 ]; then
   sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
   exit 2
 fi
@@ -25,6 +26,23 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ $# -gt 0 ] && shift
 . "$(dirname "$0")/runs.sh"
+remember "$corpus" "$(for i in "${!names[@]}"; do printf '%q ' "${names[$i]}=${files[$i]}"; done)" '' "$@"
+
+add_found() { # name of a row, further names of its file
+  local file
+  file=$(vectors_named "$@")
+  if [ -n "$file" ]; then
+    names+=("$1") files+=("$file")
+  else
+    echo "$0: no $1.bin, .vec, .txt or .npy in \$MEDNLI_JAX_DATA/vectors: its row stays missing" >&2
+  fi
+}
+if [ ${#names[@]} = 0 ]; then
+  add_found glove glove.840B.300d
+  add_found fasttext-wiki wiki.en
+  add_found fasttext-cc crawl-300d-2M
+  for name in fasttext-bioasq fasttext-mimic glove-bioasq glove-bioasq-mimic wiki-mimic; do add_found $name; done
+fi
 
 dim=300
 for flag in "$@"; do
@@ -32,6 +50,7 @@ for flag in "$@"; do
 done
 train_vectors() { # name, then flags
   local out="$folder/vectors/$1.bin"
+  [ -z "${DRY_RUN:-}" ] || return 0
   shift
   mkdir -p "$folder/vectors"
   python launch/pretrain_vectors.py --corpora="$corpus" --dim="$dim" --min_count=2 --out="$out" "$@"
@@ -50,9 +69,7 @@ fi
 
 for i in "${!names[@]}"; do
   for model in bow infersent esim; do
-    flags=(--config="configs/$model.py:$corpus" --config.seeds=0,1,2 "$@")
-    [ -n "${files[$i]}" ] && flags+=(--config.vectors.path="${files[$i]}")
-    run "${names[$i]}-$model" "${flags[@]}"
+    run "${names[$i]}-$model" --config="configs/$model.py:$corpus" $SEEDS "$@" --config.vectors.path="${files[$i]}"
   done
 done
-python -m mednli_jax.report --table=5 --runs="$folder"
+table 5

@@ -1,26 +1,40 @@
 #!/usr/bin/env bash
-# Tables 6 and 7 of Romanov & Shivade 2018: retrofitting and knowledge-directed attention, for BOW, InferSent and ESIM,
-# and what the paper does not have: learned weights per path length, both together, BOW. On MedNLI:
-#
-#   bash launch/mednli_table6_7.sh runs/table6_7 mednli --config.knowledge.ontology=umls
+# Tables 6 and 7 of Romanov & Shivade 2018: retrofitting and knowledge-directed attention, for BOW, InferSent and ESIM.
+# Beside the paper's rows: learned weights per path length (bias), retrofitting and attention together, BOW.
 #
 #   bash launch/mednli_table6_7.sh [FOLDER] [CORPUS] [further flags of train for all runs]
+#   bash launch/mednli_table6_7.sh runs/table6_7 mednli
 #
-# The default is the demo corpus, 3 seeds: about an hour on 2 cores. What is done is skipped; an interrupted run goes on.
+# $MIMIC: vectors trained on MIMIC-III, for Table 7's other rows; by default the fasttext-mimic.bin, .vec, .txt or .npy
+# in $MEDNLI_JAX_DATA/vectors, and the rows stay missing where there is none. $RETROFIT: values of
+# --config.vectors.retrofit that are trained. $KNOWLEDGE: of --config.model.knowledge (default: none replace bias), and
+# $TOGETHER=0 leaves out retrofitting with attention. The default is the demo corpus, six seeds: about two hours on
+# 2 cores. What is done is skipped; an interrupted run goes on.
 set -euo pipefail
 folder=${1:-runs/table6_7} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"
+remember "$corpus" '' MIMIC "$@"
+mimic=${MIMIC:-}
+if [ -z "$mimic" ] && [ "${corpus%%_*}" = mednli ]; then
+  mimic=$(vectors_named fasttext-mimic)
+  [ -n "$mimic" ] || echo "$0: no vectors of MIMIC-III (\$MIMIC): their rows of Table 7 stay missing" >&2
+fi
 
 for model in bow infersent esim; do
-  for knowledge in none replace bias; do
-    flags=(--config="configs/${model}_kd.py:$corpus" --config.model.knowledge=$knowledge --config.seeds=0,1,2 "$@")
+  for knowledge in ${KNOWLEDGE:-none replace bias}; do
+    flags=(--config="configs/${model}_kd.py:$corpus" --config.model.knowledge="$knowledge" $SEEDS "$@")
     run "$knowledge-$model" "${flags[@]}"
-    retrofitted=retrofit-$knowledge-$model
-    [ $knowledge = none ] && retrofitted=retrofit-$model
-    run "$retrofitted" "${flags[@]}" --config.vectors.retrofit=ontology
+    [ -z "$mimic" ] || run "mimic-$knowledge-$model" "${flags[@]}" --config.vectors.path="$mimic"
+    if [ "$knowledge" = none ]; then
+      for retrofit in ${RETROFIT:-ontology unit concepts}; do
+        run "${retrofit/ontology/retrofit}-$model" "${flags[@]}" --config.vectors.retrofit="$retrofit"
+      done
+    elif [ "${TOGETHER:-1}" = 1 ]; then
+      run "retrofit-$knowledge-$model" "${flags[@]}" --config.vectors.retrofit=ontology
+    fi
   done
 done
-python -m mednli_jax.report --table=6 --runs="$folder"
-python -m mednli_jax.report --table=7 --runs="$folder"
-python launch/knowledge_table.py "$folder"
+table 6
+table 7
+[ -n "${DRY_RUN:-}" ] || python launch/knowledge_table.py "$folder"

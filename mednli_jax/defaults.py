@@ -14,6 +14,8 @@ GENRES = ("fiction", "government", "slate", "telephone", "travel")
 # Corpora with three hypotheses a premise on which grouped batches were measured to be as accurate, and faster.
 GROUPED = ("demo", "demo_full", "snli")
 VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
+CODE = "_code"  # after a corpus's name: as the published code of Romanov & Shivade 2018 treats it
+CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
 
 
 def _section(**fields) -> config_dict.ConfigDict:
@@ -35,12 +37,13 @@ def _check_variant(variant, known):
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """An NLI experiment.
 
-    model: a name of models.table. knowledge: "none", "replace" or "bias". variant: one of VARIANTS.
-    The values for mednli are the paper's (Romanov & Shivade 2018, section 5, and its published code).
-    Raises: UserError for an unknown variant.
+    model: a name of models.table. knowledge: "none", "replace" or "bias". variant: one of VARIANTS, CODE_VARIANTS.
+    The values for mednli are the paper's (Romanov & Shivade 2018, section 5), for mednli_code those of its published
+    code. docs/results-mednli.md lists every setting in which they differ. Raises: UserError for an unknown variant.
     """
-    _check_variant(variant, VARIANTS)
-    corpus, _, genre = variant.partition("/")
+    _check_variant(variant, VARIANTS + CODE_VARIANTS)
+    named, _, genre = variant.partition("/")
+    corpus = named.removesuffix(CODE)
     config = config_dict.ConfigDict()
     config.task = "nli"
     config.seeds = (0,)
@@ -54,6 +57,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         tokens="words",  # or "pieces" of words, as BERT's vocabularies have them
         pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
         max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
+        keep="first",  # or "last": which words of a longer sentence stay
         hypothesis_only=False,
         features=False,  # the 35 features of the feature-based system beside the sentences, for any classifier
         sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
@@ -63,7 +67,10 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         path=config_dict.placeholder(str),  # FILE, or FILE+FILE side by side; random where there is none
         dim=300,
         seed=0,
-        retrofit="",  # "ontology", or the path of a lexicon: related words are drawn together (Faruqui et al. 2015)
+        unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
+        # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
+        # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
+        retrofit="",
         retrofit_rounds=10,
         retrofit_relations=("is_a",),  # of the ontology, besides shared names
     )
@@ -76,7 +83,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
         languages=("ENG",),
         relations="is_a",  # or "all", which direction "all" walks
-        cycles="refuse",  # or "drop": leave out is-a edges that run in circles
+        cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
+        graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
+        candidates="best",  # of several concepts that `mentions` has for the same words; or "all", the nearest counts
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
         types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
         min_length=3,  # characters of the shortest name that is linked
@@ -129,6 +138,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     CORPORA.get(corpus, _file)(config)
     if corpus in GROUPED and "heads" in config.model:  # models that encode a premise apart from its hypotheses
         config.train.group = 3
+    if named != corpus:
+        _published_code(config)
     if model == "fasttext":
         _fasttext(config)
     if model == "bert":
@@ -199,6 +210,7 @@ def _train() -> config_dict.ConfigDict:
         average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
         patience=5,
         select="loss",  # of the dev split: the best epoch is kept; or "accuracy", or "last": the last one is
+        shuffle="even",  # batches: each has sentences of all lengths; "random": drawn at random
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
         precision="default",  # or "bfloat16": matrix products of 16-bit inputs, for accelerators
@@ -275,6 +287,19 @@ def _demo(config):
 def _mednli(config):
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+    # The published code's graph: all relations of SNOMED CT among the concepts that train and dev mention, both ways.
+    config.knowledge.update(ontology="umls", relations="all", direction="all", graph="mentioned", candidates="all")
+
+
+def _published_code(config):
+    """What the code of Romanov & Shivade 2018 does, for MedNLI and the sources of transfer."""
+    config.seeds = (0, 1, 2, 3, 4, 5)
+    config.data.update(lowercase=False, keep="last")
+    config.vectors.unknown = "random"
+    config.knowledge.max_links = config.data.max_length**2  # all
+    config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
+    if "heads" in config.model:  # BOW, InferSent and ESIM
+        config.model.masking = "paper"
 
 
 def _snli(config):

@@ -18,6 +18,7 @@ from mednli_jax.baselines import boosting as features
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.base import Corpus, cache_folder, data_folder, file_path
+from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.cloze.corpus import NAMES as CLOZE_NAMES
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding
@@ -50,6 +51,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
 FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
+RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that are no file
 # Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
 PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
@@ -162,8 +164,9 @@ class Experiment:
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
-        for name in ("vocabulary.json", "vectors.npy"):
-            write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+        for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
+            if name != CONCEPTS or (prepared.folder / name).is_file():
+                write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
         if self.scores_types:
             write_types(directory, types_of_train(prepared))
 
@@ -195,7 +198,9 @@ def of(config) -> Experiment:
         model=_model(config, folder, entry),
         optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters if name in train},
         settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
-        batches=batching.TrainingBatches(train.batch_size, train.group, train.max_buckets, seeds, train.epochs),
+        batches=batching.TrainingBatches(
+            train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
+        ),
         transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
         features="features" in config.data and config.data.features,
         fitter=entry.fitter,
@@ -208,8 +213,13 @@ def of(config) -> Experiment:
 
 
 def _nli(config, folder):
-    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
-    return nli_corpus(config), NLITask(**settings)
+    return _nli_corpus(config, folder, kind=NLICorpus, names=NLI_NAMES), NLITask(**_pairs(config))
+
+
+def _pairs(config):
+    """The settings of a task over pairs."""
+    padded = config.data.max_length if config.model.masking == "paper" else 0
+    return {"pieces": config.data.tokens == "pieces", "padded_length": padded}
 
 
 def _diskne(config, folder):
@@ -223,8 +233,7 @@ def _diskne(config, folder):
         names_from="" if choice.ontology == "none" else choice.ontology,
         **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev", "pool")},
     )
-    settings = {"pieces": config.data.tokens == "pieces", "fixed_width": config.model.masking == "paper"}
-    return corpus, DisKnETask(**settings)
+    return corpus, DisKnETask(**_pairs(config))
 
 
 def _cloze(config, folder):
@@ -251,7 +260,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
     data, vectors, knowledge = config.data, config.vectors, config.knowledge
     _check_name(data.name, names)
     links = config.model.knowledge != "none"
-    by_ontology = vectors.retrofit == "ontology"
+    by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
     options = OntologyOptions(
         tuple(knowledge.sources), tuple(knowledge.languages), knowledge.relations, knowledge.cycles
     )
@@ -259,10 +268,12 @@ def _nli_corpus(config, folder, *, kind, names, **further):
     return kind(
         name=data.name,
         encoding=Encoding(
-            **{name: data[name] for name in ("lowercase", "max_length", "hypothesis_only")},
-            **{name: knowledge[name] for name in ("direction", "max_path", "max_links")},
+            **{name: data[name] for name in ("lowercase", "max_length", "keep", "hypothesis_only")},
+            **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
             **_vectors(config, folder),
-            retrofit_lexicon=None if by_ontology else file_path(vectors.retrofit, folder),
+            unknown=vectors.unknown,
+            retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
+            unit_length=vectors.retrofit == "unit",
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=_corpus_folder(data, folder),
@@ -270,7 +281,8 @@ def _nli_corpus(config, folder, *, kind, names, **further):
         mix=_mixed(config) if data.mix else None,
         pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
         terminology=ontology if links or by_ontology else None,
-        linking=_linking(knowledge, folder) if links else None,
+        linking=_linking(knowledge, folder) if links or of_concepts else None,
+        concepts_as_words=of_concepts,
         retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
         **further,
     )
@@ -304,6 +316,7 @@ def _linking(knowledge, folder) -> Linking:
     abbreviations = knowledge.abbreviations
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
+        candidates=knowledge.candidates,
         types=prefixes(knowledge.types),
         min_length=knowledge.min_length,
         abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),

@@ -2,31 +2,50 @@
 
 import sys
 import time
+from pathlib import Path
+
+from absl import flags
 
 from mednli_jax import cli
+from mednli_jax.errors import UsageError
 
 USAGE = f"""Prepare a config's corpus: read, link, encode, write arrays. `train` does this by itself when needed.
 
   python -m mednli_jax.prepare --config=configs/esim_kd.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --config.knowledge.ontology=mesh
   python -m mednli_jax.prepare --config=configs/ga_ent.py
+  python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --metamap=private/metamap     its sentences alone
 
 {cli.CONFIG_HELP}
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run finds them again; a change of the files, the settings or the number of a format prepares anew."""
+A second run finds them again; a change of the files, the settings or the number of a format prepares anew.
+
+Flags:
+  --metamap=FOLDER   write the corpus's sentences there as input of MetaMap, and prepare nothing. Its output goes to
+                     --config.knowledge.mentions. The folder holds corpus text: keep it private."""
 
 
 def define(values: cli.Flags) -> None:
     cli.define_config(values)
+    flags.DEFINE_string("metamap", None, "folder for MetaMap's input", flag_values=values)
 
 
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
     from mednli_jax import experiment
     from mednli_jax.analysis import prepared_lines
+    from mednli_jax.corpora.nli import metamap_input
 
     started = time.monotonic()
+    if values.metamap:
+        if config.task == "cloze":
+            raise UsageError("--metamap is for corpora of sentence pairs. Fix: leave it out.")
+        splits = experiment.nli_corpus(config).splits()
+        examples = (example for split in splits.values() for example in split.examples)
+        counts = metamap_input.write(examples, Path(values.metamap).expanduser())
+        print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
+        return
     asked = experiment.of(config)
     prepared, hit = asked.corpus.prepare()
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")

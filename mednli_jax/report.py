@@ -17,6 +17,8 @@ USAGE = """Report on finished runs.
   RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
   --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
   --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
+  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3: --runs=FOLDER as launch/mednli_all.sh fills
+                      it; averages alone, for others too; --out=FILE.html writes FILE.json beside the page
   --table=diskne2     Tables 1 to 8 on DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
   --runs=FOLDER       the folder that holds the table's runs, each named for its cell
@@ -26,6 +28,7 @@ USAGE = """Report on finished runs.
   --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          where the page goes, in an older page's place; with --compare and --table only where it is given
   --json              print JSON
+  --markdown          print a table in Markdown
   --public            of one run or a table: a page, RUN/public.html, for others, without rows of single pairs and their
                       uids, words, commands, paths, names of folders and machines, and counts below 10
 
@@ -43,6 +46,7 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("paths", None, "path lengths for Figure 3", flag_values=values)
     flags.DEFINE_string("out", None, "file of the page", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+    flags.DEFINE_bool("markdown", False, "print Markdown", flag_values=values)
     flags.DEFINE_bool("public", False, "what may be shown outside", flag_values=values)
 
 
@@ -75,6 +79,7 @@ def _public_page(values, folder):
 
 def _table(values):
     from mednli_jax.analysis import html, paper_tables
+    from mednli_jax.files import write_over
 
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
     skills = cli.path(values.skills)
@@ -82,6 +87,8 @@ def _table(values):
     _print(values, found.sections, found.figures)
     if values.out:
         _write(values.out, html.table_page(found.sections, found.folders, found.paper))
+        if values.table == "mednli":
+            write_over(cli.path(values.out).with_suffix(".json"), json.dumps(found.figures, indent=2), '{\n  "source"')
 
 
 def _page(values, folder):
@@ -131,9 +138,10 @@ def _linked_corpus(folder):
 
 
 def _print(values, shown, result):
-    from mednli_jax.analysis.sections import text
+    from mednli_jax.analysis.sections import markdown_text, text
 
-    print(json.dumps(result, indent=2) if values.json else text(shown))
+    as_text = markdown_text if values.markdown else text
+    print(json.dumps(result, indent=2) if values.json else as_text(shown))
 
 
 def _write(path, page):

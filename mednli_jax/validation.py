@@ -16,7 +16,7 @@ from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
-from mednli_jax.knowledge.ontology import CYCLES, RELATIONS
+from mednli_jax.knowledge.ontology import CYCLES, GRAPHS, RELATIONS
 from mednli_jax.models.table import MODELS
 from mednli_jax.training.transfer import PRIVATE
 
@@ -126,9 +126,14 @@ CHOICES = {
     "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces"),
+    "data.keep": ("first", "last"),
+    "vectors.unknown": ("mean", "random"),
+    "train.shuffle": ("even", "random"),
     "knowledge.direction": DIRECTIONS,
     "knowledge.relations": RELATIONS,
     "knowledge.cycles": CYCLES,
+    "knowledge.graph": GRAPHS,
+    "knowledge.candidates": ("best", "all"),
     "model.weighting": ("auto", "paper", "exp", "learned"),
     "model.masking": ("masked", "paper"),
     "model.cell": ("lstm", "gru"),

@@ -97,7 +97,7 @@ def resumed(devices, folder) -> dict[str, np.ndarray]:
             settings = Settings(epochs=epochs, patience=1, select="loss", checkpoint_minutes=60.0, average_from=2)
             kept = Checkpoints(folder) if devices.hosts.leads else None
             trainer = Trainer(program, settings, splits, batches, seeds, checkpoints=kept)
-            trainer.learner = as_type(jax.tree.map(np.asarray, trainer.learner), np.float64)
+            trainer.learner = made_up.as_type(jax.tree.map(np.asarray, trainer.learner), np.float64)
             trainer.begin()
             trainer.average = devices.replicate(state.init_average(trainer.learner))
             trainer.resume()

@@ -266,7 +266,7 @@ EVALUATE, PREDICT = (evaluate, "--run=bow"), (predict, "--run=bow")
 POINTS = {
     "corpora.nli.readers.load_nli": NEW,
     "corpora.nli.readers.binary_parse_tokens": NEW,
-    "corpora.nli.encoding.encode_sentences": NEW,
+    "corpora.nli.encoding.WordTexts.arrays": NEW,
     "text.Vocab.save": NEW,
     "corpora.cache._write": NEW,
     "corpora.nli.concepts.load_ontology": LINKED,

@@ -13,6 +13,7 @@ from mednli_jax.analysis.cloze import stats as cloze_statistics
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.subject import Finding, Subject
 from mednli_jax.errors import UsageError, UserError
+from mednli_jax.knowledge.ontology import induced
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,13 @@ def paths(subject: Subject, options: Options) -> Finding:
     """Path lengths between the concepts of premises and hypotheses."""
     subject.needs_knowledge("paths")
     corpus, ontology = subject.corpus, subject.corpus.ontology
-    choice = {"direction": corpus.encoding.direction, "max_path": corpus.encoding.max_path}
+    choice = {name: getattr(corpus.encoding, name) for name in ("direction", "max_path", "graph")}
+    sides = subject.mentions("premise"), subject.mentions("hypothesis")
+    graph = induced(ontology, subject.graph_concepts()) if choice["graph"] == "mentioned" else ontology
 
     def distances(pairs):
-        return corpus.paths(ontology, pairs, direction=choice["direction"], max_length=choice["max_path"])
+        return corpus.paths(graph, pairs, direction=choice["direction"], max_length=choice["max_path"])
 
-    sides = subject.mentions("premise"), subject.mentions("hypothesis")
     found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
     chart = path_lengths.chart(subject.name, figures)

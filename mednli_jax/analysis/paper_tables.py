@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mednli_jax.analysis import public as public_part
-from mednli_jax.analysis import tables
+from mednli_jax.analysis import reproduction, tables
 from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import table4
 from mednli_jax.analysis.cloze.outcomes import f1_of_queries
@@ -37,7 +37,7 @@ def filled(
     """The table with what the runs of a folder say.
 
     Args:
-      name: as --table takes it: 3 to 7, clicr4, diskne1 to diskne8.
+      name: as --table takes it: 3 to 7, mednli, clicr4, diskne1 to diskne8.
       runs: the folder of the runs.
       split: what is scored.
       skills: a file of the queries' skills for Figure 5 beside clicr4, None for none.
@@ -51,6 +51,9 @@ def filled(
         found = _cloze(runs, split, skills, prepared_of, public)
     elif name.startswith(diskne_runs.TABLE):
         found = _diskne(name, runs)
+    elif name == reproduction.NAME:
+        values = reproduction.checked(runs)
+        found = PaperTable(reproduction.sections(values), values, [], _paper("mednli"))
     elif name.isdecimal():
         found = _accuracies(int(name), runs, public)
     else:

@@ -29,21 +29,26 @@ def path_statistics(
       occurrences: the same counted each time it occurs in an example (Figure 3's bars);
       nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
       examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
-    A pair of which the ontology lacks a concept has length 0 if both are the same, else no path.
+    A pair of which the ontology lacks a concept has length 0 if both are the same, else no path. A cross-reference
+    stands for all concepts that have it, and the nearest counts.
     """
-    index, pairs, owners = ontology.index_of, [], []
+    indices, pairs, owners = ontology.indices, [], []
     unknown = set()
     for number, (left, right) in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
         for a in sorted({mention.concept for mention in left}):
             for b in sorted({mention.concept for mention in right}):
                 pairs.append((a, b))
                 owners.append(number)
-        unknown.update(m.concept for side in (left, right) for m in side if m.concept not in index)
+        unknown.update(m.concept for side in (left, right) for m in side if not indices(m.concept))
     distinct = sorted(set(pairs))
-    known = [i for i, (a, b) in enumerate(distinct) if a in index and b in index]
-    length = np.array([0 if a == b else -1 for a, b in distinct], np.int64)
+    far = np.iinfo(np.int64).max
+    length = np.array([0 if a == b else far for a, b in distinct], np.int64)
+    known = [(i, x, y) for i, (a, b) in enumerate(distinct) for x in indices(a) for y in indices(b)]
     if known:
-        length[known] = distances(np.array([(index[distinct[i][0]], index[distinct[i][1]]) for i in known]))
+        place, *ends = np.array(known).T
+        found = distances(np.stack(ends, axis=1)).astype(np.int64)
+        np.minimum.at(length, place, np.where(found < 0, far, found))
+    length[length == far] = -1
     of_pair = dict(zip(distinct, length.tolist(), strict=True))
     every = np.array([of_pair[pair] for pair in pairs], np.int64)
     nearest = np.full(len(examples), -2, np.int64)  # -2 no concept pair, -1 no path

@@ -35,6 +35,12 @@ def pairs(prepared: Prepared) -> Iterator[str]:
             f"{knowledge['pairs_with_links']} pairs, longest path {knowledge['longest_path']}, "
             f"{knowledge['dropped_links']} links over max_links dropped"
         )
+        yield (
+            f"    {knowledge['sentences_with_mentions']} sentences with a concept; {knowledge['concepts_mentioned']} "
+            f"concepts, {knowledge['concepts_in_ontology']} of them in the ontology; graph: {knowledge['graph']}"
+        )
+        by_length = ", ".join(f"{length}: {count}" for length, count in knowledge["links_per_length"].items())
+        yield f"    links by edges between their concepts: {by_length or 'none'}"
 
 
 def queries(prepared: Prepared) -> Iterator[str]:

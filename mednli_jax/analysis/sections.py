@@ -71,6 +71,14 @@ def markdown(grid: Grid) -> Iterator[str]:
         yield f"| {' | '.join(row)} |"
 
 
+def markdown_text(sections: Sequence[Section]) -> str:
+    """Several sections in Markdown, without charts and commands."""
+    return "\n\n".join(
+        "\n\n".join([f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)])
+        for one in sections
+    )
+
+
 def grid_lines(grid: Grid) -> list[str]:
     """The grid for a terminal, its caption first."""
     rows = [grid.header, *grid.rows]

@@ -8,6 +8,7 @@ from pathlib import Path
 from mednli_jax.analysis.artifacts.heuristics import CAUSE_TYPES
 from mednli_jax.analysis.artifacts.lexical import merged as merged_tokens
 from mednli_jax.analysis.sections import Section
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.readers import read_nli_file
@@ -91,6 +92,11 @@ class Subject:
                     encoding = self.corpus.encoding
                     self._mentions[side] = encode.find_mentions(self.examples, side, self._finder, encoding, {}, watch)
         return self._mentions[side]
+
+    def graph_concepts(self) -> set[str]:
+        """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
+        counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
+        return encode.mentioned_in(counts)({side: self.mentions(side) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case, of all examples; merged: the tokens of a concept as one."""

@@ -7,19 +7,25 @@ here; those of the other papers in cloze/table4.py, diskne/tables.py and artifac
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
 from mednli_jax import metrics
+from mednli_jax.analysis.departures import departures
 from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.analysis.sections import Grid, Section, figure
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
 
+OTHER = "of"  # how the state of a run begins that is of another corpus than most, or of other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
@@ -132,8 +138,7 @@ class Table:
     """A table of accuracies.
 
     Args:
-      fill: the command that trains what is missing, with {folder}; "" where each run has one.
-      train: name of a run -> the flags that train it, with {corpus}; empty where `fill` trains all.
+      script: of launch/, trains what is missing; with `variables` what the paper has alone.
       others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
         run `over`-model.
     """
@@ -141,10 +146,10 @@ class Table:
     number: int
     title: str
     cells: tuple[Cell, ...]
-    fill: str = ""
+    script: str
+    variables: str = ""
     others: str = ""
     over: str = ""
-    train: Mapping[str, str] = field(default_factory=dict)
 
 
 TABLES = {
@@ -165,33 +170,36 @@ def filled(table: Table, folder: Path) -> dict:
     """The table with what the folder's runs say, as JSON values.
 
     cells: each a dict of the Cell's fields; `state` (complete, missing, or what its run or its baseline is in);
-    where complete: ours, low, high in points (95 %), seeds, and `difference` [ours less the paper's, low, high], None
-    on another corpus than the paper's. The paper's figure is taken as exact: it came without an interval.
+    where complete: ours, low, high in points (95 %), seeds, sd (in points, over the seeds of the run and of its
+    baseline, None for one seed), unlike (how the runs differ from the paper's, see departures.py) and `difference`
+    [ours less the paper's, low, high], None on another corpus than the paper's. The paper's figure is taken as exact:
+    it came without an interval.
+    A cell whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
     lacking: {command: [names of the runs it fills]}. notes: what a reader has to know.
-    Raises: UserError where the runs are of different corpora or pairs; a damaged run is named.
+    Raises: UserError for a damaged run, which it names.
     """
     folder, paper = check_folder(folder), published("mednli")["corpus"]
-    runs, first, states = {}, {}, {}
     every = (*table.cells, *_others(table, folder))
-    needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.baseline, cell.run) if name)
-    for name, split in needed:
-        if states.setdefault(name, state(folder / name)) == "complete":
-            run = finished(folder / name, split)
-            runs[name, split] = aligned(first.setdefault(split, run), run)
+    needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.run, cell.baseline) if name)
+    states = {(name, split): state(folder / name) for name, split in needed}
+    complete = {key: finished(folder / key[0], key[1]) for key, one in states.items() if one == "complete"}
+    runs, odd = _of_one_corpus(complete, paper)
+    states |= odd
     corpus = next((run.corpus for run in runs.values()), "")
-    cells, missed, notes = [], set(), set()
+    cells, missed, notes = [], {}, set()
     with Bar(f"table {table.number}", len(every), unit="cells") as bar:
         for cell in every:
             bar.advance(1)
-            lacks = [name for name in (cell.run, cell.baseline) if name and states[name] != "complete"]
-            if lacks and cell.paper is None and states[cell.run] == "missing":
+            asked = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
+            lacks = [key for key in asked if states[key] != "complete"]
+            if lacks and cell.paper is None and states[asked[0]] == "missing":
                 continue
-            missed.update(lacks)
+            missed.update((name, states[name, split]) for name, split in lacks)
             values = {**vars(cell), "state": "complete"}
             if lacks:
-                values["state"] = states[lacks[0]] if lacks[0] == cell.run else f"baseline {states[lacks[0]]}"
+                values["state"] = states[lacks[0]] if lacks[0] == asked[0] else f"baseline {states[lacks[0]]}"
             else:
-                run, baseline = runs[cell.run, cell.split], runs.get((cell.baseline, cell.split))
+                run, baseline = runs[asked[0]], runs.get((cell.baseline, cell.split))
                 values |= _ours(cell, run, baseline, comparable=corpus == paper)
                 if baseline and other_training(baseline, run):
                     notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
@@ -201,11 +209,35 @@ def filled(table: Table, folder: Path) -> dict:
         "title": table.title,
         "corpus": corpus,
         "comparable": corpus == paper,
-        "pairs": {split: len(run.outcomes) for split, run in sorted(first.items())},
+        "pairs": {split: len(run.outcomes) for (_, split), run in sorted(runs.items(), key=lambda item: item[0][1])},
         "cells": cells,
-        "lacking": lacking((_command(table, folder, corpus or paper, n, states[n]), n) for n in sorted(missed)),
+        "lacking": _commands(table, folder, corpus or paper, missed),
         "notes": sorted(notes),
     }
+
+
+def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
+    """Runs that were scored on the same pairs, in one order; (name, split) -> what is odd about each of the others.
+
+    Those of the paper's corpus where there are any, else those that are most.
+    """
+    runs, odd = {}, {}
+    corpora = Counter(run.corpus for run in complete.values())
+    corpus = paper if paper in corpora else next(iter(dict(corpora.most_common(1))), "")
+    for split in dict.fromkeys(split for _, split in complete):
+        of_split = {key: run for key, run in complete.items() if key[1] == split}
+        alike = [run for run in of_split.values() if run.corpus == corpus]
+        count = Counter(frozenset(run.outcomes.uids) for run in alike)
+        first = max(alike, key=lambda run: (count[frozenset(run.outcomes.uids)], len(run.outcomes)), default=None)
+        for key, run in of_split.items():
+            if run.corpus != corpus:
+                odd[key] = f"{OTHER} {run.corpus}, not {corpus}"
+                continue
+            try:
+                runs[key] = aligned(first, run)
+            except RunError:
+                odd[key] = f"{OTHER} other {split} pairs"
+    return runs, odd
 
 
 def _others(table, folder) -> Iterable[Cell]:
@@ -227,30 +259,76 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
         found = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
         ours = found["difference"]
     points = [100 * value for value in (ours, found["low"], found["high"])]
-    values = {**dict(zip(("ours", "low", "high"), points, strict=True)), "seeds": len(run.outcomes.predicted)}
+    per_seed = [100 * one.outcomes.right.mean(axis=1) for one in (run, baseline) if one is not None]
     against = comparable and cell.paper is not None
-    return {**values, "difference": [value - cell.paper for value in points] if against else None}
+    return {
+        **dict(zip(("ours", "low", "high"), points, strict=True)),
+        "seeds": len(run.outcomes.predicted),
+        "sd": [float(np.std(values, ddof=1)) if len(values) > 1 else None for values in per_seed],
+        "unlike": departures(run.folder, baseline and baseline.folder, published("mednli")),
+        "difference": [value - cell.paper for value in points] if against else None,
+    }
 
 
-def _command(table, folder, corpus, name, in_state) -> str:
-    """What fills a run that is missing, or goes on with one that is not finished."""
-    place = folder / name
-    if in_state == "in training":
-        return f"wait for the process that trains in {place}"
-    train, resumed = ["python", "-m", "mednli_jax.train"], _resume(place)
-    if in_state in ("running", "interrupted", "failed") and resumed is not None:
-        return shlex.join([*train, *resumed, f"--workdir={place}", "--resume"])
-    if table.fill:
-        return table.fill.format(folder=shlex.quote(str(folder)))
-    return shlex.join([*train, *table.train[name].format(corpus=corpus).split(), f"--workdir={place}"])
+def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
+    """command -> the runs it fills. missed: name -> what state it is in.
+
+    A run that is not finished goes on; one of another corpus or of other pairs makes room; the table's script does the
+    rest, with what it was given before, see launch/runs.sh.
+    """
+    found, left, train = {}, [], ["python", "-m", "mednli_jax.train"]
+    for name, in_state in sorted(missed.items()):
+        place = folder / name
+        if in_state == "in training":
+            found.setdefault(f"wait for the process that trains in {place}", []).append(name)
+        elif in_state in ("running", "interrupted", "failed") and (resumed := _resume(place)) is not None:
+            found[shlex.join([*train, *resumed, f"--workdir={place}", "--resume"])] = [name]
+        else:
+            left.append(name)
+    given = _given(folder, corpus)
+    for sources, names in _sources(table, left, given).items():
+        odd = [shlex.quote(str(folder / name)) for name in names if missed[name].startswith(OTHER)]
+        room = "".join(f"mv {place} {place}.other && " for place in odd)
+        flags = ["--"] * (table.number == 5 and bool(given["flags"])) + [given["flags"]]
+        parts = [table.variables, given["variables"], f"bash launch/{table.script}", shlex.quote(str(folder))]
+        found[room + " ".join(part for part in (*parts, given["corpus"], sources, *flags) if part)] = names
+    return found
+
+
+def _sources(table, names, given) -> dict[str, list[str]]:
+    """What stands after the corpus in a command -> the runs that it fills."""
+    if table.number == 4 and names:  # source domains
+        rows = [re.sub(r"^source-|(-(direct|sequential|multi|mixed))?-[a-z]+$", "", name) for name in names]
+        return {shlex.quote(" ".join(dict.fromkeys(row for row in rows if row != table.over))): names}
+    found = {}
+    for name in names:  # files of vectors that were named before; others are looked for in the data folder
+        row = f"{name.rpartition('-')[0]}="
+        before = table.number == 5 and any(one.startswith(row) for one in shlex.split(given["sources"]))
+        found.setdefault(given["sources"] if before else "", []).append(name)
+    return found
+
+
+def _given(folder, corpus) -> dict[str, str]:
+    """What the table's script was given, quoted for a shell, as `remember` of launch/runs.sh writes it."""
+    try:
+        lines = (folder / "table.txt").read_text("utf-8").split("\n")
+        for line in lines:
+            shlex.split(line)
+    except (OSError, ValueError):  # not there, no text, or a quote that does not close
+        lines = []
+    names = ("corpus", "sources", "variables", "flags")
+    found = {name: line.strip() for name, line in zip_longest(names, lines[: len(names)], fillvalue="")}
+    return {**found, "corpus": found["corpus"] or shlex.quote(corpus)}
 
 
 def _resume(folder) -> list[str] | None:
-    """The flags of the run's command that shape it; None where the run has not written it down."""
+    """The flags of the run's command that shape it; None where the run has not written it down, or is none of train."""
     try:
         command = json.loads((folder / "env.json").read_bytes())["command"]
+        if Path(command[0]).stem != "train":
+            return None
         return [a for a in command[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError):
         return None
 
 
@@ -260,7 +338,6 @@ def table_section(found: dict) -> Section:
     if found["corpus"]:
         sizes = ", ".join(f"{n:,} {split} pairs" for split, n in found["pairs"].items())
         words.append(f"ours on {found['corpus']} ({sizes})")
-    files = any("_VECTORS" in command for command in found["lacking"])
     cells = dict(enumerate(found["cells"]))
     done = {n: cell for n, cell in cells.items() if cell["state"] == "complete"}
     signed = "+" if any(cell["baseline"] for cell in cells.values()) else ""
@@ -272,11 +349,11 @@ def table_section(found: dict) -> Section:
         ("difference", {n: figure(value, "+") for n, (value, _, _) in against.items()}),
         ("95 %", {n: _interval(low, high, "+") for n, (_, low, high) in against.items()}),
         ("seeds", {n: str(c["seeds"]) for n, c in done.items()}),
+        ("unlike the paper's", {n: "; ".join(c["unlike"]) for n, c in done.items()}),
     )
     grid = fill("", ("", ""), {n: (c["row"], c["column"]) for n, c in cells.items()}, columns)
     title = f"Table {found['table']}: {found['title']}"
-    more = ["names in capitals stand for files of your own"] * files + found["notes"]
-    return section(title, words, found, grid, "MedNLI", more)
+    return section(title, words, found, grid, "MedNLI", found["notes"])
 
 
 def _interval(low, high, signed):

@@ -28,7 +28,7 @@ class TrainingBatches:
     """How the rows of training become batches (see Batches).
 
     size: rows of a batch over all devices. group: rows of one premise or passage that stand together. max_buckets:
-    length buckets. seeds, epochs: of the plans to come.
+    length buckets. seeds, epochs: of the plans to come. shuffle: see Batches.
     """
 
     size: int
@@ -36,6 +36,7 @@ class TrainingBatches:
     max_buckets: int = 1
     seeds: tuple[int, ...] = (0,)
     epochs: int = 0
+    shuffle: str = "even"
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class Batches:
       seeds, epochs: of the plans to come, as far as known: the staircases are fitted to some of them.
       coarse: do not fit, so that other rows of the same width find their programs compiled.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
+      shuffle: "even": every batch has units of all lengths, which chance deals among those of like length; "random":
+        chance deals all units.
     """
 
     def __init__(
@@ -144,7 +147,9 @@ class Batches:
         coarse: bool = False,
         fixed: bool = False,
         joint: bool = True,
+        shuffle: str = "even",
     ):
+        self.shuffle = shuffle
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
@@ -269,11 +274,12 @@ class Batches:
         # both sides are spread evenly; equal lengths in an order of their own each time.
         rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
         tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
-        order = np.lexsort((tie, premise))
+        order = np.lexsort((tie, premise)) if rng is None or self.shuffle == "even" else tie
         block = batches * max(1, round(per_batch**0.5 / 2))
         block_of = np.arange(len(units)) // max(block, 1)
         inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
-        order = order[np.lexsort((tie[order], inner, block_of))]
+        if rng is None or self.shuffle == "even":
+            order = order[np.lexsort((tie[order], inner, block_of))]
         if rng is not None:  # strata begin elsewhere each time, so that any two neighbours come to meet
             order = np.roll(order, rng.integers(batches) if batches else 0)
         dealt = np.full((per_batch, batches), -1, np.int64)

@@ -1,7 +1,7 @@
 """Prepared corpora on disk: written once, found again by the hash of everything that shapes them, checked when read.
 
-A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and two private
-files, `vocabulary.json` and `rows.json` (uids, labels' tags).
+A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and private
+files, `vocabulary.json`, `rows.json` (uids, labels' tags) and, of a graph of mentioned concepts, `concepts.json`.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ from mednli_jax.files import (
 )
 from mednli_jax.progress import say
 
+CONCEPTS = "concepts.json"
 FORMAT = 1  # of the folder, not of what the arrays say
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 
@@ -98,6 +99,8 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
     }
     write_atomic(folder / "rows.json", json.dumps(rows))
     vocab.save(folder / "vocabulary.json")
+    if (concepts := facts.get("knowledge", {}).pop("graph_concepts", None)) is not None:
+        write_atomic(folder / CONCEPTS, json.dumps(concepts))
     files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
     write_sealed(folder / "manifest.json", manifest)

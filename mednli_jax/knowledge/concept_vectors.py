@@ -1,4 +1,4 @@
-"""Vectors of concepts: from the words of their names, retrofitted, and in the place of a text's tokens.
+"""Vectors of concepts: from the words of their names, and retrofitted.
 
 What MedNLI did with them, and what of it had no effect as published, stands in knowledge.retrofit.
 """
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.examples import Mention
 from mednli_jax.knowledge.linking import normalise as pieces
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.related import all_names, bool_graph, check_choice, concept_graph, moving, word_index
@@ -22,8 +21,6 @@ POOLINGS = (
     "preferred_token",  # the same among names of a single token [single_token]
     "common_token",  # the token that most names have, of several the longest [single_most_common]
 )
-PLACEMENTS = ("replace", "concatenate")
-NO_CONCEPT = -1
 
 
 def concept_vectors(
@@ -121,56 +118,3 @@ def retrofit_concepts(
     graph = bool_graph(edges.row[kept], edges.col[kept], edges.shape)
     graph = moving(graph, f"ontology '{ontology.name}'")
     return retrofit(vectors, graph, alpha=alpha, beta=beta, rounds=rounds, normalise=normalise), missing
-
-
-def concept_numbers(mentions: Sequence[Sequence[Mention]], ontology: Ontology, width: int) -> np.ndarray:
-    """int32 [N, width]: the concept index of each token of N sentences, NO_CONCEPT (-1) where there is none.
-
-    Of overlapping mentions the first counts; tokens from `width` on and concepts that the ontology lacks have none.
-    """
-    numbers = np.full((len(mentions), width), NO_CONCEPT, np.int32)
-    for row, found in zip(numbers, mentions, strict=True):
-        for mention in reversed(found):
-            row[mention.start : mention.end] = ontology.index_of.get(mention.concept, NO_CONCEPT)
-    return numbers
-
-
-def tokens_with_concepts(
-    numbers: np.ndarray,
-    concepts: np.ndarray,
-    word_vectors: np.ndarray,
-    vectors: np.ndarray,
-    missing: np.ndarray,
-    *,
-    how: str = "replace",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Give the tokens of mentions the vectors of their concepts: new token numbers, and the table that they index.
-
-    Args:
-      numbers: int32 tokens of any shape (all sides and splits of a corpus together), rows of `word_vectors` [V, D].
-      concepts: same shape, the concept of each token or NO_CONCEPT (`concept_numbers`).
-      vectors, missing: [C, D] and [C], from `concept_vectors` or `retrofit_concepts`.
-      how: "replace" the word's vector, as MedNLI did, or "concatenate" the concept's to it, zeros where there is none.
-
-    Every token of a mention is served and none is removed (MedNLI made one token of a mention), so that lengths and
-    links stay. The table starts with the rows of the words, so that padding stays 0; rows of the concepts, or of the
-    word-concept pairs, that occur follow.
-
-    Returns: (int32 of the shape of `numbers`, float32 [V', D], or [V', 2 D] concatenated).
-    Raises: ConfigError for an unknown `how`. ValueError: shapes that do not fit.
-    """
-    check_choice("how", how, PLACEMENTS)
-    if numbers.shape != concepts.shape or word_vectors.shape[1] != vectors.shape[1] or len(vectors) != len(missing):
-        raise ValueError("the shapes of tokens and concepts, or of their vectors, differ")
-    served = concepts >= 0
-    served[served] = ~missing[concepts[served]]
-    width = len(vectors) if how == "concatenate" else 0  # 0: the word does not matter
-    keys, rank = np.unique(numbers[served].astype(np.int64) * width + concepts[served], return_inverse=True)
-    result = numbers.astype(np.int32)
-    result[served] = len(word_vectors) + rank
-    if how == "replace":
-        return result, np.concatenate([word_vectors, vectors[keys]]).astype(np.float32)
-    word, concept = np.divmod(keys, max(width, 1))
-    left = np.concatenate([word_vectors, word_vectors[word]])
-    right = np.concatenate([np.zeros_like(word_vectors), vectors[concept]])
-    return result, np.concatenate([left, right], axis=1).astype(np.float32)

@@ -115,7 +115,8 @@ def corpus_links(
     Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a concept of i and a
     concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. Of more than
     `max_links` per pair the shortest are kept, ties by i, then j; this is also the order of the slots, so that fewer
-    links are a prefix of more. A concept that the ontology does not have is related to itself alone, at distance 0.
+    links are a prefix of more. A concept is an id of the ontology, or a cross-reference, which stands for all concepts
+    that have it. One that the ontology does not have is related to itself alone, at distance 0.
 
     paths: finds the distances; `shortest_paths`, or what stands for it (`paths.stored_paths` with its folder bound).
 
@@ -127,9 +128,9 @@ def corpus_links(
         raise ValueError(f"mentions of {size} premises but of {len(hypothesis_mentions)} hypotheses")
     if not (0 < max_links < 1 << 15 and 0 < max_tokens < 1 << 15):
         raise ValueError(f"max_links={max_links} and max_tokens={max_tokens} must lie in 1..32767")
-    codes = dict(ontology.index_of)  # concepts the ontology lacks get the codes after those it has
-    premise = _flatten(premise_mentions, codes)
-    hypothesis = _flatten(hypothesis_mentions, codes)
+    unknown: dict[str, int] = {}  # concepts the ontology lacks get the codes after those it has
+    premise = _flatten(premise_mentions, ontology, unknown)
+    hypothesis = _flatten(hypothesis_mentions, ontology, unknown)
     left, right = _crossed(premise[:, 0], hypothesis[:, 0], size)
     concepts = np.stack([premise[left, 3], hypothesis[right, 3]], axis=1)
     distance = np.where(concepts[:, 0] == concepts[:, 1], 0, UNREACHABLE).astype(np.int16)
@@ -142,12 +143,14 @@ def corpus_links(
     return _packed(links, size, max_links, longest)
 
 
-def _flatten(mentions: Sequence[Sequence[Mention]], codes: dict[str, int]) -> np.ndarray:
-    """int64 [mentions, 4]: pair, start, end, concept code; `codes` grows by the ids it lacks."""
+def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]) -> np.ndarray:
+    """int64 [mentions, 4]: pair, start, end, concept code; `unknown` grows by the ids that the ontology lacks."""
     rows = [
-        (pair, mention.start, mention.end, codes.setdefault(mention.concept, len(codes)))
+        (pair, mention.start, mention.end, code)
         for pair, found in enumerate(mentions)
         for mention in found
+        for code in ontology.indices(mention.concept)
+        or [unknown.setdefault(mention.concept, len(ontology) + len(unknown))]
     ]
     return np.array(rows, np.int64).reshape(-1, 4)
 

@@ -5,7 +5,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 
-FORMAT = 1  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
@@ -141,6 +142,8 @@ def _named(spec, data_dir):
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
         raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
+    if source and spec == "snomed":
+        return _with_cuis(source, Path(data_dir).expanduser() / "umls")
     if source:
         return source
     fix = {
@@ -166,6 +169,14 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None
+
+
+def _with_cuis(snomed: OntologyFiles, umls_folder: Path) -> OntologyFiles:
+    """SNOMED CT that knows its concepts' CUIs, where the UMLS is there too: MetaMap names concepts by CUI."""
+    conso = next((f for folder in (umls_folder, umls_folder / "META") for f in _either(folder / "MRCONSO.RRF")), None)
+    if conso is None:
+        return snomed
+    return replace(snomed, files=(*snomed.files, conso), read=partial(read_snomed, conso=conso))
 
 
 def _either(path: Path) -> Iterator[Path]:

@@ -18,6 +18,8 @@ from mednli_jax.knowledge.string_arrays import Relations
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")
+GRAPHS = ("whole", "mentioned")
+CIRCULAR = "circular_is_a"  # the relation of is-a edges on cycles, where all relations are taken
 _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 
@@ -28,7 +30,8 @@ class OntologyOptions:
     sources: vocabularies of the UMLS whose names and relations count, as abbreviated there (SAB); () takes all.
     languages: languages of names (LAT of the UMLS); () takes all.
     relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
-    cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many.
+    cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many. With
+      relations "all" no source is refused, and such edges are the relation CIRCULAR.
 
     Raises UserError on construction: for a word that is none of these.
     """
@@ -157,6 +160,18 @@ class Ontology:
                 shared.add(reference)
         return {reference: index for reference, index in found.items() if reference not in shared}
 
+    def indices(self, concept_id: str) -> list[int]:
+        """The concept of an id, else all concepts that have it as a cross-reference; none for an unknown one."""
+        index = self.index_of.get(concept_id)
+        return self._indices_of_reference.get(concept_id, []) if index is None else [index]
+
+    @cached_property
+    def _indices_of_reference(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for reference, index in self.cross_references:
+            found.setdefault(reference, []).append(index)
+        return found
+
     def index(self, concept_id: str) -> int:
         """The index of a concept, by its id or a cross-reference that no other concept has.
 
@@ -199,6 +214,27 @@ class Ontology:
                 return f" Did you mean '{concept}' ({label})?"
         close = difflib.get_close_matches(concept_id, self.ids, n=1)
         return f" Did you mean '{close[0]}' ({self.labels[self.index_of[close[0]]]})?" if close else ""
+
+
+def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
+    """The same concepts with the edges between these alone, by id or cross-reference; unknown ids count for nothing."""
+    kept = np.zeros(len(ontology), bool)
+    for concept in concepts:
+        kept[ontology.indices(concept)] = True
+
+    def within(edges):
+        return edges[:, kept[edges[0]] & kept[edges[1]]]
+
+    size = len(ontology)
+    relations = Relations.of(ontology.relations, size).edges
+    digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(kept).tobytes())
+    return replace(
+        ontology,
+        parents=relation_matrix(*within(np.stack(ontology.parents.nonzero())), size),
+        relations=Relations({name: within(np.asarray(edges)) for name, edges in relations.items()}, size),
+        sha256=digest.hexdigest(),
+        checked=True,
+    )
 
 
 def permuted(ontology: Ontology, seed: int) -> Ontology:

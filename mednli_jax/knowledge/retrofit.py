@@ -5,7 +5,8 @@ sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each v
 
 MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
 takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
-lengths of the vectors change. Here words and ids stay what they are, and a lexicon that would move nothing is refused.
+lengths of the vectors change: `unit_rows` is what is left of it, a control. Here words and ids stay what they are, a
+lexicon that would move nothing is refused, and vectors keep their lengths unless asked.
 
 Which words are neighbours: knowledge.related.
 """
@@ -72,6 +73,12 @@ def retrofit(
     if normalise:
         length = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64) + _NORM_FLOOR)
     return _run(vectors, length[order], share[order], order, steps, rounds)
+
+
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """float32 [V, D]: every row divided by its Euclidean length, as the published script does; zeros stay zeros."""
+    lengths = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64) + _NORM_FLOOR)
+    return (vectors / lengths[:, None]).astype(np.float32)
 
 
 def colours(graph: csr_array) -> np.ndarray:

@@ -51,7 +51,7 @@ class Vectors:
 
     vocabulary: the words asked for, PAD and UNK first.
     words: those of them that a file has a vector for, same order; found: how many.
-    matrix: float32 [V, D]; row PAD is zero, row UNK the mean of the vectors found, as is the row of a word not found.
+    matrix: float32 [V, D]; row PAD is zero, row UNK that of unknown words, as is the row of a word not found.
       Of several files the numbers stand one after the other; those of a file that lacks the word are zero.
     lowered: words found only lower-cased; composed: only from character n-grams; duplicates: rows of the files that
       repeat a word asked for (the first counts).
@@ -86,7 +86,7 @@ def vector_files(path) -> list[Path]:
     return files
 
 
-def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
+def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean") -> Vectors:
     """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
 
     path: GloVe text, word2vec text or fastText .vec (header "rows dim"), word2vec's .bin, each also gzipped; a fastText
@@ -95,7 +95,8 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
       types.txt and vectors.txt; several of them with + between; None for random vectors, N(0, RANDOM_SD^2),
       where a word's vector depends on seed and word alone, whatever else is in the vocabulary.
     vocab_words: words of a Vocab, "<pad>" and "<unk>" first. dim: numbers per word, must be the file's; of several
-      files, their sum.
+      files, their sum. unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
+      from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018).
     Raises: DataError, or DataErrors with the first 20 faults; ValueError where vocab_words starts otherwise.
     """
     words = tuple(vocab_words)
@@ -109,7 +110,7 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int) -> Vectors:
         return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
     paths = vector_paths(path)
     dims = [dim] if len(paths) == 1 else _dims(paths, dim)
-    return _joined(words, [_load(path, words, size, seed) for path, size in zip(paths, dims, strict=True)])
+    return _joined(words, [_load(path, words, size, seed, unknown) for path, size in zip(paths, dims, strict=True)])
 
 
 def _dims(paths, dim):
@@ -119,7 +120,7 @@ def _dims(paths, dim):
     return dims
 
 
-def _load(path, words, dim, seed):
+def _load(path, words, dim, seed, unknown):
     """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
     wanted = Wanted(words[2:], dim)
     kind, files = kind_of(path), files_of(path)
@@ -139,7 +140,8 @@ def _load(path, words, dim, seed):
     matrix, has = np.zeros((len(words), dim), np.float32), places >= 0
     if has.any():
         found = wanted.numbers[places[has]]
-        matrix[UNK:] = found.mean(axis=0, dtype=np.float64)
+        random = np.random.default_rng(seed).uniform(-0.5, 0.5, dim)
+        matrix[UNK:] = random if unknown == "random" else found.mean(axis=0, dtype=np.float64)
         matrix[has] = found
     else:
         matrix[UNK:] = random_vectors(SPECIALS[UNK:], dim=dim, seed=seed)

@@ -19,6 +19,13 @@ from mednli_jax.textfiles import either_name, no_such_file
 SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
 _PEEK_BYTES = 1 << 13
+# The authors of MedNLI gave out {word: vector} as pickles.
+UNPICKLE = (
+    'if you trust where it comes from, write it as text at your own risk: python -c "import pickle, sys; '
+    "vectors = pickle.load(open(sys.argv[1], 'rb')); open(sys.argv[2], 'w', encoding='utf-8').writelines("
+    "f'{word} ' + ' '.join(map(str, row)) + chr(10) for word, row in vectors.items() if not word.isspace())\" "
+    "FILE.pickled FILE.txt"
+)
 _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
 
 
@@ -97,6 +104,8 @@ def kind_of(path: Path) -> str:
         start = stream.peek(_PEEK_BYTES)
     if start.startswith(struct.pack("<i", vectors_binary.MAGIC)):
         return "fasttext"
+    if start[:1] == b"\x80" and start[1:2] <= b"\x05":
+        raise unreadable_format(path, "a Python pickle, which may run any program when it is opened", fix=UNPICKLE)
     if start.startswith(b"PK"):
         raise unreadable_format(path, "a zip archive", fix="unzip it and name the file inside")
     line, _, rest = start.partition(b"\n")

@@ -18,6 +18,8 @@ class BOW(nn.Module):
     tokens attend to is summed, normalised and concatenated as the tokens are (the paper has no such row; it is its
     InferSent, section 4.2.2, with sums for maxima); "bias": the same with a learned weight per path length.
     weighting, knowledge_scale: see layers.KnowledgeEnergies.
+    masking "paper": both sides are padded to `padded_length` tokens, and padding counts as words with vectors of zero:
+    each adds ReLU(bias) to the sum, and takes its share of the softmax (pad all batches to one length then).
     heads: domains with layers of their own after the first of the three.
     """
 
@@ -27,6 +29,8 @@ class BOW(nn.Module):
     train_vectors: bool = False
     knowledge: str = "none"
     weighting: str = "auto"
+    masking: str = "masked"
+    padded_length: int = 50
     longest_path: int = 0
     knowledge_scale: float = 1.0
     heads: int = 1
@@ -44,18 +48,21 @@ class BOW(nn.Module):
         distinct = batch.get("words", 0) if self.shares_words else 0
         words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
 
-        def norm(name, affine=True):
-            return layers.MaskedBatchNorm(affine=affine, axis_name=self.axis_name, name=name)
+        def norm(name):
+            return layers.MaskedBatchNorm(affine=False, axis_name=self.axis_name, name=name)
 
-        projected_ND = nn.relu(layers.Linear(self.hidden_size, name="projection")(words))
-        premise_QD, hypothesis_BD = jnp.split(packing.sum(projected_ND), [batch["premise"].shape[0]])
+        projection = layers.Linear(self.hidden_size, name="projection")
+        projected_ND = nn.relu(projection(words))
+        sums_RD, padding_D = packing.sum(projected_ND), None
+        if self.masking == "paper":
+            padding_D = nn.relu(projection(jnp.zeros(words.shape[-1:], projected_ND.dtype)))
+            sums_RD += (self.padded_length - packing.length_R)[:, None] * padding_D
+        premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch["premise"].shape[0]])
         sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
         if self.knowledge != "none":
-            attended = self._attend(batch, packing.unpack(projected_ND, *layers.shapes(batch)))
+            attended = self._attend(batch, packing.unpack(projected_ND, *layers.shapes(batch)), padding_D)
             sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
-        sides = [
-            norm(f"norm_{name}", affine=False)(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()
-        ]
+        sides = [norm(f"norm_{name}")(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()]
         x = layers.with_features(jnp.concatenate(sides, axis=-1), batch)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
 
@@ -71,16 +78,32 @@ class BOW(nn.Module):
         shared = block(x, "0", batch["mask"])
         return layers.by_domain(self.heads, batch, head)
 
-    def _attend(self, batch, padded):
-        """Sums [B, D] of what the tokens of either side attend to, from projected tokens [Q, P, D], [B, H, D]."""
+    def _attend(self, batch, padded, padding_D):
+        """Sums [B, D] of what the tokens of either side attend to, from projected tokens [Q, P, D], [B, H, D].
+
+        padding_D: what a position of padding holds, None where padding does not count.
+        """
         masks = layers.sentence_masks(batch)
-        energies = layers.KnowledgeEnergies(
+        energies_BPH = layers.KnowledgeEnergies(
             layers.weighting_of(self.knowledge, self.weighting),
             self.longest_path,
             self.knowledge_scale,
             name="knowledge",
-        )
-        weights = layers.alignment(energies(batch), *masks)
+        )(batch)
+        if padding_D is not None:
+            more = [(0, self.padded_length - side.shape[1]) for side in padded]
+            energies_BPH = jnp.pad(energies_BPH, ((0, 0), *more))
+            lengths = (batch["premise_length"], batch["hypothesis_length"])
+            padded = [
+                jnp.where(
+                    layers.length_mask(length, self.padded_length)[..., None],
+                    jnp.pad(side, ((0, 0), extra, (0, 0))),
+                    padding_D,
+                )
+                for side, length, extra in zip(padded, lengths, more, strict=True)
+            ]
+            masks = [jnp.ones((energies_BPH.shape[0], self.padded_length), bool)] * 2
+        weights = layers.alignment(energies_BPH, *masks)
         self.sow(layers.ATTENTION, "links", weights)
         attended = layers.attend(weights, *padded)
         return [layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)]

@@ -18,7 +18,7 @@ class ESIM(nn.Module):
     knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
     knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
     (layers.KnowledgeEnergies).
-    masking "paper": softmax, average and max also run over padding, as published (pad all batches to one length then).
+    masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
     heads: domains with a tanh layer and logits of their own.
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
@@ -73,10 +73,11 @@ class ESIM(nn.Module):
     def _pool(self, batch, states_ND, paired, masked):
         """[B, 8H]: average and maximum of the premise, then of the hypothesis (Chen et al. 2017, eqs. 18-19)."""
         if masked:
-            both_RD = jnp.concatenate([paired.mean(states_ND), paired.max(states_ND)], axis=-1)
-            return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
-        padded = paired.unpack(states_ND, *layers.pair_shapes(batch))
-        return jnp.concatenate([pool for x in padded for pool in (x.mean(axis=1), x.max(axis=1))], axis=-1)
+            top_RD = paired.max(states_ND)
+        else:
+            top_RD = jnp.concatenate([x.max(axis=1) for x in paired.unpack(states_ND, *layers.pair_shapes(batch))])
+        both_RD = jnp.concatenate([paired.mean(states_ND), top_RD], axis=-1)
+        return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
 
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
         """Aligned and enhanced inputs of the composition, packed by pairs [N, H or 2H]."""

@@ -110,8 +110,9 @@ class MaskedBatchNorm(nn.Module):
     """Batch normalisation over real rows of the global batch (Ioffe & Szegedy 2015, algorithm 1).
 
     linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a device that holds
-    only padding. Here (n, sum, sum of squares) are summed over devices first. As in PyTorch: the batch is normalised
-    with the biased variance, the running variance takes the unbiased one.
+    only padding. Here (n, sum) and then the sum of squared deviations are summed over devices: the mean of squares less
+    the squared mean would lose its digits where the mean is large. As in PyTorch: the batch is normalised with the
+    biased variance, the running variance takes the unbiased one.
     """
 
     affine: bool = True
@@ -136,12 +137,15 @@ class MaskedBatchNorm(nn.Module):
 
     def _batch_moments(self, x_BD, mask_B, mean_D, variance_D):
         weight_B1 = mask_B.astype(x_BD.dtype)[:, None]
-        sums = (weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0), (weight_B1 * x_BD**2).sum(axis=0))
-        n, total, squares = sums if self.axis_name is None else lax.psum(sums, self.axis_name)
+
+        def over_devices(sums):
+            return sums if self.axis_name is None else lax.psum(sums, self.axis_name)
+
+        n, total = over_devices((weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0)))
         taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # a batch without a row (of this domain) says nothing
         n = jnp.maximum(n, 1.0)
         mean = total / n
-        variance = jnp.maximum(squares / n - mean**2, 0.0)
+        variance = over_devices((weight_B1 * (x_BD - mean) ** 2).sum(axis=0)) / n
         unbiased = variance * n / jnp.maximum(n - 1.0, 1.0)
         mean_D.value = (1 - taken) * mean_D.value + taken * mean
         variance_D.value = (1 - taken) * variance_D.value + taken * unbiased

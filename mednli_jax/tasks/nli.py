@@ -1,5 +1,6 @@
 """Natural language inference: rows become batches, logits become scores."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import optax
 from mednli_jax import metrics
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
@@ -29,12 +31,12 @@ OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have
 class NLITask:
     """Three-way classification of premise-hypothesis pairs (see task.Task).
 
-    pieces: whether rows hold pieces of words, which have embeddings of their own. fixed_width: whether all batches have
-    one width, for models that see the padding (`masking="paper"`).
+    pieces: whether rows hold pieces of words, which have embeddings of their own. padded_length: of models that see
+    the padding (`masking="paper"`), the tokens that a side is padded to; all batches have one width then. 0 for others.
     """
 
     pieces: bool = False
-    fixed_width: bool = False
+    padded_length: int = 0
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
@@ -45,6 +47,8 @@ class NLITask:
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build: the longest path between concepts, the vocabulary of pieces."""
         facts, pieces = {"longest_path": manifest["knowledge"]["longest_path"]}, manifest.get("pieces")
+        if self.padded_length:
+            facts["padded_length"] = self.padded_length
         if pieces:
             facts |= {"vocab_size": pieces["size"], "room": pieces["room"]}
             facts |= {"cls_id": pieces["cls"], "sep_id": pieces["sep"]}
@@ -65,6 +69,7 @@ class NLITask:
         if name == "train":
             group = min(training.group, training.size)
             common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            common["shuffle"] = training.shuffle
             groups = batching.groups_of(tokens[0], group) if group > 1 else None
             return batching.Batches(*rows.length, batch_size=training.size, groups=groups, **common)
         if self.pieces:  # a pair is one row: nothing is shared, and padding is work
@@ -77,7 +82,7 @@ class NLITask:
         common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
         if not self.pieces:
             common["tokens"] = tokens if model.shares_words else None
-            common["fixed"] = self.fixed_width
+            common["fixed"] = bool(self.padded_length)
         return common
 
     def new_inputs(self, run) -> "NewPairs":
@@ -187,9 +192,10 @@ class NewPairs(NewInputs):
 
     @cached_property
     def _encoder(self):
-        return NewPairEncoder(
-            self.run.experiment.corpus, self.run.vocabulary, self.run.manifest["knowledge"].get("sha256", "")
-        )
+        run, path = self.run, self.run.directory.private / CONCEPTS
+        concepts = json.loads(path.read_bytes()) if path.is_file() else None
+        digest = run.manifest["knowledge"].get("sha256", "")
+        return NewPairEncoder(run.experiment.corpus, run.vocabulary, digest, concepts)
 
     def encode(self, examples):
         if self.run.experiment.features:
@@ -206,7 +212,7 @@ class NewPairs(NewInputs):
     def batches(self, rows, arrays, shares):
         sizes = {name: power_of_two(arrays[name].shape[1]) for name in LINK_FIELDS if name in arrays}
         sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
-        if self.task.fixed_width:  # the logits depend on the padded length: the training's is used
+        if self.task.padded_length:  # the logits depend on the padded length: the training's is used
             trained = zip(SIDES, self.run.result["width"], strict=True)
             sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
         room = power_of_two(rows, least=8)
@@ -216,7 +222,7 @@ class NewPairs(NewInputs):
             *(arrays[f"{side}_length"] for side in SIDES),
             width=tuple(sizes[side] for side in SIDES),
             shares=shares,
-            fixed=self.task.fixed_width,
+            fixed=bool(self.task.padded_length),
             **(few if rows <= self.many else many),
         )
         return made, _widened(arrays, sizes, room)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from made_up_runs import edit, write_run
@@ -56,9 +55,9 @@ def test_runs_are_named_by_their_cells():
     assert ("snli-multi-bow", "baseline-bow") in names[4]
     assert ("glove-bioasq-mimic-esim", "glove-esim") in names[5]
     assert names[6] == [
-        ("retrofit-bow", "none-bow"),
-        ("retrofit-infersent", "none-infersent"),
-        ("retrofit-esim", "none-esim"),
+        (f"{row}-{model}", f"none-{model}")
+        for row in ("retrofit", "unit", "concepts")
+        for model in ("bow", "infersent", "esim")
     ]
     assert ("replace-esim", "none-esim") in names[7]
     assert ("mimic-bias-infersent", "mimic-none-infersent") in names[7]
@@ -74,7 +73,7 @@ def test_accuracies_beside_the_papers(tmp_path):
     assert esim["low"] < 70 < esim["high"]
     assert esim["difference"] == pytest.approx([70 - 73.1, esim["low"] - 73.1, esim["high"] - 73.1])
     assert [cell["state"] for cell in cells(found, run="infersent")] == ["missing", "missing"]
-    assert found["lacking"] == {f"bash launch/mednli_table3.sh {tmp_path}": ["features", "infersent"]}
+    assert found["lacking"] == {f"bash launch/mednli_table3.sh {tmp_path} mednli": ["features", "infersent"]}
 
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
@@ -102,19 +101,77 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     printed = sections.lines(tables.table_section(found))
     assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
     (line,) = (line for line in printed if re.match(r"test +ESIM", line))
-    assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1", line)
+    assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1 +1 seed", line)
 
 
-def test_runs_of_other_corpora_and_pairs_are_refused(tmp_path):
+def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
+    """They have no figure, and the others have theirs."""
     folder = runs(tmp_path, esim=(RIGHT,))
     write_run(folder / "bow", RIGHT, gold=GOLD, corpus="demo")
-    with pytest.raises(RunError):
-        tables.filled(tables.TABLES[3], folder)
-    other = tmp_path / "other"
-    runs(other, esim=(RIGHT,))
-    write_run(other / "bow", "eee", gold="eee", corpus="mednli")
-    with pytest.raises(RunError):
-        tables.filled(tables.TABLES[3], other)
+    write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
+    write_run(folder / "infersent", "eee", gold="eee", corpus="mednli")
+    found = tables.filled(tables.TABLES[3], folder)
+    assert (found["corpus"], found["comparable"]) == ("mednli", True)
+    for cell in cells(found, split="test"):
+        assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
+        assert (cell["state"] == "complete") == (cell["run"] == "esim")
+    assert "demo" in cells(found, run="bow")[0]["state"]
+    (command,) = found["lacking"]  # each makes room, and the table's script trains again
+    assert command.count("mv ") == 3
+    assert command.endswith(f"bash launch/mednli_table3.sh {tmp_path} mednli")
+
+
+def test_a_baseline_of_another_corpus_is_named(tmp_path):
+    folder = runs(tmp_path, retrofit_esim=(RIGHT,))
+    write_run(folder / "none-esim", RIGHT, gold=GOLD, corpus="demo")
+    (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="retrofit-esim")
+    assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
+
+
+def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
+    folder, six = runs(tmp_path), [RIGHT] * 6
+    pairs = {"rows": 11_232}
+    config = {"data": {"name": "mednli", "limit": None}, "seeds": [0, 1, 2, 3, 4, 5]}
+    model = {"name": "esim", "hidden_size": 300}
+    train = {"epochs": 40, "batch_size": 512}
+    vectors = {"path": "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt.gz", "dim": 300}
+    for name in ("none-esim", "replace-esim", "mimic-none-esim", "mimic-replace-esim", "none-infersent"):
+        write_run(folder / name, *six, gold=GOLD, corpus="mednli", train=pairs)
+        own = {**vectors, "path": "mimic.bin"} if name.startswith("mimic") else vectors
+        edit(folder / name / "config.json", **config, model=model, train=train, vectors=own)
+    found = tables.filled(tables.TABLES[7], folder)
+    assert [cell["unlike"] for cell in cells(found, column="ESIM", state="complete")] == [[], []]
+    write_run(folder / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60})
+    edit(folder / "replace-infersent" / "config.json", **{**config, "data": {"name": "mednli", "limit": 60}},
+         model={**model, "hidden_size": 8}, train={**train, "epochs": 1},
+         vectors={"path": "/home/someone/made-up.txt", "dim": 8})  # fmt: skip
+    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-infersent")
+    assert cell["unlike"] == [
+        "hidden size 8", "vectors of 8", "epochs at most 1", "the first 60 pairs", "1 seed", "60 training pairs",
+        "other vectors", "other seeds than the baseline",
+    ]  # fmt: skip
+
+
+def test_a_gain_that_may_come_from_other_text_or_masking_says_so(tmp_path):
+    folder = runs(tmp_path, none_esim=(RIGHT,), replace_esim=(RIGHT,))
+    edit(folder / "none-esim" / "config.json", data={"name": "mednli", "lowercase": True}, model={"masking": "paper"})
+    edit(
+        folder / "replace-esim" / "config.json", data={"name": "mednli", "lowercase": False}, model={"masking": "paper"}
+    )
+    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-esim")
+    assert "data.lowercase unlike the baseline" in cell["unlike"]
+    assert "model.masking unlike the baseline" not in cell["unlike"]
+
+
+def test_what_a_source_was_trained_on_is_named(tmp_path):
+    folder = runs(tmp_path, baseline_bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
+    write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
+    edit(folder / "source-snli-bow" / "config.json", data={"name": "snli", "limit": 20_000})
+    edit(folder / "snli-sequential-bow" / "config.json", transfer={"init_from": f"{tmp_path}/source-snli-bow"})
+    edit(folder / "snli-direct-bow" / "result.json", transfer={"source": "source-snli-bow", "mode": "direct"})
+    found = tables.filled(tables.TABLES[4], folder)
+    for run in ("snli-sequential-bow", "snli-direct-bow"):
+        assert "source: the first 20,000 pairs" in cells(found, run=run)[0]["unlike"]
 
 
 def test_unfinished_runs_come_with_the_command_that_goes_on(tmp_path):
@@ -126,22 +183,24 @@ def test_unfinished_runs_come_with_the_command_that_goes_on(tmp_path):
     assert found["lacking"][command] == ["retrofit-esim"]
     (folder / "retrofit-esim" / "env.json").write_text("{")
     found = tables.filled(tables.TABLES[6], folder)
-    (command,) = (command for command, names in found["lacking"].items() if names == ["retrofit-esim"])
-    assert command.startswith("python -m mednli_jax.train --config=configs/esim.py:mednli --config.vectors.path=")
+    (command,) = (command for command, names in found["lacking"].items() if "retrofit-esim" in names)
+    assert command == f"KNOWLEDGE='none replace' TOGETHER=0 bash launch/mednli_table6_7.sh {folder} mednli"
 
 
-def test_commands_of_table_7_name_configs_that_exist(tmp_path):
-    found = tables.filled(tables.TABLES[7], tmp_path)
-    assert found["corpus"] == ""
-    configs = {path.name for path in (Path(__file__).parents[2] / "configs").glob("*.py")}
-    for command, names in found["lacking"].items():
-        file, knowledge = re.search(
-            r"--config=configs/(\w+\.py):mednli(?: --config.model.knowledge=(\w+))?", command
-        ).groups()
-        assert file in configs
-        assert names == [Path(command.partition("--workdir=")[2]).name]
-        assert (knowledge or "none") in names[0]
-    assert len(found["lacking"]) == 8  # none and replace, two models, two embeddings; bias and BOW are not the paper's
+def test_commands_have_the_corpus_and_the_flags_that_the_script_was_given(tmp_path):
+    folder = runs(tmp_path, baseline_bow=(RIGHT,))
+    (folder / "table.txt").write_text("mednli_code\nsnli slate\nSOURCE_FLAGS=--x=1\n--config.model.hidden_size=8 \n")
+    commands = list(tables.filled(tables.TABLES[4], folder)["lacking"])
+    sources = "'fiction government slate snli telephone travel'"
+    flags = "--config.model.hidden_size=8"
+    variables = "MODES='sequential multi' SOURCE_FLAGS=--x=1"  # what the paper has alone, and what was given
+    assert commands == [f"{variables} bash launch/mednli_table4.sh {folder} mednli_code {sources} {flags}"]
+    (folder / "table.txt").write_text(f"mednli\nglove=a.txt wiki-mimic=b.bin\n\n{flags}\n")
+    found = tables.filled(tables.TABLES[5], folder)["lacking"]
+    script = f"bash launch/mednli_table5.sh {folder} mednli"
+    assert set(found) == {f"{script} glove=a.txt wiki-mimic=b.bin -- {flags}", f"{script} -- {flags}"}
+    assert "wiki-mimic-esim" in found[f"{script} glove=a.txt wiki-mimic=b.bin -- {flags}"]
+    assert "fasttext-cc-bow" in found[f"{script} -- {flags}"]
 
 
 def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):

@@ -143,9 +143,12 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "runs" / "esim", "eennnnccn", corpus="mednli")
     code, out, _ = printed("--table=3", "--runs=runs", "--out=table.html")
     assert code == 0
-    assert re.search(r"\ntest +ESIM +73\.1 +77\.8 +\[\d+\.\d, \d+\.\d\] +\+4\.7 +\[[-+\d.]+, \+[\d.]+\] +1\n", out)
+    assert re.search(
+        r"\ntest +ESIM +73\.1 +77\.8 +\[\d+\.\d, \d+\.\d\] +\+4\.7 +\[[-+\d.]+, \+[\d.]+\] +1 .*100 training pairs\n",
+        out,
+    )
     assert "NOT COMPARABLE" not in out
-    assert re.search(r"not there yet: bow, features, infersent\n +bash launch/mednli_table3.sh runs\n", out)
+    assert re.search(r"not there yet: bow, features, infersent\n +bash launch/mednli_table3.sh runs mednli\n", out)
     page = check_offline((tmp_path / "table.html").read_text())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
     assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]

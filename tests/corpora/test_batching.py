@@ -154,6 +154,22 @@ def test_a_seed_sees_the_same_rows_whatever_seeds_train_beside_it(corpus):
         np.testing.assert_array_equal(rows[2], row[0])
 
 
+def test_random_batches_take_rows_of_any_length():
+    """As a shuffled list cut into batches: their mean lengths spread as those of random samples do."""
+    spread = {}
+    for shuffle in ("even", "random"):
+        batches = make(lengths(480), shuffle=shuffle, seeds=SEEDS, epochs=60)
+        plans = [batches.epoch(epoch, SEEDS) for epoch in range(1, 61)]
+        check_rows(plans[0], batches, len(SEEDS))
+        for layout, index in plans[0]:
+            check_held(layout, index[0], batches)
+        means = [batches.length[0][index[0].ravel()].mean() for plan in plans for _, index in plan]
+        spread[shuffle] = np.var(means)
+    expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # of samples without replacement
+    assert spread["random"] == pytest.approx(expected, rel=0.15)
+    assert spread["even"] < 0.25 * expected
+
+
 @pytest.mark.parametrize("rows", [72, 100])
 @pytest.mark.parametrize("shares", [2, 3, 8])
 def test_the_company_does_not_depend_on_the_devices(rows, shares):
@@ -445,6 +461,21 @@ def test_premises_are_grouped_only_where_that_was_measured(model):
     grouped = {variant for variant in defaults.VARIANTS if defaults.nli(model, variant).train.group == 3}
     assert grouped == {"demo", "demo_full", "snli"}
     assert all(defaults.nli(model, variant).train.group == 1 for variant in set(defaults.VARIANTS) - grouped)
+
+
+@pytest.mark.parametrize("model", ["bow", "infersent", "esim"])
+def test_the_published_codes_variants_differ_in_what_its_code_does(model):
+    """Romanov & Shivade's code, for MedNLI and for the sources of transfer."""
+    for variant in ("mednli", "snli", "multinli/slate"):
+        corpus, _, genre = variant.partition("/")
+        ours = defaults.nli(model, variant)
+        code = defaults.nli(model, f"{corpus}_code" + (f"/{genre}" if genre else ""))
+        assert (code.data.name, code.data.genre, code.vectors.path) == (corpus, genre, ours.vectors.path)
+        assert (code.data.lowercase, code.data.keep, code.vectors.unknown) == (False, "last", "random")
+        assert (code.model.masking, code.seeds) == ("paper", (0, 1, 2, 3, 4, 5))
+        train = code.train
+        assert (train.batch_size, train.max_buckets, train.group, train.shuffle) == (512, 1, 1, "random")
+        assert (train.learning_rate, train.weight_decay, train.patience, train.select) == (1e-3, 1e-6, 5, "loss")
 
 
 def test_systems_that_encode_a_pair_as_one_row_or_follow_published_code_are_not_grouped():

@@ -1,7 +1,8 @@
 """What is kept on disk has a FORMAT number: it must rise when the same files and settings give other content.
 
 The table golden/prepared_content.json holds, for each module that shapes kept content, its FORMAT and a hash of what it
-makes of a tiny corpus. `python tests/corpora/test_prepared_content.py NAME...` records the present ones (no name: all).
+makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k recorded` records the
+present ones.
 """
 
 import hashlib
@@ -10,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -395,12 +395,15 @@ def check(make, folder):
     assert found == kept, (
         f"{make.__name__}: other content than was recorded under FORMAT {kept and kept['format']}. Fix: where the code "
         f"changed it, raise FORMAT in {module}, so that no cache serves the old content; then record "
-        f"{found['sha256']}: python tests/corpora/test_prepared_content.py {make.__name__}"
+        f"{found['sha256']}: MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k {make.__name__}"
     )
 
 
 @pytest.mark.parametrize("make", MADE_BY, ids=lambda make: make.__name__)
 def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
+    if os.environ.get("MEDNLI_JAX_RECORD"):
+        recorded = json.loads(TABLE.read_bytes()) | {make.__name__: row(make, tmp_path)}
+        TABLE.write_text(json.dumps(recorded, indent=1) + "\n")
     check(make, tmp_path)
 
 
@@ -434,7 +437,7 @@ def test_changed_content_under_the_same_number_is_reported_with_the_fix(
     with pytest.raises(AssertionError) as caught:
         check(make, tmp_path)
     assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(caught.value)
-    assert f"python tests/corpora/test_prepared_content.py {make.__name__}" in str(caught.value)
+    assert f"test_prepared_content.py -k {make.__name__}" in str(caught.value)
 
 
 @pytest.mark.parametrize("make", [words, cloze])
@@ -578,17 +581,3 @@ def test_a_comment_in_the_code_changes_no_key(tmp_path):
         source.write_text(source.read_text() + "# another comment\n")
     shutil.rmtree(tmp_path / "data")
     assert keys(tmp_path / "data") == before
-
-
-def record(names):
-    os.environ["MEDNLI_JAX_CACHE"] = tempfile.mkdtemp()
-    recorded = json.loads(TABLE.read_bytes()) if TABLE.exists() else {}
-    for make in MADE_BY:
-        if not names or make.__name__ in names:
-            with tempfile.TemporaryDirectory() as folder:
-                recorded[make.__name__] = row(make, Path(folder))
-    TABLE.write_text(json.dumps(recorded, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    record(sys.argv[1:])

@@ -1,7 +1,8 @@
-"""The models once more in plain PyTorch, written from the papers: the other side of test_parity.
+"""The models once more in plain PyTorch, from the papers and the behaviour of the published code: for test_parity.
 
 Nothing here has a mask. With masking "masked" every pair runs alone, cut to its true length; with "paper" the padded
-batch runs as published: packed recurrences, zeros behind them, softmax, maximum and average over the padded length.
+batch runs as published: packed recurrences, zeros behind them, softmax and maximum over the padded length, averages
+divided by the true one. The sum of words then runs over padding to a fixed length, whose vectors are zero.
 """
 
 import torch
@@ -155,34 +156,52 @@ class ESIM(Reference):
         pooled = []
         for m, length in ((m_a, premise_length), (m_b, hypothesis_length)):
             v, _ = self.composition(m, length)
-            pooled += [v.mean(dim=1), v.max(dim=1).values]
+            pooled += [v.sum(dim=1) / length[:, None], v.max(dim=1).values]
         return self.logits(torch.tanh(self.layer(torch.cat(pooled, dim=-1))))
 
 
-class BOW(nn.Module):
-    """Sum of words (Bowman et al. 2015) with ReLU and batch norm; only real rows ever reach a norm."""
+class BOW(Reference):
+    """Sum of words (Bowman et al. 2015) with ReLU and batch norm without scale; only real rows ever reach a norm.
 
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(WORDS, DIM)
+    With knowledge, also the sum of what the words attend to by the path lengths alone.
+    """
+
+    def __init__(self, padded_length=8, **shared):
+        super().__init__(**shared)
+        self.padded_length = padded_length
         self.projection = nn.Linear(DIM, HIDDEN)
-        self.norm_premise, self.norm_hypothesis = (nn.BatchNorm1d(HIDDEN, affine=False) for _ in range(2))
+        sums = ("premise", "hypothesis", "premise_attended", "hypothesis_attended")
+        self.sums = sums[: 2 if self.knowledge == "none" else 4]
+        for name in self.sums:
+            setattr(self, f"norm_{name}", nn.BatchNorm1d(HIDDEN, affine=False))
         for i in range(3):
-            setattr(self, f"layer_{i}", nn.Linear(2 * HIDDEN, 2 * HIDDEN))
-            setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * HIDDEN))
+            setattr(self, f"layer_{i}", nn.Linear((2 if i else len(self.sums)) * HIDDEN, 2 * HIDDEN))
+            setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * HIDDEN, affine=False))
         self.logits = nn.Linear(2 * HIDDEN, 3)
 
     def forward(self, data, rows, train):
         self.train(train)
-
-        def total(side):
-            tokens = [data[side][row, : data[f"{side}_length"][row]] for row in rows]
-            return torch.stack([F.relu(self.projection(self.embedding(t))).sum(dim=0) for t in tokens])
-
-        x = torch.cat([self.norm_premise(total("premise")), self.norm_hypothesis(total("hypothesis"))], dim=-1)
+        x = super().forward(data, rows, train)
+        x = torch.cat([getattr(self, f"norm_{name}")(x[:, i]) for i, name in enumerate(self.sums)], dim=-1)
         for layer, norm in ((self.layer_0, self.norm_0), (self.layer_1, self.norm_1), (self.layer_2, self.norm_2)):
             x = norm(F.relu(layer(x)))
         return self.logits(x)
+
+    def pairs(self, premise, hypothesis, premise_length, hypothesis_length, distance):
+        """The sums [B, sums, H]."""
+        sides = []
+        for tokens, length in ((premise, premise_length), (hypothesis, hypothesis_length)):
+            vectors = self.embedding(tokens)
+            if self.masking == "paper":
+                vectors = vectors * (torch.arange(tokens.shape[1]) < length[:, None])[..., None]
+                vectors = F.pad(vectors, (0, 0, 0, self.padded_length - tokens.shape[1]))
+            sides.append(F.relu(self.projection(vectors)))
+        if self.knowledge != "none":
+            if self.masking == "paper":
+                more = [self.padded_length - size for size in distance.shape[1:]]
+                distance = F.pad(distance, (0, more[1], 0, more[0]), value=-1)
+            sides += self.align(self.links(distance), *sides)
+        return torch.stack([side.sum(dim=1) for side in sides], dim=1)
 
 
 def build(model, fields):

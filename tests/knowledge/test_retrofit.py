@@ -7,19 +7,15 @@ import pytest
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import ConfigError, DataErrors, UserError
-from mednli_jax.examples import Mention
 from mednli_jax.knowledge import retrofit as module
 from mednli_jax.knowledge.concept_vectors import (
-    NO_CONCEPT,
-    concept_numbers,
     concept_vectors,
     retrofit_concepts,
-    tokens_with_concepts,
 )
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.related import concept_graph, ontology_word_graph, read_lexicon, word_graph
-from mednli_jax.knowledge.retrofit import colours, retrofit
+from mednli_jax.knowledge.retrofit import colours, retrofit, unit_rows
 from mednli_jax.text import PAD, SPECIALS, UNK
 
 
@@ -421,53 +417,9 @@ def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
         retrofit_concepts(ontology(), table, words, relations=("part_of",))
 
 
-def test_concept_of_each_token():
-    mentions = [[Mention(1, 3, "X2"), Mention(2, 4, "X0")], [], [Mention(0, 1, "elsewhere"), Mention(4, 9, "X1")]]
-    found = concept_numbers(mentions, ontology(), 5)
-    assert found.tolist() == [[-1, 2, 2, 0, -1], [-1] * 5, [-1, -1, -1, -1, 1]]
-    assert (found.dtype, NO_CONCEPT) == (np.int32, -1)
-
-
-# Two sentences of words 2..4, padded: concept 1 has a vector, concept 2 has none.
-TOKENS = np.array([[2, 3, 3, 0], [1, 4, 0, 0]], np.int32)
-CONCEPTS = np.array([[-1, 1, 1, -1], [1, 2, -1, -1]], np.int32)
-WORD_TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
-CONCEPT_TABLE = np.array([[70, 71], [80, 81], [0, 0]], np.float32)
-MISSING = np.array([False, False, True])
-
-
-def test_concepts_replace_the_words_of_their_mentions():
-    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING)
-    assert table.shape == (6, 2)  # the words, and the one concept that occurs and has a vector
-    assert table.dtype == np.float32
-    assert table[numbers].tolist() == [[[4, 5], [80, 81], [80, 81], [0, 1]], [[80, 81], [8, 9], [0, 1], [0, 1]]]
-    assert (numbers[TOKENS == PAD] == PAD).all()
-    assert numbers.dtype == np.int32
-    assert TOKENS[0, 1] == 3  # what was given is not changed
-
-
-def test_concepts_stand_beside_the_words_of_their_mentions():
-    numbers, table = tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="concatenate")
-    expected = [
-        [[4, 5, 0, 0], [6, 7, 80, 81], [6, 7, 80, 81], [0, 1, 0, 0]],
-        [[2, 3, 80, 81], [8, 9, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
-    ]
-    assert table[numbers].tolist() == expected
-    assert table.shape == (7, 4)  # two words occur with the concept
-    assert (numbers[TOKENS == PAD] == PAD).all()
-
-
-def test_tokens_without_concepts_stay():
-    nobody = np.full_like(TOKENS, NO_CONCEPT)
-    for how, width in (("replace", 2), ("concatenate", 4)):
-        numbers, table = tokens_with_concepts(TOKENS, nobody, WORD_TABLE, CONCEPT_TABLE, MISSING, how=how)
-        assert np.array_equal(numbers, TOKENS)
-        assert table.shape == (5, width)
-        assert np.array_equal(table[:, :2], WORD_TABLE)
-
-
-def test_tokens_and_concepts_that_do_not_fit():
-    with pytest.raises(ConfigError, match="add"):
-        tokens_with_concepts(TOKENS, CONCEPTS, WORD_TABLE, CONCEPT_TABLE, MISSING, how="add")
-    with pytest.raises(ValueError, match="differ"):
-        tokens_with_concepts(TOKENS, CONCEPTS[:1], WORD_TABLE, CONCEPT_TABLE, MISSING)
+def test_unit_length_moves_nothing_else():
+    vectors = np.array([[0, 0], [3, 4], [0.5, 0]], np.float32)
+    np.testing.assert_allclose(unit_rows(vectors), [[0, 0], [0.6, 0.8], [1, 0]], atol=1e-5)
+    graph = csr_array((3, 3), dtype=bool)
+    np.testing.assert_allclose(retrofit(vectors, graph), unit_rows(vectors), rtol=1e-6)
+    np.testing.assert_array_equal(retrofit(vectors, graph, normalise=False), vectors)

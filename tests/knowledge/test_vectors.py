@@ -3,11 +3,13 @@
 import gzip
 import hashlib
 import json
+import os
+import pickle
 
 import numpy as np
 import pytest
 
-from mednli_jax.errors import DataErrors, UsageError, UserError
+from mednli_jax.errors import DataError, DataErrors, UsageError, UserError
 from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.text import PAD, SPECIALS, UNK
@@ -173,10 +175,43 @@ def test_first_row_may_be_a_word_with_spaces(tmp_path):
     np.testing.assert_array_equal(vectors.matrix[2], [4, 5, 6])
 
 
+def test_a_pickle_is_named_and_never_opened(tmp_path):
+    """What the authors of MedNLI gave out. This one would leave a file behind."""
+    left = tmp_path / "left"
+
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(left),)
+
+    for name, protocol in (("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)):
+        path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
+        with pytest.raises(DataError, match="pickle") as fault:
+            load(path)
+        assert fault.value.file == name
+        assert "pickle.load" in fault.value.fix
+        assert not left.exists()
+
+
 def test_first_of_repeated_words_counts(tmp_path):
     vectors = load(write(tmp_path / "v.txt", "cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n"))
     np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
     assert (vectors.found, vectors.duplicates) == (1, 2)
+
+
+def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
+    path = write(tmp_path / "v.txt", GLOVE)
+    mean, drawn, again = (
+        load_vectors(path, WORDS, dim=3, seed=seed, unknown=unknown)
+        for seed, unknown in ((0, "mean"), (1, "random"), (1, "random"))
+    )
+    np.testing.assert_allclose(mean.matrix[UNK], mean.matrix[[2, 3, 4, 6]].mean(axis=0), rtol=1e-6)
+    absent = WORDS.index("absent")
+    np.testing.assert_array_equal(drawn.matrix[UNK], drawn.matrix[absent])
+    np.testing.assert_array_equal(drawn.matrix, again.matrix)
+    assert (abs(drawn.matrix[UNK]) <= 0.5).all()
+    assert len(set(drawn.matrix[UNK].tolist())) == 3
+    known = [row for row in range(2, len(WORDS)) if row != absent]
+    np.testing.assert_array_equal(drawn.matrix[known], mean.matrix[known])
 
 
 def test_no_word_found_gives_random_unknown_and_zero_padding(tmp_path):

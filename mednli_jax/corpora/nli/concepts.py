@@ -24,11 +24,13 @@ MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metama
 class Linking:
     """How concepts are found; None where the config names no file.
 
-    mentions: what another program found, in place of the linker. The other fields are the linker's; types () leaves
+    mentions: what another program found, in place of the linker; candidates: "best", one of those for the same tokens,
+    or "all" (a token's distance is then the least over them). The other fields are the linker's; types () leaves
     the choice to the ontology. The defaults are those of defaults.py, and of a Linker made without arguments.
     """
 
     mentions: Path | None = None
+    candidates: str = "best"
     types: tuple[str, ...] = ()
     min_length: int = MIN_LENGTH
     abbreviations: Path | str | None = None
@@ -41,7 +43,7 @@ class Linking:
 
     def key(self) -> dict:
         """The settings as JSON, without the content of the files."""
-        return {"types": list(self.types), "min_length": self.min_length} | {
+        return {"types": list(self.types), "min_length": self.min_length, "candidates": self.candidates} | {
             name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")
         }
 
@@ -64,7 +66,9 @@ class Linking:
         """
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
-        return Recognised(ontology, *MENTION_READERS[ending(self.mentions)](self.mentions, examples, partial=partial))
+        read = MENTION_READERS[ending(self.mentions)]
+        how = {"partial": partial, "candidates": self.candidates}
+        return Recognised(ontology, *read(self.mentions, examples, **how))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.nli import encoding as words
 from mednli_jax.corpora.nli import mixing, readers
 from mednli_jax.corpora.nli import pieces as word_pieces
+from mednli_jax.corpora.nli.concept_texts import ConceptTexts
 from mednli_jax.corpora.nli.concepts import Linking, Terminology, corpus_paths
 from mednli_jax.corpora.nli.files import CORPORA, source_files
 from mednli_jax.corpora.nli.wordpiece import WordPieces, vocabulary_files
@@ -49,6 +50,7 @@ class NLICorpus:
       terminology: the ontology of links and of retrofitting, None where there is neither.
       linking: how concepts are found, None for a corpus without links.
       retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
+      concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
       only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
         something is made of the training pairs. The files that are there are read, and shape the key.
     """
@@ -65,6 +67,7 @@ class NLICorpus:
     terminology: Terminology | None = None
     linking: Linking | None = None
     retrofit_relations: tuple[str, ...] | None = None
+    concepts_as_words: bool = False
     only: str = ""
 
     @property
@@ -103,6 +106,7 @@ class NLICorpus:
     def needed(self) -> str:
         """`only`, or "" where the training pairs are needed besides."""
         of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
+        of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
         return "" if of_train else self.only
 
     def _links_by_bundled_mesh(self):
@@ -167,7 +171,7 @@ class NLICorpus:
 
     def _retrofit_graph(self, words):
         """Which words are neighbours [V, V], or None where vectors stay as they are."""
-        if self.retrofit_relations is not None:
+        if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return related.ontology_word_graph(self.ontology, words, relations=relations)
         if lexicon := self.encoding.retrofit_lexicon:
@@ -188,10 +192,12 @@ class NLICorpus:
     def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
         return (WordPieces.restore if self.pieces else Vocab.load)(path)
 
-    def texts(self, vocabulary=None) -> words.WordTexts | word_pieces.PieceTexts:
-        """What turns texts into numbers; vocabulary: None where it is to be fitted."""
+    def texts(self, vocabulary=None, linker=None) -> words.WordTexts | word_pieces.PieceTexts:
+        """What turns texts into numbers; vocabulary: None where it is to be fitted. linker: finds concepts as words."""
         if self.pieces:
             return word_pieces.PieceTexts(self.encoding, self.pieces, vocabulary)
+        if self.concepts_as_words:
+            return ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
         return words.WordTexts(self.encoding, vocabulary)
 
     def key(self, cache: Cache) -> dict:
@@ -217,7 +223,7 @@ class NLICorpus:
         if self.terminology:
             key |= self.terminology.key()
         if self.retrofit_relations is not None:
-            key["retrofit"] = [self.terminology.name, *self.retrofit_relations]
+            key["retrofit"] = [self.terminology.name, self.concepts_as_words, *self.retrofit_relations]
         return key
 
     def _formats(self) -> dict[str, int]:
@@ -265,9 +271,9 @@ class NLICorpus:
         if size > LARGE:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
-        *arrays, facts = words.encode_corpus(
-            splits, self.recogniser(splits), self.encoding, begun, self._retrofit_graph, self.paths, self.texts()
-        )
+        linker = self.recogniser(splits)
+        how = (self.encoding, begun, self._retrofit_graph, self.paths, self.texts(linker=linker))
+        *arrays, facts = words.encode_corpus(splits, linker, *how)
         return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits)}
 
 

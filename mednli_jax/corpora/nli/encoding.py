@@ -4,8 +4,9 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ from mednli_jax.corpora.nli.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.spans import Recognised
-from mednli_jax.knowledge.retrofit import retrofit
+from mednli_jax.knowledge.retrofit import retrofit, unit_rows
 from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+GRAPH_SPLITS = ("train", "dev")  # whose concepts span a graph of mentioned concepts, as in the published code
+Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
 
@@ -29,8 +33,12 @@ PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 class Encoding:
     """How Examples become arrays. Every field is part of the prepared folder's key.
 
-    max_length: tokens kept of each sentence, from its head. hypothesis_only: premises are left empty.
-    vectors_path: None = random. max_links: K; max_path: longest path in edges, 0 = no limit.
+    Args:
+      max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
+      hypothesis_only: premises are left empty.
+      vectors_path: None = random. unknown: see vectors.load_vectors. unit_length: of every word's vector.
+      max_links: K. max_path: longest path in edges, 0 = no limit.
+      graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
     """
 
     lowercase: bool
@@ -44,6 +52,14 @@ class Encoding:
     max_links: int
     retrofit_lexicon: Path | None = None
     retrofit_rounds: int = 10
+    unit_length: bool = False
+    keep: str = "first"
+    graph: str = "whole"
+    unknown: str = "mean"
+
+    def first_kept(self, size: int) -> int:
+        """The place of the first token that is kept of a sentence of so many."""
+        return max(0, size - self.max_length) if self.keep == "last" else 0
 
 
 def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
@@ -51,28 +67,18 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
     if encoding.hypothesis_only and side == "premise":
         return []
     tokens = all_tokens(example, side)
-    return [token.lower() if encoding.lowercase else token for token in tokens[: encoding.max_length]]
+    first = encoding.first_kept(len(tokens))
+    return [token.lower() if encoding.lowercase else token for token in tokens[first : first + encoding.max_length]]
 
 
 def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
-def encode_sentences(examples, vocab: Vocab, encoding: Encoding, width=None, watch=unwatched) -> dict:
-    """Token arrays of some examples: premise, hypothesis [N, T] and their lengths [N]; T = longest, or as given."""
-    arrays = {}
-    for side in SIDES:
-        rows = watch(examples, f"words of {PLURAL[side]}")
-        numbers = [vocab.encode(tokens_of(example, side, encoding)) for example in rows]
-        longest = max(max(map(len, numbers), default=0), 1)
-        arrays[side], arrays[f"{side}_length"] = pad(numbers, width[side] if width else longest)
-    return arrays
-
-
 def find_mentions(
     examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
 ) -> list[list[Mention]]:
-    """The mentions of one side of each example that end within `max_length` tokens: the linker's, or those of a file.
+    """The mentions of one side of each example among the tokens that are kept: the linker's, or those of a file.
 
     found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
     recur, and each distinct sentence is linked once.
@@ -83,43 +89,65 @@ def find_mentions(
     for example in watch(examples, f"concepts of {PLURAL[side]}"):
         if isinstance(linker, Recognised):
             given = linker.mentions(example.uid, side)
-            mentions.append([mention for mention in given if mention.end <= encoding.max_length])
+            mentions.append(_kept(given, len(all_tokens(example, side)), encoding))
             continue
         sentence = all_tokens(example, side)
         if sentence not in found:
             # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
-            found[sentence] = [mention for mention in linker.link(sentence) if mention.end <= encoding.max_length]
+            found[sentence] = _kept(linker.link(sentence), len(sentence), encoding)
         mentions.append(found[sentence])
     return mentions
 
 
+def _kept(mentions, size, encoding):
+    """The mentions of a sentence of so many tokens that lie within those kept, counted from the first of them."""
+    first = encoding.first_kept(size)
+    moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
+    return [mention for mention in moved if mention.start >= 0 and mention.end <= encoding.max_length]
+
+
 def encode_links(
-    examples, linker: Linker | Recognised, encoding: Encoding, watch=unwatched, paths=shortest_paths
+    examples,
+    linker: Linker | Recognised,
+    encoding: Encoding,
+    watch=unwatched,
+    paths=shortest_paths,
+    concepts: Concepts | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
 
-    paths: finds distances between concepts, see distances.corpus_links.
+    paths: finds distances between concepts, see distances.corpus_links. concepts: see links_of.
     """
     found = {}
     mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
-    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths)
+    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths, concepts)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
-        unknown = [concept for concept in given if concept not in linker.ontology.index_of]
+        unknown = [concept for concept in given if not linker.ontology.indices(concept)]
         counts = {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
         facts |= {"mentions": linker.facts | counts}
     return arrays, facts
 
 
 def links_of(
-    mentions: dict[str, list[list[Mention]]], ontology, encoding: Encoding, max_tokens: int, paths=shortest_paths
+    mentions: dict[str, list[list[Mention]]],
+    ontology,
+    encoding: Encoding,
+    max_tokens: int,
+    paths=shortest_paths,
+    concepts: Concepts | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
 
-    max_tokens: the most tokens of a side.
+    max_tokens: the most tokens of a side. concepts: of a graph of mentioned concepts, from the mentions; None for the
+    whole graph. They are the fact `graph_concepts`.
     """
+    graph, facts = ontology, {"graph": encoding.graph}
+    if concepts is not None:
+        facts["graph_concepts"] = sorted(concepts(mentions))
+        graph = induced(ontology, facts["graph_concepts"])
     links = corpus_links(
-        ontology,
+        graph,
         mentions["premise"],
         mentions["hypothesis"],
         max_links=encoding.max_links,
@@ -132,7 +160,11 @@ def links_of(
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
     lengths, counts = np.unique(links.distance[filled], return_counts=True)
-    facts = {
+    named = {mention.concept for lists in mentions.values() for found in lists for mention in found}
+    facts |= {
+        "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
+        "concepts_mentioned": len(named),
+        "concepts_in_ontology": sum(bool(ontology.indices(concept)) for concept in named),
         "ontology": ontology.name,
         "version": ontology.version,
         "sha256": ontology.sha256,
@@ -164,11 +196,14 @@ class WordTexts:
             token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
-        vectors = load_vectors(encoding.vectors_path, seen.words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "unknown": encoding.unknown}
+        vectors = load_vectors(encoding.vectors_path, seen.words, **how)
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
         if graph is not None:
-            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
+            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds, normalise=False)
+        if encoding.unit_length:
+            matrix = unit_rows(matrix)
         return matrix, {
             "words": len(seen) - 2,
             "with_vector": vectors.found,
@@ -179,13 +214,25 @@ class WordTexts:
             "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
         }
 
-    def arrays(self, examples, watch=unwatched) -> dict:
-        """premise, hypothesis [N, T] and their lengths [N] of some examples."""
-        return encode_sentences(examples, self.vocabulary, self.encoding, watch=watch)
+    def tokens(self, example, side: str) -> list[str]:
+        """What the numbers of one side stand for, known words or not."""
+        return tokens_of(example, side, self.encoding)
 
-    def links(self, examples, arrays, linker, watch=unwatched, paths=shortest_paths) -> tuple[dict, dict]:
+    def arrays(self, examples, watch=unwatched) -> dict:
+        """premise, hypothesis [N, T] and their lengths [N] of some examples; T = the longest."""
+        arrays = {}
+        for side in SIDES:
+            rows = watch(examples, f"words of {PLURAL[side]}")
+            numbers = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
+            longest = max(max(map(len, numbers), default=0), 1)
+            arrays[side], arrays[f"{side}_length"] = pad(numbers, longest)
+        return arrays
+
+    def links(
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None
+    ) -> tuple[dict, dict]:
         """Link arrays [N, K] of these examples, whose token arrays are given, and facts of them."""
-        return encode_links(examples, linker, self.encoding, watch, paths)
+        return encode_links(examples, linker, self.encoding, watch, paths, concepts)
 
     def facts(self, examples) -> dict:
         """Counts of what the arrays of these examples leave out."""
@@ -214,7 +261,9 @@ def encode_corpus(
         arrays = texts.arrays(examples, watch)
         links, knowledge = {}, {"ontology": "none", "longest_path": 0}
         if linker is not None:
-            links, knowledge = texts.links(examples, arrays, linker, watch, paths)
+            counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
+            concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
+            links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts)
     first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     facts = {
         "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
@@ -225,6 +274,13 @@ def encode_corpus(
     }
     label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
     return {**arrays, "label": label, **domains(examples), **links}, texts.vocabulary, matrix, facts
+
+
+def mentioned_in(counts: Sequence[bool]) -> Concepts:
+    """The concepts that pairs mention, of those pairs that count."""
+    return lambda mentions: {
+        mention.concept for lists in mentions.values() for found in compress(lists, counts) for mention in found
+    }
 
 
 def domains(examples) -> dict[str, np.ndarray]:

@@ -13,7 +13,8 @@ class Corpus:
     """Where a corpus lives.
 
     files: split -> official file name; source: where to get it; genres: those of its training file.
-    endings: other endings that the files may have, tried in turn. triples: so may `s1.train s2.train labels.train`.
+    endings: other endings that the files may have, tried in turn. older: (part, what it was in an older release) of the
+    names. triples: so may `s1.train s2.train labels.train`.
     folders: split -> the corpus it is borrowed from. ground_truth: the file with the test labels where the test file
     has none. optional: splits that may be missing. restricted: whether its licence forbids passing it on.
     """
@@ -22,6 +23,7 @@ class Corpus:
     source: str
     genres: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
+    older: tuple[str, str] = ("", "")
     triples: bool = False
     folders: dict[str, str] = field(default_factory=dict)
     ground_truth: str = ""
@@ -32,7 +34,10 @@ class Corpus:
         """File names that may hold a split, the official one first."""
         stem = self.files[split].removesuffix(".jsonl")
         others = [stem + ending for ending in self.endings]
-        return [self.files[split], *others, *([f"s1.{split}"] if self.triples else [])]
+        names = [self.files[split], *others]
+        if self.older[0]:
+            names += [name.replace(*self.older) for name in names]
+        return [*names, *([f"s1.{split}"] if self.triples else [])]
 
 
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
@@ -60,6 +65,7 @@ CORPORA = {
         "download it from cims.nyu.edu/~sbowman/multinli",
         ("fiction", "government", "slate", "telephone", "travel"),
         endings=(".txt",),
+        older=("multinli_1.0", "multinli_0.9"),  # the release that Romanov & Shivade 2018 used
     ),
     # Files of one's own, with the fields of SNLI or premise, hypothesis, label (and uid).
     "file": Corpus(

@@ -16,7 +16,7 @@ from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.progress import unwatched
 
-FORMAT = 1  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 
@@ -82,7 +82,9 @@ class PieceTexts:
             arrays[side], arrays[f"{side}_length"] = pad(kept[side], longest)
         return arrays
 
-    def links(self, examples, arrays, linker, watch=unwatched, paths=shortest_paths) -> tuple[dict, dict]:
+    def links(
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None
+    ) -> tuple[dict, dict]:
         """Link arrays [N, K] between pieces, and facts of them; the examples are those that `arrays` had last."""
         linked, mentions = {}, {}
         for side in SIDES:
@@ -92,7 +94,7 @@ class PieceTexts:
                 for of_side, kept in zip(watch(found, f"concepts of {encode.PLURAL[side]}"), lengths, strict=True)
             ]
         most = max(arrays[side].shape[1] for side in SIDES)
-        return encode.links_of(mentions, linker.ontology, self.encoding, most, paths)
+        return encode.links_of(mentions, linker.ontology, self.encoding, most, paths, concepts)
 
     def facts(self, examples) -> dict:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""

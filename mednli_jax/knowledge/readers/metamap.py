@@ -56,15 +56,17 @@ def read_metamap(
     examples: Sequence,
     *,
     partial: bool = False,
+    candidates: str = "best",
 ) -> tuple[dict[tuple[str, str], tuple[Span, ...]], dict]:
     """Read MMI output for the sentences of a corpus.
 
-    Of several candidates for the same tokens the best score is kept, then the first in the file. Candidates for
-    different tokens are all kept, also where they overlap: a token may belong to several concepts. A text in several
-    pieces gives a span for each piece.
+    Candidates for different tokens are all kept, also where they overlap: a token may belong to several concepts. A
+    text in several pieces gives a span for each piece.
 
     Args:
       examples: the corpus, all splits. partial: see spans.Placing.
+      candidates: of several for the same tokens, "best" keeps the one of the best score, then the first in the file,
+        "all" keeps all.
 
     Returns:
       ({(uid, side): spans}, facts), as spans.Recognised takes them.
@@ -92,7 +94,7 @@ def read_metamap(
     first = _first_position(placing, occurrences)
     for occurrence in occurrences:
         _place(placing, occurrence, first)
-    spans, facts = placing.chosen(best_per_tokens)
+    spans, facts = placing.chosen(list if candidates == "all" else best_per_tokens)
     return spans, facts | {"first_position": first}
 
 

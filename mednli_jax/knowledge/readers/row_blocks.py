@@ -14,8 +14,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
+from mednli_jax.knowledge.ontology import CIRCULAR, cyclic_edges
 from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.knowledge.string_arrays import Relations
+from mednli_jax.progress import say
 from mednli_jax.textfiles import decoded, empty_file, opened, too_long
 
 BLOCK_BYTES = 1 << 24
@@ -211,9 +213,21 @@ class Edges:
         parts, self._parts = self._parts, []
         return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
 
-    def is_a_graph(self, ids: Sequence[str], table: RowFile, cycles: str) -> csr_array:
-        """The is-a graph [C, C] bool of these edges from child to parent, see `terminologies.is_a_graph`."""
+    def is_a_graph(
+        self, ids: Sequence[str], table: RowFile, cycles: str, others: "Edges | None" = None, kinds: list | None = None
+    ) -> csr_array:
+        """The is-a graph [C, C] bool of these edges from child to parent, see `terminologies.is_a_graph`.
+
+        others: the edges of other relations where all are taken, and the names of their `kinds`; edges on cycles are
+        moved there.
+        """
         _, child, parent, lines = self.arrays
+        if others is not None and (inside := cyclic_edges(child, parent, len(ids))).any():
+            others.add(child[inside], parent[inside], lines[inside], len(kinds))
+            kinds.append(CIRCULAR)
+            count = np.count_nonzero(inside)
+            say(f"{table.path.name}: {count} is-a edges lie on cycles; paths still walk them both ways")
+            child, parent, lines = (part[~inside] for part in (child, parent, lines))
         options = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
         return is_a_graph(child, parent, len(ids), cycles, **options)
 

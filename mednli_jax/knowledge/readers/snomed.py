@@ -15,6 +15,7 @@ import numpy as np
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile
+from mednli_jax.knowledge.readers.umls import cuis_of_codes
 from mednli_jax.progress import say
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
@@ -66,14 +67,15 @@ class _Concepts:
         return self.index[place]
 
 
-def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
+def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = None) -> Ontology:
     """Read the active concepts of a snapshot, their names in the chosen languages and their inferred relationships.
 
     A concept's label is its fully specified name without the semantic tag, which becomes its type: "Heart failure
     (disorder)" gives label "Heart failure", type "disorder". Without one the label is the first synonym, else the id.
     Names are the labels and the synonyms. Languages are given as in the UMLS ("ENG") or as in the files ("en").
     With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
-    relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` stay empty.
+    relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` are the CUIs of concepts
+    where `conso`, the UMLS's MRCONSO.RRF, is given.
 
     Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
@@ -84,17 +86,25 @@ def read_snomed(folder: Path, options: OntologyOptions) -> Ontology:
     ids = tuple(map(str, concepts.active.tolist()))
     table = tables["Relationship"][0]
     is_a, others, kinds = _read_relationships(table, concepts, labels, options.relations, digest)
+    references = ()
+    if conso is not None:
+        place = {code: index for index, code in enumerate(ids)}
+        codes = cuis_of_codes(conso, "SNOMEDCT_US")
+        references = tuple((cui, place[code]) for code, cui in codes if code in place)
+        digest.update(repr(references).encode())
+    others_of_all = (others, kinds) if options.relations == "all" else ()
     return Ontology(
         name="snomed",
         version=version,
         ids=ids,
         labels=labels,
         names=names,
-        parents=is_a.is_a_graph(ids, table, options.cycles),
+        parents=is_a.is_a_graph(ids, table, options.cycles, *others_of_all),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
         relations=others.by_name(kinds, len(ids)),
+        cross_references=references,
     )
 
 

@@ -78,6 +78,7 @@ class Placing:
         self.path, self.partial = path, partial
         self.problems, self.counts = Problems(), Counter()
         self._examples = {example.uid: example for example in examples}
+        self._unknown: dict[str, int] = {}  # pairs that the corpus does not have -> the first line that names them
         self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._spans: dict[tuple[str, str], list[Span]] = {}
 
@@ -91,8 +92,7 @@ class Placing:
         elif self.partial:
             self.counts["other_pairs"] += 1
         else:
-            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
-            self.fault(line, "field 'uid' names a pair that the corpus does not have", "uid", fix)
+            self._unknown.setdefault(uid, line)
         return None
 
     def text(self, uid: str, side: str) -> str | None:
@@ -144,6 +144,7 @@ class Placing:
 
     def chosen(self, choose: Callable[[list[Span]], list[Span]]) -> tuple[dict, dict]:
         """({(uid, side): spans}, counts): what `choose` leaves of each sentence's spans. Raises the faults if any."""
+        self._check_corpus()
         self.problems.raise_if_any()
         found, counts = {}, Counter(spans=0, mentions=0, negated=0)
         for sentence, spans in self._spans.items():
@@ -155,6 +156,18 @@ class Placing:
             found[sentence] = tuple(sorted(best, key=attrgetter("start", "end")))
         named = ("spans", "mentions", "negated", "outscored")
         return found, {"file": self.path.name} | {name: counts[name] for name in named} | dict(self.counts)
+
+    def _check_corpus(self):
+        """Notes that the file is of another corpus: by pairs that the corpus lacks, or by naming none of its pairs."""
+        known = len({uid for uid, _ in self._spans})
+        if self._unknown:
+            line, total = min(self._unknown.values()), len(self._unknown)
+            problem = f"{total} of the pairs that the file names are not among the corpus's {len(self._examples)}"
+            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
+            self.fault(line, f"{problem}; {known} are", "uid", fix)
+        elif self.counts["other_pairs"] and not known:
+            problem = f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
+            self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
 
     def _fits(self, line, start, end, size, unit):
         if 0 <= start < end <= size:
@@ -170,14 +183,14 @@ class Placing:
 
 
 def read_spans(
-    path: Path | str, examples: Sequence, *, partial: bool = False
+    path: Path | str, examples: Sequence, *, partial: bool = False, candidates: str = "best"
 ) -> tuple[dict[tuple[str, str], tuple[Span, ...]], dict]:
     """Read a plain spans file (see above) for the sentences of a corpus.
 
-    Where spans of a sentence overlap, the best score wins, then the longest, then the first in the file.
-
     Args:
       examples: the corpus, all splits. partial: see Placing.
+      candidates: where spans of a sentence overlap, "best" keeps the one of the best score, then the longest, then the
+        first in the file; "all" keeps all.
 
     Returns:
       ({(uid, side): spans}, facts), as Recognised takes them.
@@ -190,7 +203,7 @@ def read_spans(
         _take(placing, line, row)
     if not rows and not placing.problems.total:
         raise empty_file(path)
-    return placing.chosen(without_overlaps)
+    return placing.chosen(list if candidates == "all" else without_overlaps)
 
 
 def without_overlaps(spans: Sequence[Span]) -> list[Span]:

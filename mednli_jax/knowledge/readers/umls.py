@@ -90,13 +90,14 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     names = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
     types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), names, digest)
     is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), names, options, digest)
+    others_of_all = (others, kinds) if options.relations == "all" else ()
     return Ontology(
         name="umls",
         version=_version(folder),
         ids=names.ids,
         labels=names.labels,
         names=names.names,
-        parents=is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options.cycles),
+        parents=is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options.cycles, *others_of_all),
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
@@ -109,6 +110,15 @@ def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name; all that are missing are reported at once (DataError)."""
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
     return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
+
+
+def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
+    """The distinct (code, CUI) of one source in a file MRCONSO.RRF. Raises: DataError(s)."""
+    found = {}
+    for block in RowFile(path, COLUMNS["MRCONSO.RRF"], b"|", closed=True).blocks(hashlib.sha256()):
+        rows = np.flatnonzero(block.is_any("SAB", (source.encode(),)))
+        found |= dict.fromkeys(zip(block.texts("CODE", rows), block.texts("CUI", rows), strict=True))
+    return list(found)
 
 
 def _tables(folder):

@@ -12,7 +12,8 @@ from mednli_jax import defaults, experiment, progress
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
-from mednli_jax.corpora.nli.encoding import Encoding, encode_corpus, encode_links, encode_sentences
+from mednli_jax.corpora.nli.encoding import Encoding, WordTexts, encode_corpus, encode_links
+from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
@@ -110,6 +111,19 @@ def test_truncation_keeps_the_head_and_is_counted():
     assert "disease" not in vocab
 
 
+def test_the_last_tokens_are_kept_where_asked_for_and_links_move_with_them():
+    last = replace(ENCODING, max_length=2, keep="last")
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, last)
+    assert words_of(arrays["premise"][0], vocab) == ["asthma", "."]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["heart", "disease"]
+    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
+    whole = [pair("a b heart failure", "has heart disease")]
+    arrays, _ = encode_links(whole, LINKER, last)
+    assert links_of(arrays, 0) == [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
+    cut, _ = encode_links([pair("heart failure was known", "heart disease")], LINKER, replace(last, max_length=3))
+    assert links_of(cut, 0) == []  # "heart" went
+
+
 @pytest.fixture
 def few_vectors(tmp_path):
     """A vectors file that lacks most words, "qqq" and "systolic" among them."""
@@ -135,14 +149,13 @@ def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
 
 def test_new_sentences_are_encoded_as_the_corpus_was():
     arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
-    again = encode_sentences(SPLITS["train"].examples, vocab, ENCODING, width={"premise": 6, "hypothesis": 5})
-    assert (again["premise"].shape, again["hypothesis"].shape) == ((3, 6), (3, 5))
+    again = WordTexts(ENCODING, vocab).arrays(SPLITS["train"].examples)
     for side in SIDES:
-        width = arrays[side].shape[1]
-        np.testing.assert_array_equal(again[side][:, :width], arrays[side][:3])
-        assert not again[side][:, width:].any()
+        width = again[side].shape[1]
+        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
+        assert not arrays[side][:3, width:].any()
         np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
-    unknown = encode_sentences([pair("Known unheard .", "<pad>")], vocab, ENCODING)
+    unknown = WordTexts(ENCODING, vocab).arrays([pair("Known unheard .", "<pad>")])
     assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
     assert unknown["hypothesis"].tolist() == [[UNK]]  # text cannot spell padding
 
@@ -323,6 +336,37 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
 
 
+def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_path):
+    """D4 is-a D2 is-a D1: nobody mentions D2 but test, so that train's D4 and D1 are one path apart or none."""
+    config = corpus(tmp_path)
+    with open(tmp_path / "own.tsv", "a") as file:
+        file.write("D4\tcold bird\tC01.100.100\t\n")
+    spans, found = tmp_path / "found.tsv", {}
+    spans.write_text(
+        "uid\tside\tstart\tend\tconcept\np0\tpremise\t1\t2\tD4\np0\thypothesis\t1\t2\tD1\n"
+        "p2\tpremise\t1\t2\tD4\np2\thypothesis\t1\t2\tD4\n"
+    )
+    for graph in ("whole", "mentioned"):
+        found[graph], _ = prepare(with_knowledge(config, mentions=str(spans), graph=graph, direction="all"))
+        facts = found[graph].manifest["knowledge"]
+        assert (facts["graph"], facts["concepts_mentioned"], facts["sentences_with_mentions"]) == (graph, 2, 4)
+        assert (facts["concepts_in_ontology"], "graph_concepts" in facts) == (2, False)
+    assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
+    assert links_of(found["mentioned"].arrays, 0) == []
+    assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
+    assert not (found["whole"].folder / "concepts.json").exists()
+    concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
+    assert concepts == ["D1", "D4"]
+    # New pairs: "cold bird" is D4 and "cardiac illness" D1, in the graph of the training pairs and in the whole one.
+    own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
+    vocabulary = own.read_vocabulary(found["mentioned"].folder / "vocabulary.json")
+    digest = found["mentioned"].manifest["knowledge"]["sha256"]
+    new = [pair("a cold bird", "cardiac illness")]
+    for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
+        arrays, _ = NewPairEncoder(own, vocabulary, digest, given)(new)
+        assert links_of(arrays, 0) == expected
+
+
 def test_metamap_output_in_a_config(tmp_path):
     config = corpus(tmp_path)
     form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
@@ -346,9 +390,8 @@ def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
         file.write("p9\tpremise\t1\t3\tD2\n")
     (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
     config.data.limit = None
-    with pytest.raises(UserError, match=r"found\.tsv:4") as error:
+    with pytest.raises(UserError, match=r"found\.tsv:4: 2 of the pairs .*; 2 are"):  # p2 and p9; p0 and p1
         prepare(config)
-    assert "found.tsv:5" in str(error.value)
 
 
 def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):

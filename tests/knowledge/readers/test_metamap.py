@@ -107,6 +107,20 @@ def test_the_best_candidate_of_the_same_tokens(tmp_path):
     assert best_per_tokens([Span(0, 1, "a", -2.0), Span(0, 1, "b", -1.0)]) == [Span(0, 1, "b", -1.0)]
 
 
+def test_all_candidates_of_the_same_tokens_are_kept_where_asked_for(tmp_path):
+    lines = [line(cui="C1", score="3.5"), line(cui="C2", score="7"), line(cui="C3", score="7.00")]
+    found, facts = read(tmp_path, *lines, candidates="all")
+    assert spans(found) == [(1, 3, "C1"), (1, 3, "C2"), (1, 3, "C3")]
+    assert facts["outscored"] == 0
+
+
+def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
+    for lines, partial in (([line(), line("p7-p"), line("p8-h")], False), ([line("p7-p"), line("p8-h")], True)):
+        with pytest.raises(DataError, match=r"among the corpus's 2\b") as fault:
+            read(tmp_path, *lines, partial=partial)
+        assert (fault.value.file, fault.value.field) == ("m.mmi", "uid")
+
+
 def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
     heart = '["Heart attack"-tx-1-"heart attack"-noun-0]'
     shifted = [

@@ -1,0 +1,98 @@
+"""How finished runs differ from the experiments of Romanov & Shivade 2018: size, epochs, vectors, seeds, pairs.
+
+The paper's settings are data, `settings` in published/mednli.json.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from mednli_jax.errors import UserError
+from mednli_jax.runs import RunDirectory, read_json
+
+MISSING = "missing"  # for a field that a config lacks
+# Field of a config -> how a value that is not the paper's is told. Those of `train` are looked at in models that are
+# trained by gradients alone.
+SETTINGS = {
+    "model.hidden_size": "hidden size {}",
+    "model.trees": "{} trees",
+    "vectors.dim": "vectors of {}",
+    "train.epochs": "epochs at most {}",
+    "train.batch_size": "batches of {}",
+    "data.limit": "the first {} pairs",
+    "data.sample": "a sample of {} pairs",
+}
+# What a gain must not come from: fields in which a run and its baseline have to be alike.
+ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
+# Runs of Tables 5 and 7 whose vectors are others than GloVe's.
+OTHER_VECTORS = re.compile(r"(mimic|fasttext|wiki|glove-bioasq)-")
+
+
+def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
+    """What differs in a run, in the run that it was transferred from, and in its baseline; empty where nothing does.
+
+    paper: published/mednli.json. Nothing is said of fields that a config lacks. The words hold numbers, and no name of
+    a file or a folder.
+    Raises: UserError where a run is damaged.
+    """
+    found, seeds = _of_run(folder, paper), _result(folder).get("seeds")
+    if (source := _source(folder)) is not None:
+        found += [f"source: {words}" for words in _of_run(source, paper) if words not in found]
+    if baseline is not None:
+        found += [f"baseline: {words}" for words in _of_run(baseline, paper) if words not in found]
+        if seeds != _result(baseline).get("seeds"):
+            found.append("other seeds than the baseline")
+        configs = [RunDirectory.existing(one).config for one in (folder, baseline)]
+        found += [f"{field} unlike the baseline" for field in ALIKE if _at(configs[0], field) != _at(configs[1], field)]
+    return found
+
+
+def _of_run(folder, paper):
+    config, result = RunDirectory.existing(folder).config, _result(folder)
+    expected, neural = paper["settings"], "hidden_size" in config.get("model", {})
+    found = []
+    for field, words in SETTINGS.items():
+        value = _at(config, field)
+        if value not in (MISSING, expected[field]) and (neural or not field.startswith("train.")):
+            found.append(words.format(f"{value:,}" if value else "all"))
+    seeds = len(result.get("seeds", ()))
+    if seeds != expected["seeds"]:
+        found.append(f"{seeds} seed{'s' * (seeds != 1)}")
+    if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
+        rows, pairs = _training_pairs(folder), paper["statistics"]["train"]["pairs"]
+        found += [f"{rows:,} training pairs"] * (rows not in (None, pairs))
+    return found + _vectors(folder.name, config, expected["vectors"])
+
+
+def _vectors(name, config, glove):
+    fields = config.get("vectors", {})
+    if "path" not in fields:
+        return []
+    if not fields["path"]:
+        return ["random vectors"]
+    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(glove)
+    return [] if of_paper else ["other vectors"]
+
+
+def _at(config, field):
+    section, name = field.split(".")
+    return config.get(section, {}).get(name, MISSING)
+
+
+def _result(folder):
+    return RunDirectory.existing(folder).result()
+
+
+def _training_pairs(folder):
+    try:
+        return read_json(folder / "data.json", "splits")["splits"]["train"]["rows"]
+    except (UserError, KeyError, TypeError):
+        return None
+
+
+def _source(folder):
+    """The run beside this one that its weights come from; None where there is none."""
+    given = RunDirectory.existing(folder).config.get("transfer", {}).get("init_from")
+    name = given or _result(folder).get("transfer", {}).get("source")
+    source = folder.parent / Path(name).name if name else None
+    return source if source and (source / "config.json").is_file() else None

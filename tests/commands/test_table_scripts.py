@@ -1,0 +1,111 @@
+"""The scripts of MedNLI's tables: what they would train has the names that the tables expect, with six seeds."""
+
+import os
+import subprocess
+
+import pytest
+from made_up_commands import ROOT
+
+from mednli_jax.analysis import tables
+
+GENRES = ("fiction", "government", "slate", "telephone", "travel")
+VECTORS = (
+    "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.npy",
+    "glove-bioasq.bin", "glove-bioasq-mimic.txt", "wiki-mimic.txt.gz",
+)  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A data folder whose files are empty: the scripts look for names."""
+    names = ["snli/snli_1.0_train.jsonl", "multinli/multinli_1.0_train.jsonl.gz", *(f"vectors/{n}" for n in VECTORS)]
+    for name in names:
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).touch()
+    return tmp_path / "data"
+
+
+def script(name, *arguments, data="", check=True, **variables):
+    """Runs a script of launch/ without training: {name of a run: its flags}, and stderr."""
+    environment = {**os.environ, "MEDNLI_JAX_DATA": str(data), "DRY_RUN": "1", **variables}
+    command = ["bash", f"launch/{name}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=check)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return {row[0].rpartition("/")[2]: row[2].split() for row in rows}, done
+
+
+def published(number):
+    cells = [cell for cell in tables.TABLES[number].cells if cell.paper is not None]
+    return {name for cell in cells for name in (cell.run, cell.baseline) if name}
+
+
+@pytest.mark.parametrize("number", [3, 4, 5, 6, 7])
+def test_every_published_cell_is_trained_under_its_name_with_six_seeds(number, data, tmp_path):
+    file = tables.TABLES[number].script
+    found, done = script(file, tmp_path / "runs", "mednli", data=data)
+    assert published(number) <= set(found)
+    assert "missing" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+    for name in published(number):
+        assert "--config.seeds=0,1,2,3,4,5" in found[name], name
+        corpora = [flag for flag in found[name] if flag.startswith("--config=")]
+        assert [flag.partition(":")[2] for flag in corpora] == ["mednli"], name
+
+
+def test_flags_reach_every_step_and_come_last(data, tmp_path):
+    for number in (3, 4, 5, 6):
+        between = {4: [""], 5: ["--"]}.get(number, [])
+        flags = ["--config.seeds=0", "--config.data.limit=60"]
+        found, _ = script(tables.TABLES[number].script, tmp_path, "mednli", *between, *flags, data=data)
+        for name, given in found.items():
+            seeds = [flag for flag in given if flag.startswith("--config.seeds=")]
+            assert seeds == ["--config.seeds=0"], name  # two of them would add up
+            assert "--config.data.limit=60" in given, name
+
+
+def test_sources_are_genres_or_variants_and_those_that_are_found(data, tmp_path):
+    found, _ = script("mednli_table4.sh", tmp_path, "mednli", "multinli/slate travel", data=data)
+    assert {name.partition("-")[0] for name in found} == {"baseline", "source", "slate", "travel"}
+    assert "--config=configs/bow.py:multinli/slate" in found["source-slate-bow"]
+    assert "--config.data.mix=multinli/travel" in found["travel-mixed-esim"]
+    found, _ = script("mednli_table4.sh", tmp_path, "mednli_code", "snli slate", data=data)
+    assert "--config=configs/bow.py:multinli_code/slate" in found["source-slate-bow"]
+    assert "--config=configs/esim.py:snli_code" in found["source-snli-esim"]
+    assert "--config=configs/esim.py:mednli_code" in found["snli-direct-esim"]
+    (data / "multinli" / "multinli_1.0_train.jsonl.gz").unlink()
+    found, done = script("mednli_table4.sh", tmp_path, "mednli", data=data)
+    assert {name.partition("-")[0] for name in found} == {"baseline", "source", "snli"}
+    assert "multinli" in done.stderr
+
+
+def test_vectors_that_are_not_there_are_named(data, tmp_path):
+    (data / "vectors" / "fasttext-mimic.npy").unlink()
+    found, done = script("mednli_table5.sh", tmp_path, "mednli", data=data)
+    assert "fasttext-mimic-bow" not in found
+    assert "fasttext-mimic" in done.stderr
+    found, done = script("mednli_table6_7.sh", tmp_path, "mednli", data=data)
+    assert not [name for name in found if name.startswith("mimic")]
+    assert "MIMIC" in done.stderr
+    found, _ = script("mednli_table6_7.sh", tmp_path, "mednli", data=data, MIMIC="own.bin", KNOWLEDGE="none replace")
+    assert "--config.vectors.path=own.bin" in found["mimic-replace-esim"]
+    assert "bias-esim" not in found
+
+
+def test_a_random_row_is_random_on_every_corpus(data, tmp_path):
+    found, _ = script("mednli_table5.sh", tmp_path, "mednli", "random=", "glove=a.txt", data=data)
+    assert found["random-bow"][-1] == "--config.vectors.path="
+
+
+def test_what_a_script_was_given_is_remembered_for_the_report(tmp_path):
+    call = 'folder=$1; . launch/runs.sh; MODES="a b"; remember "my corpus" "snli slate" "MODES UNSET" "--x=1 2" --y=3'
+    environment = {name: value for name, value in os.environ.items() if name != "DRY_RUN"}
+    subprocess.run(["bash", "-euc", call, "-", str(tmp_path / "new")], cwd=ROOT, env=environment, check=True)
+    assert tables._given(tmp_path / "new", "demo") == {
+        "corpus": r"my\ corpus", "sources": "snli slate", "variables": r"MODES=a\ b", "flags": r"--x=1\ 2 --y=3",
+    }  # fmt: skip
+    assert not (tmp_path / "new").stat().st_mode & 0o077
+
+
+def test_every_table_script_is_sound_bash():
+    for path in sorted((ROOT / "launch").glob("*.sh")):
+        assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0, path.name
