@@ -159,6 +159,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     _check_variant(variant, DISKNE_VARIANTS)
     config = nli(model, variant, knowledge)
     config.task = "diskne"
+    config.knowledge = nli(model, "demo").knowledge  # the graph of :mednli is that of the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
@@ -287,8 +288,10 @@ def _demo(config):
 def _mednli(config):
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
-    # The published code's graph: all relations of SNOMED CT among the concepts that train and dev mention, both ways.
-    config.knowledge.update(ontology="umls", relations="all", direction="all", graph="mentioned", candidates="all")
+    config.knowledge.update(ontology="umls", candidates="all")
+    if config.model.name != "features":  # which take paths of the is-a hierarchy, as UMLS::Similarity does
+        # The published code's graph: all relations among the concepts that train and dev mention, both ways.
+        config.knowledge.update(relations="all", direction="all", graph="mentioned")
 
 
 def _published_code(config):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from test_umls import kind, laid_out, name, relation
 
+from mednli_jax import defaults
 from mednli_jax.corpora.nli.encoding import mentioned_in
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
@@ -90,3 +91,17 @@ def test_concepts_of_the_pairs_that_count():
         "hypothesis": [[], [Mention(0, 2, "d"), Mention(1, 2, "a")], [Mention(0, 1, "e")]],
     }
     assert mentioned_in([True, True, False])(mentions) == {"a", "b", "d"}
+
+
+def test_what_mednli_means():
+    """The paper's graph where links are made, the is-a hierarchy for features, and MeSH for all that is no MedNLI."""
+    graph = {"relations": "all", "direction": "all", "graph": "mentioned", "candidates": "all", "cycles": "drop"}
+    for variant in ("mednli", "mednli_code", "mediqa_nli"):
+        knowledge = defaults.nli("esim", variant, "replace").knowledge
+        assert {field: knowledge[field] for field in graph} == graph
+        assert (knowledge.ontology, knowledge.sources) == ("umls", ("SNOMEDCT_US",))
+    features = defaults.nli("features", "mednli", "paths").knowledge
+    assert (features.ontology, features.relations, features.graph) == ("umls", "is_a", "whole")
+    for plain in (defaults.nli("esim", "demo").knowledge, defaults.diskne("esim", "mednli").knowledge):
+        assert (plain.ontology, plain.relations, plain.direction) == ("mesh", "is_a", "either")
+        assert (plain.graph, plain.candidates, plain.cycles) == ("whole", "best", "drop")

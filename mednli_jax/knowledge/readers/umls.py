@@ -113,10 +113,10 @@ def umls_files(folder: Path) -> dict[str, Path]:
 
 
 def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
-    """The distinct (code, CUI) of one source in a file MRCONSO.RRF. Raises: DataError(s)."""
+    """The distinct (code, CUI) of one source's rows of MRCONSO.RRF that are not suppressed. Raises: DataError(s)."""
     found = {}
     for block in RowFile(path, COLUMNS["MRCONSO.RRF"], b"|", closed=True).blocks(hashlib.sha256()):
-        rows = np.flatnonzero(block.is_any("SAB", (source.encode(),)))
+        rows = np.flatnonzero(_unsuppressed(block) & block.is_any("SAB", (source.encode(),)))
         found |= dict.fromkeys(zip(block.texts("CODE", rows), block.texts("CUI", rows), strict=True))
     return list(found)
 

@@ -6,8 +6,10 @@ import pytest
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers import row_blocks as blocks
+from mednli_jax.knowledge.readers import umls
 from mednli_jax.knowledge.readers.snomed import COLUMNS, read_snomed
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
@@ -177,6 +179,34 @@ def refused(folder, options=PLAIN):
     with pytest.raises(DataError) as caught:
         read_snomed(folder, options)
     return caught.value
+
+
+def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
+    given = {"CUI": cui, "SCUI": number, "CODE": number, "SAB": source, "SUPPRESS": suppress, "STR": "x", "LAT": "ENG"}
+    return "".join(f"{given.get(column, '')}|" for column in umls.COLUMNS["MRCONSO.RRF"]) + "\n"
+
+
+def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
+    """A CUI of two concepts, a concept of two CUIs; unknown, suppressed and other sources' codes do not count."""
+    (tmp_path / "snomed").mkdir()
+    laid_out(tmp_path / "snomed")
+    plain = load_ontology("snomed", tmp_path)
+    assert len(plain.cross_references) == 0
+    (tmp_path / "umls" / "META").mkdir(parents=True)
+    rows = (
+        *(conso("C0000001", "101"), conso("C0000001", "103"), conso("C0000001", "103"), conso("C0000002", "103")),
+        *(conso("C0000004", "999"), conso("C0000005", "102", suppress="O"), conso("C0000006", "102", source="MSH")),
+    )
+    (tmp_path / "umls" / "META" / "MRCONSO.RRF").write_text("".join(rows))
+    first, second = plain.index("101"), plain.index("103")
+    for cache in (None, tmp_path / "cache", tmp_path / "cache"):
+        joined = load_ontology("snomed", tmp_path, cache_dir=cache)
+        expected = [("C0000001", first), ("C0000001", second), ("C0000002", second)]
+        assert sorted(tuple(pair) for pair in joined.cross_references) == expected
+        assert joined.indices("C0000001") == [first, second]
+        assert (joined.indices("C0000002"), joined.indices("C0000005")) == ([second], [])
+    assert joined.sha256 != plain.sha256
+    assert load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256  # no data folder
 
 
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path):
