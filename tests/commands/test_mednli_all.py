@@ -23,8 +23,6 @@ TINY = (
     "--config.train.batch_size=16",
     "--config.train.max_buckets=1",
     "--config.seeds=0",
-    "--config.knowledge.ontology=umls",
-    "--config.knowledge.relations=all",
 )
 
 
