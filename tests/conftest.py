@@ -72,7 +72,10 @@ def _mesh_is_read_once():
     from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
     from mednli_jax.knowledge.readers import mesh
 
-    bundled = functools.cache(mesh.read_mesh)
+    bundled = functools.cache(lambda: mesh.read_mesh())
+
+    def read_mesh(*given, **how):
+        return mesh.read_mesh(*given, **how) if given or how else bundled()
 
     @functools.cache
     def shared(min_length, types):
@@ -85,7 +88,7 @@ def _mesh_is_read_once():
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (load, cloze, diskne, nli):
-            patch.setattr(module, "read_mesh", bundled)
+            patch.setattr(module, "read_mesh", read_mesh)
         for module in (corpus, cloze, nli):
             patch.setattr(module, "Linker", linker)
         yield

@@ -1,15 +1,14 @@
 """What is given to a finished run: which items it takes, and that a corpus's own texts get the stored predictions."""
 
+import contextlib
 import json
 import re
 
 import numpy as np
 import pytest
-from made_up_commands import ROOT
-from made_up_commands import environment_of as places
-from made_up_commands import run_command as door
+from made_up_commands import call_command, config_flag, use_one_device
 
-from mednli_jax import inputs
+from mednli_jax import inputs, predict, train
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
@@ -52,15 +51,25 @@ def given_of(folder, kind, split):
     return list(zip(*sides, strict=True))
 
 
+@contextlib.contextmanager
+def at(home):
+    """Commands of this process stand in this folder, with a cache of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+        use_one_device(patch)
+        yield
+
+
 @pytest.fixture(scope="module", params=["jsonl", "triples"])
 def trained(request, tmp_path_factory):
     """(home, kind of its files); a finished run in run/."""
     home = tmp_path_factory.mktemp("home")
     write_files(home / "own", request.param)
-    config = f"--config={ROOT / 'configs' / 'bow.py'}:file"
     small = ("--config.model.hidden_size=8", "--config.vectors.dim=8", "--config.train.epochs=2")
-    done = door("train", config, "--config.data.dir=own", *small, "--workdir=run", cwd=home, **places(home))
-    assert done.returncode == 0, done.stderr
+    with at(home):
+        code, _, err = call_command(train, config_flag("bow", "file"), "--config.data.dir=own", *small, "--workdir=run")
+    assert code == 0, err
     return home, request.param
 
 
@@ -166,12 +175,13 @@ def test_many_bad_items_are_reported_together():
 def test_the_command_takes_dicts_and_names_bad_lines(trained):
     home, _ = trained
     good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
-    done = door("predict", "--run=run", cwd=home, stdin="\n".join([*good, ""]), **places(home))
-    assert done.returncode == 0, done.stderr
-    header, first, second = done.stdout.splitlines()
-    assert header.split("\t") == ["label", *LABELS]
-    assert first == second
-    done = door("predict", "--run=run", cwd=home, stdin="\n".join([*good, SECRET, '["a", "b"]']), **places(home))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.findall(r"stdin:\d", done.stderr) == ["stdin:3", "stdin:4"]
-    assert SECRET not in done.stderr
+    with at(home):
+        code, out, err = call_command(predict, "--run=run", stdin="\n".join([*good, ""]))
+        assert code == 0, err
+        header, first, second = out.splitlines()
+        assert header.split("\t") == ["label", *LABELS]
+        assert first == second
+        code, out, err = call_command(predict, "--run=run", stdin="\n".join([*good, SECRET, '["a", "b"]']))
+    assert (code, out) == (2, "")
+    assert re.findall(r"stdin:\d", err) == ["stdin:3", "stdin:4"]
+    assert SECRET not in err
