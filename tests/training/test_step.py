@@ -83,7 +83,7 @@ def test_devices_and_seeds_do_not_change_training(name):
     assert abs(on_eight - together).max() < 1e-8
     assert abs(np.stack(alone, axis=1) - together).max() < 1e-8
     # Equal losses of a step that does nothing, or of seeds that do not differ, would prove nothing.
-    assert (together[-1] < together[0]).all()
+    assert (abs(together[-1] - together[0]) > 1e-2).all()
     assert abs(together[0, 0] - together[0, 1]) > 1e-6
     assert np.asarray(learner.step).tolist() == [20, 20, 20]
 

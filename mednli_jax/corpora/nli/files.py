@@ -36,7 +36,8 @@ class Corpus:
         others = [stem + ending for ending in self.endings]
         names = [self.files[split], *others]
         if self.older[0]:
-            names += [name.replace(*self.older) for name in names]
+            now, then = self.older
+            names += [then.join(name.split(now)) for name in names]
         return [*names, *([f"s1.{split}"] if self.triples else [])]
 
 
