@@ -1,7 +1,7 @@
 """35 hand-made features and gradient boosting: Romanov & Shivade 2018, section 3, Table 3.
 
   python -m mednli_jax.train --config=configs/features.py       # demo, half a minute on 2 cores
-  python -m mednli_jax.train --config=configs/features.py:mednli --config.knowledge.ontology=mesh
+  python -m mednli_jax.train --config=configs/features.py:mednli          # the UMLS in $MEDNLI_JAX_DATA/umls
 
 Expected test accuracy: demo 47.8 (seed 0; dev 47.5); MedNLI 51.9 in the paper (SNOMED CT), not measured here.
 Without the ontology's three features: --config.model.knowledge=none.

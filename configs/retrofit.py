@@ -1,11 +1,11 @@
 """InferSent with word vectors retrofitted to the ontology: Romanov & Shivade 2018, section 4.2.1, Table 6.
 
   python -m mednli_jax.train --config=configs/retrofit.py       # demo, 28 s on 2 cores
-  python -m mednli_jax.train --config=configs/retrofit.py:mednli --config.knowledge.ontology=umls
+  python -m mednli_jax.train --config=configs/retrofit.py:mednli --config.vectors.retrofit=concepts
 
 In the paper it costs 2.0 points (MedNLI, SNOMED CT, GloVe 840B); not measured here. Lexicon files of Faruqui et al.
 2015: --config.vectors.retrofit=FILE; relations of the ontology besides is-a: --config.vectors.retrofit_relations.
-Expected test accuracy: demo 54.2.
+Expected test accuracy: demo 56.7.
 """
 
 from mednli_jax import defaults
