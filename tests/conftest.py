@@ -34,6 +34,16 @@ limit = MOST
 PEAKS = {}  # process -> MB
 
 
+# The files that take longest, by far more than their numbers of tests say: first, so that both processes end together.
+LONGEST = """test_commands test_loop test_transfer test_parity test_models test_step test_kill test_cloze_commands
+    test_benchmark_command test_resumed_seconds test_diskne_protocol test_sweep test_privacy test_hostile_files test_biomrc
+    test_files test_prepared_content test_predict test_metamap test_store""".split()
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 def pytest_collection_finish():
     """The collector need not look again and again at what was imported, nor after each few hundred new objects."""
     gc.collect()
