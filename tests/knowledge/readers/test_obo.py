@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
 ALL = OntologyOptions(relations="all")
@@ -176,6 +177,17 @@ def test_a_cycle_is_refused_at_its_first_line_or_dropped(tmp_path, capsys):
     assert ontology.ancestors("X:3") == {"X:1": 1}
     assert ontology.ancestors("X:1") == {}
     assert "left out 2 is-a edges" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cycles", ["drop", "refuse"])
+def test_with_all_relations_a_cycle_is_walked(cycles, tmp_path):
+    """X:1 and X:2 are is-a each other, X:3 is-a X:1."""
+    ontology = read_obo(written(tmp_path, CYCLE), OntologyOptions(relations="all", cycles=cycles))
+    assert ontology.ancestors("X:3") == {"X:1": 1}
+    assert ontology.relations[CIRCULAR].toarray()[:2, :2].tolist() == [[False, True], [True, False]]
+    ends = [[0, 1], [2, 1]]
+    assert shortest_paths(ontology, ends, direction="all").tolist() == [1, 2]
+    assert shortest_paths(ontology, ends, direction="undirected").tolist() == [-1, -1]
 
 
 TERM = "[Term]\nid: X:1\nname: fever\n"
