@@ -367,6 +367,25 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
         assert links_of(arrays, 0) == expected
 
 
+def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
+    """C2 is-a C1 is-a C0, and C1 stands behind the third token alone; nobody but test mentions asthma."""
+    splits = {
+        "train": Split("train", (pair("systolic heart failure , no heart failure", "a heart disease", uid="t"),)),
+        "dev": Split("dev", (pair("left early", "heart disease", uid="d"),)),
+        "test": Split("test", (pair("asthma", "asthma", uid="e"), pair("heart failure", "well", uid="f"))),
+    }
+    how = replace(ENCODING, max_length=3, graph="mentioned", direction="undirected")
+    arrays, _, _, facts = encode_corpus(splits, LINKER, how)
+    knowledge = facts["knowledge"]
+    assert links_of(arrays, 0) == [(i, j, 2) for i in range(3) for j in (1, 2)]
+    assert knowledge["graph_concepts"] == ["C0", "C1", "C2"]
+    of_train, of_dev, of_test = (knowledge["splits"][name] for name in splits)
+    assert of_train["links_per_length"] == {"2": 6}
+    assert list(of_train.values())[:-1] == [1, 1, 1, 1, 2]
+    assert list(of_dev.values()) == [0, 1, 0, 0, 1, {}]
+    assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
+
+
 def test_metamap_output_in_a_config(tmp_path):
     config = corpus(tmp_path)
     form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
