@@ -68,6 +68,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         dim=300,
         seed=0,
         unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
+        lowered=True,  # a word that has a vector in lower case alone takes that
         # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
         # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
         retrofit="",
@@ -298,7 +299,7 @@ def _published_code(config):
     """What the code of Romanov & Shivade 2018 does, for MedNLI and the sources of transfer."""
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
-    config.vectors.unknown = "random"
+    config.vectors.update(unknown="random", lowered=False)
     config.knowledge.max_links = config.data.max_length**2  # all
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
     if "heads" in config.model:  # BOW, InferSent and ESIM

@@ -36,7 +36,7 @@ class Encoding:
     Args:
       max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
       hypothesis_only: premises are left empty.
-      vectors_path: None = random. unknown: see vectors.load_vectors. unit_length: of every word's vector.
+      vectors_path: None = random. unknown, lowered: see vectors.load_vectors. unit_length: of every word's vector.
       max_links: K. max_path: longest path in edges, 0 = no limit.
       graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
     """
@@ -56,6 +56,7 @@ class Encoding:
     keep: str = "first"
     graph: str = "whole"
     unknown: str = "mean"
+    lowered: bool = True
 
     def first_kept(self, size: int) -> int:
         """The place of the first token that is kept of a sentence of so many."""
@@ -240,7 +241,8 @@ class WordTexts:
             token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
-        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "unknown": encoding.unknown}
+        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
+        how |= {name: getattr(encoding, name) for name in ("unknown", "lowered")}
         vectors = load_vectors(encoding.vectors_path, seen.words, **how)
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
