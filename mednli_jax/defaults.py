@@ -86,7 +86,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         relations="is_a",  # or "all", which direction "all" walks
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
-        candidates="best",  # of several concepts that `mentions` has for the same words; or "all", the nearest counts
+        # Of several concepts that `mentions` has for the same words; or "all": the nearest counts. The package's own
+        # linker gives a name one concept.
+        candidates="best",
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
         types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
         min_length=3,  # characters of the shortest name that is linked
@@ -192,7 +194,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
 
 
 def _train() -> config_dict.ConfigDict:
-    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5."""
+    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
         epochs=40,
         batch_size=512,
