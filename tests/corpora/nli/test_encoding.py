@@ -1,6 +1,7 @@
 """Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
 
 import json
+import re
 import time
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from made_up_commands import prepare
 
 from mednli_jax import defaults, experiment, progress
+from mednli_jax.analysis import prepared_lines
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
@@ -354,6 +356,9 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
     assert links_of(found["mentioned"].arrays, 0) == []
     assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
+    *_, train, of_train, dev, of_dev = prepared_lines.pairs(found["whole"])
+    numbers = [list(map(int, re.findall(r"\d+", line))) for line in (train, of_train, dev, of_dev)]
+    assert numbers == [[2, 1, 1, 1, 1], [2, 1], [1, 1, 1, 1, 1], [0, 1]]  # concepts, sentences, pairs; edges and links
     assert not (found["whole"].folder / "concepts.json").exists()
     concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
     assert concepts == ["D1", "D4"]
