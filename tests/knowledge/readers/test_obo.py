@@ -163,7 +163,10 @@ def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path, capsys):
     assert ontology.types == ()
 
 
-CYCLE = "[Term]\nid: X:1\nname: quokka\nis_a: X:2\n[Term]\nid: X:2\nname: axolotl\nis_a: X:1\n[Term]\nid: X:3\nname: c\nis_a: X:1\n"
+CYCLE = (
+    "[Term]\nid: X:1\nname: quokka\nis_a: X:2\n[Term]\nid: X:2\nname: axolotl\nis_a: X:1\n"
+    "[Term]\nid: X:3\nname: c\nis_a: X:1\n"
+)
 
 
 def test_a_cycle_is_refused_at_its_first_line_or_dropped(tmp_path, capsys):
