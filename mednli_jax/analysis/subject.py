@@ -16,7 +16,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.progress import Watch
+from mednli_jax.progress import Watch, unwatched
 
 FILE = "file"  # the name of a corpus that is read from a user's files
 
@@ -84,23 +84,20 @@ class Subject:
         return self.corpus.recogniser(self.splits)
 
     def mentions(self, side: str) -> list[list[Mention]]:
-        """The concepts of the premises or of the hypotheses of `examples`, among the tokens that the config keeps; none
-        where none are looked for."""
-        return encode.kept_mentions(self._whole_mentions(side), self.examples, side, self.corpus.encoding)
-
-    def _whole_mentions(self, side):
+        """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
         if side not in self._mentions:
             self._mentions[side] = [[] for _ in self.examples]
             if self._finder is not None:
                 with Watch(len(self.examples)) as watch:
                     encoding = self.corpus.encoding
-                    self._mentions[side] = encode.whole_mentions(self.examples, side, self._finder, encoding, {}, watch)
+                    self._mentions[side] = encode.find_mentions(self.examples, side, self._finder, encoding, {}, watch)
         return self._mentions[side]
 
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        return encode.mentioned_in(counts)({side: self._whole_mentions(side) for side in SIDES})
+        given = (self._finder, self.corpus.encoding, {}, unwatched)
+        return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case, of all examples; merged: the tokens of a concept as one."""
