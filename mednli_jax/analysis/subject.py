@@ -16,7 +16,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.progress import Watch, unwatched
+from mednli_jax.progress import Watch
 
 FILE = "file"  # the name of a corpus that is read from a user's files
 
@@ -96,7 +96,7 @@ class Subject:
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        given = (self._finder, self.corpus.encoding, {}, unwatched)
+        given = (self._finder, self.corpus.encoding, {}, encode.unwatched)
         return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
