@@ -68,6 +68,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         dim=300,
         seed=0,
         unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
+        lowered=True,  # a word that has a vector in lower case alone takes that
         # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
         # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
         retrofit="",
@@ -85,7 +86,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         relations="is_a",  # or "all", which direction "all" walks
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
-        candidates="best",  # of several concepts that `mentions` has for the same words; or "all", the nearest counts
+        # Of several concepts that `mentions` has for the same words; or "all": the nearest counts. The package's own
+        # linker gives a name one concept.
+        candidates="best",
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
         types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
         min_length=3,  # characters of the shortest name that is linked
@@ -191,7 +194,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
 
 
 def _train() -> config_dict.ConfigDict:
-    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5."""
+    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
         epochs=40,
         batch_size=512,
@@ -298,7 +301,7 @@ def _published_code(config):
     """What the code of Romanov & Shivade 2018 does, for MedNLI and the sources of transfer."""
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
-    config.vectors.unknown = "random"
+    config.vectors.update(unknown="random", lowered=False)
     config.knowledge.max_links = config.data.max_length**2  # all
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
     if "heads" in config.model:  # BOW, InferSent and ESIM

@@ -271,7 +271,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
             **{name: data[name] for name in ("lowercase", "max_length", "keep", "hypothesis_only")},
             **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
             **_vectors(config, folder),
-            unknown=vectors.unknown,
+            **{name: vectors[name] for name in ("unknown", "lowered")},
             retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
             unit_length=vectors.retrofit == "unit",
             retrofit_rounds=vectors.retrofit_rounds,

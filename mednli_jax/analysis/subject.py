@@ -96,7 +96,8 @@ class Subject:
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        return encode.mentioned_in(counts)({side: self.mentions(side) for side in SIDES})
+        given = (self._finder, self.corpus.encoding, {}, encode.unwatched)
+        return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case, of all examples; merged: the tokens of a concept as one."""
