@@ -125,7 +125,7 @@ CHOICES = {
     "data.setup": SETUPS,
     "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
-    "data.tokens": ("words", "pieces"),
+    "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),
     "vectors.unknown": ("mean", "random"),
     "train.shuffle": ("even", "random"),
@@ -234,6 +234,13 @@ RULES = (
         "leave the builder out",
     ),
     *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not of word pieces", of_pieces),
+    Rule(
+        "data.tokens",  # concepts lie on the corpus's own tokens
+        lambda tokens, _: tokens != "blanks",
+        "leave it out, or give knowledge none and no retrofitting",
+        "concepts are not found in 'blanks'",
+        lambda c: takes_knowledge(c) or c.vectors.retrofit == "concepts",
+    ),
     *left_out("data.features", "model 'features' has them already", of_features),
     # -- knowledge
     between("knowledge.min_length", 1, MOST, when=takes_knowledge),
