@@ -30,19 +30,16 @@ USAGE = f"""Analyse a corpus.
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
 {cli.CONFIG_HELP}
-  --spans=FILE        entities that any tagger found; lexical, lengths, aflite merge their tokens, not the concepts'
-  --top=15 --smoothing=50 --min_count=5 --stop_words     of lexical: tokens of a class, what is added to counts, occurrences
-                      at least, English stop words and punctuation are kept; --lengths=all|train: splits of lengths
-  --public            leave out tokens that fewer than 10 premises have; of a corpus that is not open no token is shown
-                      without it, but kept in DIR/private
+  --spans=FILE        entities that any tagger found: lexical, lengths, aflite merge their tokens, not the concepts'
+  --top=15 --smoothing=50 --min_count=5 --stop_words --lengths=all|train     of lexical: tokens of a class, what is added
+                      to counts, least occurrences, keep stop words and punctuation; of lengths: its splits
+  --public            no token that fewer than 10 premises have; of a corpus that is not open no token is shown without it
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0     of aflite: m pairs train each of n models, k
                       leave in a round; those are for MedNLI's 14,049 pairs, others in proportion
-  --entities=none|parts|drop --unknown=zero|skip     of aflite: raw text; or entities are merged, and one without a vector
+  --entities=none|parts|drop --unknown=zero|skip     of aflite: raw text; or entities are merged, one without a vector
                       has its words' or none; words without a vector have zeros, or are left out of the mean
-  --features=RUN      of aflite: the logits of a finished run on the corpus in place of mean word vectors
-  --resume            go on with the aflite that was interrupted in DIR
-  --out=DIR           write ANALYSIS.json, pictures, lists and report.html there, over those of the same name
-  --json              the figures as one JSON object"""
+  --features=RUN --resume     of aflite: the logits of a finished run in place of word vectors; go on in DIR
+  --out=DIR --json    write ANALYSIS.json, pictures, lists, report.html there, over the same names; print JSON"""
 
 
 def define(values: cli.Flags) -> str | None:
