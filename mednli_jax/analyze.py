@@ -31,9 +31,9 @@ USAGE = f"""Analyse a corpus.
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
 {cli.CONFIG_HELP}
   --spans=FILE        entities that any tagger found: lexical, lengths, aflite merge their tokens, not the concepts'
-  --top=15 --smoothing=50 --min_count=5 --stop_words --lengths=all|train     of lexical: tokens of a class, what is added
-                      to counts, least occurrences, keep stop words and punctuation; of lengths: its splits
-  --public            no token that fewer than 10 premises have; of a corpus that is not open no token is shown without it
+  --top=15 --smoothing=50 --min_count=5 --stop_words --lengths=all|train     of lexical: tokens of a class, what is
+                      added to counts, least occurrences, keep stop words and punctuation; of lengths: its splits
+  --public            no token that fewer than 10 premises have; else no token of a corpus that is not open is shown
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0     of aflite: m pairs train each of n models, k
                       leave in a round; those are for MedNLI's 14,049 pairs, others in proportion
   --entities=none|parts|drop --unknown=zero|skip     of aflite: raw text; or entities are merged, one without a vector

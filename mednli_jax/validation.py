@@ -100,6 +100,14 @@ def of_pieces(config):
     return config.task != "cloze" and config.data.tokens == "pieces"
 
 
+def of_blanks(config):
+    return config.task != "cloze" and config.data.tokens == "blanks"
+
+
+def of_blanks_and_concepts(config):
+    return of_blanks(config) and config.vectors.retrofit == "concepts"
+
+
 def of_folds(config):
     return config.task == "diskne"
 
@@ -234,13 +242,6 @@ RULES = (
         "leave the builder out",
     ),
     *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not of word pieces", of_pieces),
-    Rule(
-        "data.tokens",  # concepts lie on the corpus's own tokens
-        lambda tokens, _: tokens != "blanks",
-        "leave it out, or give knowledge none and no retrofitting",
-        "concepts are not found in 'blanks'",
-        lambda c: takes_knowledge(c) or c.vectors.retrofit == "concepts",
-    ),
     *left_out("data.features", "model 'features' has them already", of_features),
     # -- knowledge
     between("knowledge.min_length", 1, MOST, when=takes_knowledge),
@@ -264,6 +265,14 @@ RULES = (
         has_mentions,
         "leave one of them out",
     ),
+    Rule(
+        "model.knowledge",  # concepts lie on the corpus's own tokens
+        lambda knowledge, _: knowledge == "none",
+        "leave one of them out",
+        "concepts are not found in config.data.tokens 'blanks'",
+        of_blanks,
+    ),
+    *left_out("vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", of_blanks_and_concepts),
     # -- models
     one_of("model.knowledge", ("none", "paths"), when=of_features),
     one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: not of_features(c)),
