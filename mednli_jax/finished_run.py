@@ -96,7 +96,7 @@ class FinishedRun:
         """The run on its own corpus, the tokens of an entity as one: the parts of Herlihy & Rudinger 2021, Table 6, are
         scored so. Words that the run has not seen are its unknown word.
 
-        spans: see entities.linking_of. Raises: as on_own_corpus; UsageError for a run that does not read words alone;
+        spans: see entities.finder_of. Raises: as on_own_corpus; UsageError for a run that does not read words alone;
         DataError(s) for a file of spans that does not fit the corpus.
         """
         scored, corpus = self.on_own_corpus(), linked_corpus(self.directory.folder)
@@ -106,9 +106,11 @@ class FinishedRun:
             raise UsageError(
                 f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
             )
-        splits, linking = corpus.splits(), entities.linking_of(corpus, spans)
-        mentions = entities.mentions_of(corpus, splits, linking)
-        examples = entities.merged([example for split in splits.values() for example in split.examples], mentions)
+        splits = corpus.splits()
+        examples = [example for split in splits.values() for example in split.examples]
+        finder = entities.finder_of(corpus, splits, spans)
+        mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in SIDES}
+        examples = entities.merged(examples, mentions)
         arrays = trained.texts(self.vocabulary).arrays(examples)
         prepared, length = scored.prepared, [arrays[f"{side}_length"] for side in SIDES]
         splits = {

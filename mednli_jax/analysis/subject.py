@@ -65,7 +65,7 @@ class Subject:
         spans: Path | None = None,
     ):
         self.corpus, self.name, self.public, self.spans = corpus, corpus.title, public, spans
-        self._given, self._linking = splits, entities.linking_of(corpus, spans)
+        self._given, self._mentions = splits, {}
 
     @property
     def is_open(self) -> bool:
@@ -88,22 +88,24 @@ class Subject:
         return [example for split in self.splits.values() for example in split.examples]
 
     @cached_property
-    def _mentions(self) -> dict[str, list[list[Mention]]]:
-        return entities.mentions_of(self.corpus, self.splits, self.corpus.linking)
+    def _finder(self):
+        return self.corpus.recogniser(self.splits)
 
     @cached_property
-    def _entities(self) -> dict[str, list[list[Mention]]]:
-        if self.spans is None:
-            return self._mentions
-        return entities.mentions_of(self.corpus, self.splits, self._linking)
+    def _entity_finder(self):
+        return entities.finder_of(self.corpus, self.splits, self.spans)
 
     def mentions(self, side: str) -> list[list[Mention]]:
         """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
+        if side not in self._mentions:
+            self._mentions[side] = entities.mentions_of(self.corpus, self.examples, side, self._finder)
         return self._mentions[side]
 
     def entities(self, side: str) -> list[list[Mention]]:
         """The same of the entities whose tokens are merged: those of the file of spans, else the concepts."""
-        return self._entities[side]
+        if self.spans is None:
+            return self.mentions(side)
+        return entities.mentions_of(self.corpus, self.examples, side, self._entity_finder)
 
     @property
     def merged_by(self) -> str:

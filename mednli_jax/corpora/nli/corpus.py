@@ -147,26 +147,27 @@ class NLICorpus:
         """
         return None if self.linking is None else Linker(self.ontology, **self.linking.settings())
 
-    def recogniser(self, splits: dict[str, Split]) -> Linker | Recognised | None:
+    def recogniser(self, splits: dict[str, Split], linking: Linking | None = None) -> Linker | Recognised | None:
         """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
 
         A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
-        would, in a fraction of the memory.
+        would, in a fraction of the memory. linking: in place of the corpus's.
         Raises: DataError(s) for a file of mentions that does not fit the splits.
         """
-        if self.linking is None:
+        linking = linking or self.linking
+        if linking is None:
             return None
-        if self.linking.mentions is not None:
+        if linking.mentions is not None:
             filtered = bool(self.limit or self.sample or self.genre)
             if self.needed and self.name in CORPORA:
                 corpus = CORPORA[self.name]
                 filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
-            return self.linking.recognised(self.ontology, splits, filtered)
+            return linking.recognised(self.ontology, splits, filtered)
         if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces are made of other words
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
-        return Linker(self.ontology, vocabulary=tokens, **self.linking.settings())
+        return Linker(self.ontology, vocabulary=tokens, **linking.settings())
 
     @property
     def paths(self):

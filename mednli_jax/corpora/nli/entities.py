@@ -10,6 +10,8 @@ from mednli_jax.corpora.nli.concepts import MENTION_READERS, Linking, ending
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.progress import Watch
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
@@ -34,28 +36,27 @@ def name_of(unit: Unit) -> str:
     return "_".join(unit)
 
 
-def linking_of(corpus: NLICorpus, spans: Path | None) -> Linking | None:
+def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
     """What finds the entities of a corpus: a file of spans (see knowledge.readers.spans), whatever their concepts are
-    called, else what finds its concepts. Raises: UsageError for a file whose ending names no format."""
-    if spans is None:
-        return corpus.linking
-    if ending(spans) not in MENTION_READERS:
+    called, else what finds its concepts; None where nothing does.
+
+    Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
+    corpus.
+    """
+    if spans is not None and ending(spans) not in MENTION_READERS:
         fix = f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)"
         raise UsageError(f"--spans: the ending of the file names no format. Fix: {fix}.")
-    return Linking(mentions=spans)
+    return corpus.recogniser(splits, None if spans is None else Linking(mentions=spans))
 
 
-def mentions_of(corpus: NLICorpus, splits: dict[str, Split], linking: Linking | None) -> dict[str, list[list[Mention]]]:
-    """{side: the mentions of that side of each example, split after split}; none where nothing finds any.
-
-    Raises: DataError(s) for a file of spans that is damaged or of another corpus.
-    """
-    examples = [example for split in splits.values() for example in split.examples]
-    finder = replace(corpus, linking=linking).recogniser(splits) if linking else None
+def mentions_of(
+    corpus: NLICorpus, examples: Sequence[NLIExample], side: str, finder: Linker | Recognised | None
+) -> list[list[Mention]]:
+    """What a finder finds in one side of each example; nothing without one."""
     if finder is None:
-        return {side: [[] for _ in examples] for side in SIDES}
-    with Watch(len(SIDES) * len(examples)) as watch:
-        return {side: encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch) for side in SIDES}
+        return [[] for _ in examples]
+    with Watch(len(examples)) as watch:
+        return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
 
 
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:

@@ -36,10 +36,12 @@ def corpus(tmp_path, monkeypatch):
 
 def test_spans_of_any_tagger_become_one_token(corpus, tmp_path):
     splits = corpus.splits()
-    mentions = entities.mentions_of(corpus, splits, entities.linking_of(corpus, tmp_path / "spans.tsv"))
+    examples = [example for split in splits.values() for example in split.examples]
+    finder = entities.finder_of(corpus, splits, tmp_path / "spans.tsv")
+    mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in ("premise", "hypothesis")}
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")]] * 9
     assert mentions["premise"] == [[]] * 9
-    (first, *_) = entities.merged(splits["train"].examples, mentions)
+    (first, *_) = entities.merged(examples, mentions)
     assert first.hypothesis_tokens == ("Acute", "brain_injury", ",", "no", "pain", ".")
     assert first.premise_tokens == splits["train"].examples[0].premise_tokens
     assert first.hypothesis == HYPOTHESIS
@@ -47,25 +49,26 @@ def test_spans_of_any_tagger_become_one_token(corpus, tmp_path):
 
 def test_without_a_file_the_concepts_are_merged_or_nothing(corpus, tmp_path):
     splits = corpus.splits()
-    assert entities.linking_of(corpus, None) is None
-    assert entities.mentions_of(corpus, splits, None) == {"premise": [[]] * 9, "hypothesis": [[]] * 9}
+    examples = [example for split in splits.values() for example in split.examples]
+    assert entities.finder_of(corpus, splits, None) is None
+    assert entities.mentions_of(corpus, examples, "hypothesis", None) == [[]] * 9
     (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\n")
     config = defaults.nli("esim", "file", knowledge="replace")
     config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
     linked = experiment.nli_corpus(config)
-    found = entities.mentions_of(linked, splits, entities.linking_of(linked, None))
-    assert found["hypothesis"] == [[Mention(1, 3, "D1")]] * 9
+    finder = entities.finder_of(linked, splits, None)
+    assert entities.mentions_of(linked, examples, "hypothesis", finder) == [[Mention(1, 3, "D1")]] * 9
 
 
 def test_a_file_of_an_unknown_ending_is_refused(corpus, tmp_path):
     with pytest.raises(UsageError):
-        entities.linking_of(corpus, tmp_path / "spans.csv")
+        entities.finder_of(corpus, corpus.splits(), tmp_path / "spans.csv")
 
 
 def test_a_file_of_another_corpus_is_one_line_without_text(corpus, tmp_path):
     (tmp_path / "other.tsv").write_text(HEADER + "quokka\thypothesis\t6\t18\tENTITY\nwombat\tpremise\t0\t4\tENTITY\n")
     with pytest.raises(DataError) as caught:
-        entities.mentions_of(corpus, corpus.splits(), entities.linking_of(corpus, tmp_path / "other.tsv"))
+        entities.finder_of(corpus, corpus.splits(), tmp_path / "other.tsv")
     assert (caught.value.file, caught.value.line, caught.value.field) == ("other.tsv", 2, "uid")
     flags = ("lexical", "--corpus=.", "--spans=other.tsv", "--config.model.knowledge=none")
     code, out, err = call_command(analyze, *flags, words=1)
