@@ -54,7 +54,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         genre=genre,
         limit=config_dict.placeholder(int),  # first N labelled training pairs
         lowercase=True,
-        tokens="words",  # or "pieces" of words, as BERT's vocabularies have them
+        # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what stands between the blanks of the raw
+        # sentence, punctuation and all.
+        tokens="words",
         pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
         max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
         keep="first",  # or "last": which words of a longer sentence stay
@@ -331,8 +333,10 @@ def _bert(config):
 def _fasttext(config):
     """The library's own defaults whatever the corpus, as in Herlihy & Rudinger 2021: 5 epochs, a rate of .1, no dev.
 
-    It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of their 16 steps.
+    It reads raw text, whole. It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of
+    their 16 steps.
     """
+    config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
     config.seeds = (0,)
     config.vectors.update(path="", dim=1)  # not used: the words' rows are trained from scratch
     config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)

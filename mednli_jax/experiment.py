@@ -279,6 +279,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
         folder=_corpus_folder(data, folder),
         **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
         mix=_mixed(config) if data.mix else None,
+        blanks=data.tokens == "blanks",
         pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
         terminology=ontology if links or by_ontology else None,
         linking=_linking(knowledge, folder) if links or of_concepts else None,

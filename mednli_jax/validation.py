@@ -100,6 +100,14 @@ def of_pieces(config):
     return config.task != "cloze" and config.data.tokens == "pieces"
 
 
+def of_blanks(config):
+    return config.task != "cloze" and config.data.tokens == "blanks"
+
+
+def of_blanks_and_concepts(config):
+    return of_blanks(config) and config.vectors.retrofit == "concepts"
+
+
 def of_folds(config):
     return config.task == "diskne"
 
@@ -125,7 +133,7 @@ CHOICES = {
     "data.setup": SETUPS,
     "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
-    "data.tokens": ("words", "pieces"),
+    "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),
     "vectors.unknown": ("mean", "random"),
     "train.shuffle": ("even", "random"),
@@ -257,6 +265,14 @@ RULES = (
         has_mentions,
         "leave one of them out",
     ),
+    Rule(
+        "model.knowledge",  # concepts lie on the corpus's own tokens
+        lambda knowledge, _: knowledge == "none",
+        "leave one of them out",
+        "concepts are not found in config.data.tokens 'blanks'",
+        of_blanks,
+    ),
+    *left_out("vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", of_blanks_and_concepts),
     # -- models
     one_of("model.knowledge", ("none", "paths"), when=of_features),
     one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: not of_features(c)),

@@ -85,7 +85,7 @@ FLAGS = (
      "--{} is for cloze queries; this run is on sentence pairs. Fix: leave it out."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
      "--{} asks for another corpus, and a cloze run is scored on its own alone. Fix: leave it out."),
-    ("evaluate", ("partition",), (NLI, DISKNE),
+    ("evaluate", ("partition", "merged"), (NLI, DISKNE),
      "--{} is for sentence pairs; this run is on cloze queries. Fix: leave it out."),
 )  # fmt: skip
 
