@@ -110,7 +110,7 @@ def test_seed_step_and_row_decide(corpus):
 
 def test_all_numbers_are_as_likely(corpus):
     data, _ = corpus
-    types = np.stack([TASK.vary(data, batch_of(data, step=step))["candidate_type"][0] for step in range(200)])
+    types = jax.lax.map(lambda step: TASK.vary(data, batch_of(data, step=step))["candidate_type"][0], jnp.arange(200))
     for candidate in range(4):
         counts = np.bincount(types[:, candidate], minlength=4)
         assert (abs(counts - 50) < 4.5 * np.sqrt(200 * 3 / 16)).all()
