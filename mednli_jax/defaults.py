@@ -209,7 +209,9 @@ def _train() -> config_dict.ConfigDict:
         cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = an epoch
         average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = none
         average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
-        patience=5,
+        patience=5,  # epochs without a better evaluation of the dev split that end the run
+        least_epochs=0,  # that are trained whatever the patience
+        evaluate_every=0,  # steps between two evaluations; each epoch begins to count anew. 0 = at its end alone
         select="loss",  # of the dev split: the best epoch is kept; or "accuracy", or "last": the last one is
         shuffle="even",  # batches: each has sentences of all lengths; "random": drawn at random
         max_buckets=2,  # length buckets of the training rows, each with a program of its own

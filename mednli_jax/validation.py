@@ -150,7 +150,8 @@ AT_LEAST_1 = """train.epochs train.batch_size train.patience train.checkpoint_ep
     model.heads"""
 AT_LEAST_0 = {  # field -> the fix
     **dict.fromkeys(("data.max_passage", "data.max_query", "data.max_words"), "give a number, or 0 for no limit"),
-    "train.average_every": "give a number of steps, or 0 for the end of each epoch",
+    **dict.fromkeys(("train.average_every", "train.evaluate_every"), "give a number of steps, or 0 for an epoch's"),
+    "train.least_epochs": "",
     "vectors.retrofit_rounds": "",
     "knowledge.max_path": "give a length, or 0 for no limit",
     "diskne.at_once": "give a number, or 0 for all",
