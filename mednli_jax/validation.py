@@ -141,7 +141,7 @@ CHOICES = {
     "model.matching": ("full", "concat"),
     "model.attention": ("bilinear", "dot", "mlp", "average", "last"),
     "model.gate": ("mul", "sum", "concat"),
-    "model.pointer": ("sum", "mean", "span"),
+    "model.pointer": ("sum", "share", "mean", "span"),
     "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
@@ -186,6 +186,7 @@ RULES = (
         between(f"train.{name}", 0, 1e300, "give a number from 0 up")
         for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes")
     ),
+    between("vectors.random_sd", 0, 1e300, "give a number from 0 up"),
     between("train.max_buckets", 1, 4),
     between("train.floor", 0, 1),
     Rule("train.cycle", lambda value, _: value == 0 or value >= 2, "give at least 2, or 0 for an epoch"),
