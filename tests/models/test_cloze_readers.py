@@ -443,6 +443,37 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
     np.testing.assert_array_equal(found, [True, False, False, True, False])
 
 
+@pytest.mark.parametrize(("setup", "how", "loose", "masses"), [
+    ("noent", "sum", True, True), ("noent", "share", True, False), ("noent", "mean", True, False),
+    ("noent", "span", False, False), ("anonym", "sum", False, True),
+])  # fmt: skip
+def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masses):
+    config = defaults.cloze("ga_reader", setup=setup)
+    config.model.pointer = how
+    task = experiment.of(config).task
+    assert (task.loose, task.masses) == (loose, masses)
+    assert not experiment.of(defaults.cloze("sa_reader", setup="ent")).task.masses
+
+
+def test_clicr_is_read_by_the_published_protocol():
+    """Suster & Daelemans 2018, appendix A; the rest are the defaults of their code."""
+    ga, sa = (defaults.cloze(name, "clicr") for name in ("ga_reader", "sa_reader"))
+    assert [(c.model.hidden_size, c.model.dropout) for c in (ga, sa)] == [(64, 0.5), (70, 0.57)]
+    for config, optimizer, rate, epochs, patience, least in (
+        (ga, "adam", 5e-4, 10, 1, 0),
+        (sa, "sgd", 0.1, 100, 3, 26),
+    ):
+        train = config.train
+        assert (train.optimizer, train.learning_rate) == (optimizer, rate)
+        assert (train.epochs, train.patience, train.least_epochs) == (epochs, patience, least)
+        assert (train.batch_size, train.clip, train.evaluate_every, train.select) == (32, 10.0, 100, "accuracy")
+    assert (ga.train.schedule, ga.train.decay, ga.train.halve_from) == ("halving", 0.5, 4)
+    assert [c.data.query_bounds for c in (ga, sa)] == [True, False]
+    assert ga.vectors.random_sd == 1.0
+    assert (ga.model.query_feature, ga.model.pointer, sa.model.attention) == (True, "sum", "bilinear")
+    assert sa.data.max_words == 50_000
+
+
 def test_settings_are_checked_by_name():
     settings = (("gate", "ga_reader"), ("pointer", "ga_reader"), ("attention", "sa_reader"), ("hops", "ga_reader"))
     for field, name in settings:

@@ -39,7 +39,7 @@ from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, rand
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),
