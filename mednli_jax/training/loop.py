@@ -175,6 +175,11 @@ class Trainer:
         return self.best
 
     @property
+    def passes(self) -> int:
+        """Passes begun so far."""
+        return self._pass_of(self.epoch - 1)
+
+    @property
     def _pass(self):
         return self._pass_of(self.epoch)
 

@@ -429,6 +429,15 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
     assert trainer.trained_examples == whole.trained_examples
 
 
+def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
+    program, settings = protocol_of("halving", bow)  # from epoch 2 on
+    _, rows, _ = train(program, settings)
+    _, often_rows, trainer = train(program, dataclasses.replace(settings, **OFTEN))
+    assert [row["rate_factor"][0] for row in often_rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
+    assert often_rows[-1]["dev_loss"] == rows[-1]["dev_loss"]
+    assert trainer.passes == 3
+
+
 def test_the_best_weights_are_those_of_one_evaluation(bow):
     best, rows, trainer, seen = recorded(
         with_script(bow, {7: [3.0, 2.0, 2.5, 1.0, 2.0, 2.0]}),
