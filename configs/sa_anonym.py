@@ -13,7 +13,7 @@ past epoch 25 when three brought no new best; words without a vector are drawn a
 epochs or 3 without a new best. The demo, smaller still, has a smaller reader at a higher rate. Both draw longer
 vectors, N(0, .4^2), since all of their vectors are drawn unless --config.vectors.path names a file.
 
-Expected test exact match: demo 12.0 (the most frequent phrase has 7.3); CliCR 19.6 in the paper (F1 27.2), not measured here.
+Expected test exact match: demo 12.0 (most frequent phrase: 7.3); CliCR 19.6 in the paper (F1 27.2), not measured here.
 """
 
 from mednli_jax import defaults
