@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 
+from mednli_jax.files import write_atomic
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.models import table
 from mednli_jax.training import transfer
@@ -83,7 +84,8 @@ def _keep_weights(best, experiment, session) -> None:
         folder = directory.private / f"weights-{seed}"
         folder.mkdir(mode=0o700, exist_ok=True)
         fields = {**experiment.model.fields, "vocab_size": len(params["decoder_bias"])}
-        writer(folder, params, fields)
+        for name, content in writer(params, fields).items():
+            write_atomic(folder / name, content)
         vocabulary.export(folder)
         session.say(f"weights for --config.model.weights: {folder}")
 

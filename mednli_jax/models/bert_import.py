@@ -13,7 +13,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from mednli_jax.errors import DataError, UserError
-from mednli_jax.files import write_atomic, write_json
 
 CONFIGS = ("config.json", "bert_config.json")
 WEIGHTS = "model.safetensors"
@@ -130,12 +129,12 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
     return _replaced(params, merged), unused, drawn
 
 
-def save_weights(folder: Path, params: dict, fields: dict) -> None:
-    """Writes weights that `load_weights`, and other libraries, read.
+def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
+    """{file name: content} of weights that `load_weights`, and other libraries, read.
 
     Args:
       params: those of one seed, nested, as for `load_weights`.
-      fields: of the module: the names of SIZES, epsilon.
+      fields: of the module: the names of SIZES, epsilon, dropout.
     """
     tensors = {}
     for place, names in _sources(params).items():
@@ -148,8 +147,8 @@ def save_weights(folder: Path, params: dict, fields: dict) -> None:
     config |= {"layer_norm_eps": fields["epsilon"], "pad_token_id": 0, "tie_word_embeddings": True}
     config |= {f"{part}_dropout_prob": fields["dropout"] for part in ("hidden", "attention_probs")}
     config["architectures"] = ["BertForMaskedLM" if "transform" in params else "BertModel"]
-    write_atomic(folder / WEIGHTS, save(tensors, metadata={"format": "pt"}))
-    write_json(folder / CONFIGS[0], config)
+    described = json.dumps(config, indent=2, sort_keys=True) + "\n"
+    return {WEIGHTS: save(tensors, metadata={"format": "pt"}), CONFIGS[0]: described.encode()}
 
 
 def _least_bytes(values) -> int:

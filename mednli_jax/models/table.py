@@ -23,7 +23,7 @@ class Entry:
     module: a linen class; None for a model that is no network. task: "nli" for pairs of sentences, "cloze" for queries
     over passages, "mlm" for running text. fitter: what trains it, a key of experiment.FITTERS. pretrained: what reads
     weights of the model (read_architecture, load_weights), None where there are none to read. writer: what writes
-    weights for other models to begin from (folder, params, fields), None where that is no use.
+    weights for other models to begin from, (params, fields) -> {file name: content}, None where that is no use.
     """
 
     module: type | None
@@ -43,7 +43,7 @@ MODELS = {
     "esim": Entry(ESIM),
     "fasttext": Entry(FastText),
     "bert": Entry(BERT, pretrained=bert_import),
-    "masked_lm": Entry(MaskedLM, task="mlm", pretrained=bert_import, writer=bert_import.save_weights),
+    "masked_lm": Entry(MaskedLM, task="mlm", pretrained=bert_import, writer=bert_import.weight_files),
     "ga_reader": Entry(GAReader, task="cloze"),
     "sa_reader": Entry(SAReader, task="cloze"),
 }

@@ -139,9 +139,14 @@ def small_batch():
     return batch | {f"{side}_length": jnp.minimum(batch[f"{side}_length"], batch[side].shape[1]) for side in SIDES}
 
 
+def write_weights(folder, params, model):
+    for name, content in bert_import.weight_files(params, vars(model)).items():
+        (folder / name).write_bytes(content)
+
+
 def test_written_weights_are_read_again(tmp_path):
     params = golden_parameters("weight")
-    bert_import.save_weights(tmp_path, params, vars(MODEL))
+    write_weights(tmp_path, params, MODEL)
     assert bert_import.read_architecture(tmp_path) == SIZES | {"epsilon": 1e-12, "activation": "gelu"}
     batch = small_batch()
     again, unused, lacking = bert_import.load_weights(tmp_path, drawn(MODEL, batch))
@@ -152,7 +157,7 @@ def test_written_weights_are_read_again(tmp_path):
 def test_weights_without_a_pooler_or_a_decoder_leave_these_as_they_were_drawn(tmp_path):
     batch, fields = small_batch(), {"cls_id": FACTS["cls"], "sep_id": FACTS["sep"], **SIZES}
     bert = BERT(**fields)
-    bert_import.save_weights(tmp_path, golden_parameters("weight"), vars(MODEL))
+    write_weights(tmp_path, golden_parameters("weight"), MODEL)
     params, unused, lacking = bert_import.load_weights(tmp_path, before := drawn(bert, batch))
     assert lacking == ["pooler"]
     assert all(name.startswith("cls.predictions") for name in unused)
@@ -161,7 +166,7 @@ def test_weights_without_a_pooler_or_a_decoder_leave_these_as_they_were_drawn(tm
         params["embeddings"]["words"], GOLDEN["weight/bert.embeddings.word_embeddings.weight"]
     )
     (tmp_path / "bert").mkdir()
-    bert_import.save_weights(tmp_path / "bert", params, vars(bert))
+    write_weights(tmp_path / "bert", params, bert)
     again, unused, lacking = bert_import.load_weights(tmp_path / "bert", before := drawn(MODEL, batch))
     assert (unused, lacking) == (["pooler.dense.bias", "pooler.dense.weight"], ["transform"])
     np.testing.assert_array_equal(again["decoder_bias"], before["decoder_bias"])
@@ -169,7 +174,7 @@ def test_weights_without_a_pooler_or_a_decoder_leave_these_as_they_were_drawn(tm
 
 def test_the_transformers_library_reads_the_weights(tmp_path):
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
-    bert_import.save_weights(tmp_path, golden_parameters("weight"), vars(MODEL))
+    write_weights(tmp_path, golden_parameters("weight"), MODEL)
     theirs = transformers.BertModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
     batch = small_batch()
     row = rows_of_pairs(batch, FACTS["cls"], FACTS["sep"], 15)
