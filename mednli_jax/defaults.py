@@ -153,7 +153,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         dev=0.1,  # of the examples that a fold may train on, whole premises
         pool="group",  # what a fold may train on: medical or terminological examples alone, or "all"
         wording="" if variant == "file" else "name",  # of hypotheses, or "mention", "full"
-        negatives="similar" if variant == "demo" else "",  # or "random"; else what the files have
+        negatives="" if variant == "file" else "similar",  # or "random"; "": what the files have
         negatives_seed=0,
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases

@@ -149,6 +149,27 @@ def read(path, pairs=PAIRS, **options):
     return files.read_published([path], pairs, options.pop("ontology", ontology()), **options)
 
 
+def test_a_category_without_a_negative_is_not_reported(tmp_path):
+    """Pneumonia has an example of symptoms and one of treatments; without the latter's negative, symptoms alone."""
+    whole = folds(read(published(tmp_path / "whole.csv")), least=1)
+    assert {fold.disease: fold.categories for fold in whole}["C06"] == ("symptoms", "treatments")
+    less = folds(read(published(tmp_path / "less.csv", ROWS[:-1])), least=1)
+    assert {fold.disease: fold.categories for fold in less}["C06"] == ("symptoms",)
+
+
+def test_files_with_the_same_positive_examples_are_never_merged(tmp_path):
+    others = [row if row[2] == "entailment" else (row[0], "C07", *row[2:]) for row in ROWS]
+    paths = [published(tmp_path / "m_similar.csv"), published(tmp_path / "m_random.csv", others)]
+    with pytest.raises(DataError) as caught:
+        files.read_published(paths, PAIRS, ontology())
+    assert caught.value.file == "m_random.csv"
+    (tmp_path / "diskne").mkdir()
+    for path in paths:
+        path.rename(tmp_path / "diskne" / path.name)
+    assert [path.name for path in files.annotation_files(tmp_path, "random")] == ["m_random.csv"]
+    assert len(files.annotation_files(tmp_path)) == 2
+
+
 def test_the_published_rows_join_their_pairs(tmp_path):
     found = read(published(tmp_path / "m.csv"), wording="mention")
     by_uid = {example.uid: example for example in found.examples}
