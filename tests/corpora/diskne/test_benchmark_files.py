@@ -19,7 +19,7 @@ from mednli_jax.corpora.diskne.benchmark import Positive, hypothesis_of, with_ar
 from mednli_jax.corpora.diskne.folds import folds, folds_of_disease, mentioned
 from mednli_jax.corpora.diskne.store import read_benchmark, write_benchmark
 from mednli_jax.corpora.nli.readers import read_nli_file
-from mednli_jax.errors import DataErrors, UserError
+from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
