@@ -76,7 +76,7 @@ def corpus(options) -> tuple[np.ndarray, np.ndarray]:
     config = defaults.nli("esim", options.variant, knowledge="replace")
     config.vectors.update(path=options.vectors or None, dim=options.dim)
     subject = Subject(nli_corpus(config))
-    features = mean_features(subject, options.inputs, "parts").matrix
+    features = mean_features(subject, options.inputs).matrix
     return features, np.array([LABELS.index(example.label) for example in subject.examples])
 
 

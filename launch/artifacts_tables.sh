@@ -8,6 +8,9 @@
 #
 # CORPUS: demo_full (default), demo, snli, mednli. What is done is skipped; what was interrupted goes on.
 # VECTORS="--config.vectors.path=FILE --config.vectors.dim=100" gives the filtering other vectors than the config's.
+# TEXT=raw scores the partitions on the texts of the training; by default the words of an entity are one, as published.
+# SPANS=FILE has the entities that a tagger found (docs/results-artifacts.md); by default they are the ontology's concepts.
+# ANALYZE="--stop_words --entities=parts" gives the analyses further flags.
 set -euo pipefail
 umask 077
 corpus=${1:-demo_full} folder=${2:-runs/artifacts-${1:-demo_full}}
@@ -21,10 +24,17 @@ run pair --config="configs/premise_hypothesis_fasttext.py:$corpus" "$@"
 # The flag that goes on with an interrupted filtering in a folder, where there is one.
 resumed() { [ -e "$1/aflite.state.npz" ] && echo --resume || true; }
 
+text=${TEXT:-merged}
+case $text in
+  merged) text="--merged ${SPANS:+--spans=$SPANS}" ;;
+  raw) text='' ;;
+  *) echo "error: TEXT=$text. Fix: give merged or raw." >&2; exit 2 ;;
+esac
+
 # shellcheck disable=SC2046,SC2086 # several flags, or none
 if [ ! -e "$folder/analysis/report.html" ]; then
   python -m mednli_jax.analyze all --corpus="$corpus" --out="$folder/analysis" $(resumed "$folder/analysis") \
-    ${VECTORS:-} >&2
+    ${VECTORS:-} ${SPANS:+--spans=$SPANS} ${ANALYZE:-} >&2
 fi
 # shellcheck disable=SC2046,SC2086
 if [ ! -e "$folder/analysis-pair/aflite.json" ]; then
@@ -37,7 +47,8 @@ for input in hypothesis pair; do
   for split in dev test; do
     to=$folder/partition-$input-$split.json
     [ -e "$to" ] && continue
-    python -m mednli_jax.evaluate --run="$folder/$input" --split=$split --json \
+    # shellcheck disable=SC2086
+    python -m mednli_jax.evaluate --run="$folder/$input" --split=$split --json $text \
       --partition="$lists/easy.txt,$lists/difficult.txt" >"$to.part"
     mv "$to.part" "$to"
   done

@@ -3,9 +3,9 @@
   python launch/fasttext_reference.py --corpus=demo
   python launch/fasttext_reference.py --corpus=snli --input=pair --buckets=131072
 
-Herlihy & Rudinger 2021, sections 3 and 6: lower-cased, words and bigrams, everything else as the library has it (rate
-.1, 100 numbers a word, 5 epochs, 2 million buckets: 800 MB). One thread, so that a seed repeats itself. Prints the
-accuracy of each split, in %, beside that of the most frequent class. Needs `pip install 'mednli_jax[embeddings]'`.
+Herlihy & Rudinger 2021, sections 3 and 6: raw text, lower-cased, words and bigrams, everything else as the library has
+it (rate .1, 100 numbers a word, 5 epochs, 2 million buckets: 800 MB). One thread, so that a seed repeats itself. Prints
+the accuracy of each split, in %, beside that of the most frequent class. Needs `pip install 'mednli_jax[embeddings]'`.
 """
 
 import argparse

@@ -30,16 +30,16 @@ USAGE = f"""Analyse a corpus.
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
 {cli.CONFIG_HELP}
-  --top=15 --smoothing=50 --min_count=5     of lexical: tokens of a class, what is added to counts, occurrences at least
-  --public                     leave out tokens that fewer than 10 premises have; of a corpus that is not open no
-                               token is shown without it, but kept in DIR/private
+  --spans=FILE        entities that any tagger found: lexical, lengths, aflite merge their tokens, not the concepts'
+  --top=15 --smoothing=50 --min_count=5 --stop_words --lengths=all|train     of lexical: tokens of a class, what is
+                      added to counts, least occurrences, keep stop words and punctuation; of lengths: its splits
+  --public            no token that fewer than 10 premises have; else no token of a corpus that is not open is shown
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0     of aflite: m pairs train each of n models, k
-                               leave in a round; those are for MedNLI's 14,049 pairs, others in proportion
-  --entities=parts|drop        of aflite: a merged entity without a vector of its own has its words', or none
-  --features=RUN               of aflite: the logits of a finished run on the corpus in place of mean word vectors
-  --resume                     go on with the aflite that was interrupted in DIR
-  --out=DIR                    write ANALYSIS.json, pictures, lists and report.html there, over those of the same name
-  --json                       the figures as one JSON object"""
+                      leave in a round; those are for MedNLI's 14,049 pairs, others in proportion
+  --entities=none|parts|drop --unknown=zero|skip     of aflite: raw text; or entities are merged, one without a vector
+                      has its words' or none; words without a vector have zeros, or are left out of the mean
+  --features=RUN --resume     of aflite: the logits of a finished run in place of word vectors; go on in DIR
+  --out=DIR --json    write ANALYSIS.json, pictures, lists, report.html there, over the same names; print JSON"""
 
 
 def define(values: cli.Flags) -> str | None:
@@ -48,6 +48,9 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_integer("top", 15, "tokens of each class", lower_bound=1, flag_values=values)
     flags.DEFINE_float("smoothing", 50.0, "added to each count", lower_bound=0.0, flag_values=values)
     flags.DEFINE_integer("min_count", 5, "occurrences of a token, at least", lower_bound=1, flag_values=values)
+    flags.DEFINE_bool("stop_words", False, "keep stop words", flag_values=values)
+    flags.DEFINE_enum("lengths", "all", ("all", "train"), "hypotheses that are measured", flag_values=values)
+    flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
     flags.DEFINE_bool("public", False, "leave out tokens that few premises have", flag_values=values)
     flags.DEFINE_enum("input", "hypothesis", ("hypothesis", "pair"), "what is filtered by", flag_values=values)
     flags.DEFINE_integer("m", None, "pairs that train a model", flag_values=values)
@@ -55,7 +58,8 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_integer("k", None, "pairs that leave in a round, at most", flag_values=values)
     flags.DEFINE_float("tau", 0.75, "lowest score that leaves", flag_values=values)
     flags.DEFINE_integer("seed", 0, "of subsets and draws", flag_values=values)
-    flags.DEFINE_enum("entities", "parts", ("parts", "drop"), "entities without a vector", flag_values=values)
+    flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "merged entities", flag_values=values)
+    flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
     flags.DEFINE_bool("resume", False, "go on with a filtering", flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
@@ -132,7 +136,8 @@ def _subject(values):
     if config.task != "nli":
         fix = f"give a config of configs/ for sentence pairs, or `analyze {CLOZE} --corpus=...` for cloze queries"
         raise UsageError(f"--config: its corpus is not of sentence pairs. Fix: {fix}.")
-    return subject.subject_of(experiment.nli_corpus(config), cli.path(values.corpus), public=values.public)
+    corpus, how = experiment.nli_corpus(config), {"public": values.public, "spans": cli.path(values.spans)}
+    return subject.subject_of(corpus, cli.path(values.corpus), **how)
 
 
 def _options(values):

@@ -54,7 +54,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         genre=genre,
         limit=config_dict.placeholder(int),  # first N labelled training pairs
         lowercase=True,
-        tokens="words",  # or "pieces" of words, as BERT's vocabularies have them
+        # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what stands between the blanks of the raw
+        # sentence, punctuation and all.
+        tokens="words",
         pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
         max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
         keep="first",  # or "last": which words of a longer sentence stay
@@ -68,6 +70,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         dim=300,
         seed=0,
         unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
+        lowered=True,  # a word that has a vector in lower case alone takes that
         # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
         # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
         retrofit="",
@@ -85,7 +88,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         relations="is_a",  # or "all", which direction "all" walks
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
-        candidates="best",  # of several concepts that `mentions` has for the same words; or "all", the nearest counts
+        # Of several concepts that `mentions` has for the same words; or "all": the nearest counts. The package's own
+        # linker gives a name one concept.
+        candidates="best",
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
         types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
         min_length=3,  # characters of the shortest name that is linked
@@ -222,7 +227,7 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
 
 
 def _train() -> config_dict.ConfigDict:
-    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5."""
+    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
         epochs=40,
         batch_size=512,
@@ -329,7 +334,7 @@ def _published_code(config):
     """What the code of Romanov & Shivade 2018 does, for MedNLI and the sources of transfer."""
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
-    config.vectors.unknown = "random"
+    config.vectors.update(unknown="random", lowered=False)
     config.knowledge.max_links = config.data.max_length**2  # all
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
     if "heads" in config.model:  # BOW, InferSent and ESIM
@@ -359,8 +364,10 @@ def _bert(config):
 def _fasttext(config):
     """The library's own defaults whatever the corpus, as in Herlihy & Rudinger 2021: 5 epochs, a rate of .1, no dev.
 
-    It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of their 16 steps.
+    It reads raw text, whole. It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of
+    their 16 steps.
     """
+    config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
     config.seeds = (0,)
     config.vectors.update(path="", dim=1)  # not used: the words' rows are trained from scratch
     config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)

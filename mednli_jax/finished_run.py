@@ -9,8 +9,8 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
-from mednli_jax.corpora.arrays import Prepared
-from mednli_jax.corpora.nli import partitions
+from mednli_jax.corpora.arrays import SIDES, Prepared
+from mednli_jax.corpora.nli import entities, partitions
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import write_json
@@ -96,6 +96,35 @@ class FinishedRun:
         self.directory.check_data(prepared.manifest)
         return ScoredCorpus(self, self.experiment, self.config, prepared)
 
+    def on_merged(self, spans: Path | None = None) -> "ScoredCorpus":
+        """The run on its own corpus, the tokens of an entity as one: the parts of Herlihy & Rudinger 2021, Table 6, are
+        scored so. Words that the run has not seen are its unknown word.
+
+        spans: see entities.finder_of. Raises: as on_own_corpus; UsageError for a run that does not read words alone;
+        DataError(s) for a file of spans that does not fit the corpus.
+        """
+        scored, corpus = self.on_own_corpus(), linked_corpus(self.directory.folder)
+        trained = self.experiment.corpus
+        if trained.pieces or trained.linking or trained.mix or trained.sample or self.experiment.features:
+            problem = "--merged is for a run that reads the words of one whole corpus, and nothing else"
+            raise UsageError(
+                f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
+            )
+        splits = corpus.splits()
+        examples = [example for split in splits.values() for example in split.examples]
+        finder = entities.finder_of(corpus, splits, spans)
+        mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in SIDES}
+        examples = entities.merged(examples, mentions)
+        arrays = trained.texts(self.vocabulary).arrays(examples)
+        prepared, length = scored.prepared, [arrays[f"{side}_length"] for side in SIDES]
+        splits = {
+            name: replace(rows, length=tuple(of[rows.first : rows.first + len(rows)] for of in length))
+            for name, rows in prepared.splits.items()
+        }
+        prepared = replace(prepared, arrays={**prepared.arrays, **arrays}, splits=splits)
+        by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
+        return ScoredCorpus(self, self.experiment, self.config, prepared, merged_by=by)
+
     def outputs(self) -> dict[str, np.ndarray]:
         """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as on_own_corpus."""
         corpus, found = self.on_own_corpus(), {}
@@ -176,11 +205,14 @@ class FinishedRun:
 
 
 class ScoredCorpus:
-    """A finished run on a prepared corpus, its own or another. A split is scored once."""
+    """A finished run on a prepared corpus, its own or another. A split is scored once.
 
-    def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared):
+    merged_by: what found the entities whose tokens are merged, "" where none are.
+    """
+
+    def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared, merged_by: str = ""):
         self.run, self.experiment, self.config, self.prepared = run, experiment, config, prepared
-        self._scored = {}
+        self.merged_by, self._scored = merged_by, {}
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
         """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""

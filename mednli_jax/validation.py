@@ -103,6 +103,14 @@ def of_pieces(config):
     return "tokens" in config.data and config.data.tokens == "pieces"
 
 
+def of_blanks(config):
+    return config.task != "cloze" and config.data.tokens == "blanks"
+
+
+def of_blanks_and_concepts(config):
+    return of_blanks(config) and config.vectors.retrofit == "concepts"
+
+
 def of_folds(config):
     return config.task == "diskne"
 
@@ -128,7 +136,7 @@ CHOICES = {
     "data.setup": SETUPS,
     "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
-    "data.tokens": ("words", "pieces"),
+    "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),
     "data.content": CONTENTS,
     "vectors.unknown": ("mean", "random"),
@@ -261,6 +269,14 @@ RULES = (
         has_mentions,
         "leave one of them out",
     ),
+    Rule(
+        "model.knowledge",  # concepts lie on the corpus's own tokens
+        lambda knowledge, _: knowledge == "none",
+        "leave one of them out",
+        "concepts are not found in config.data.tokens 'blanks'",
+        of_blanks,
+    ),
+    *left_out("vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", of_blanks_and_concepts),
     # -- models
     one_of("model.knowledge", ("none", "paths"), when=of_features),
     one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: not of_features(c)),

@@ -24,9 +24,12 @@ class Options:
       top: lexical: tokens of each class.
       smoothing: lexical: what is added to each count.
       min_count: lexical: the least number of occurrences of a token.
+      stop_words: lexical: whether stop words and punctuation are kept.
+      lengths: lengths: "all" splits, or "train".
       input: aflite: what the features are of, "hypothesis" or "pair".
       m, n, k, tau, seed: aflite: see filtering.settings.
-      entities: aflite: "parts" or "drop", for merged entities without a vector.
+      entities: aflite: "none" are merged, else what those without a vector have: that of their "parts", or "drop".
+      unknown: aflite: "zero" vectors for words without one, or "skip".
       features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
       resume: aflite: whether the filtering that was interrupted in the folder goes on.
       folder: where results and the state of aflite are kept, None for nowhere.
@@ -37,6 +40,8 @@ class Options:
     top: int
     smoothing: float
     min_count: int
+    stop_words: bool
+    lengths: str
     input: str
     m: int | None
     n: int
@@ -44,6 +49,7 @@ class Options:
     tau: float
     seed: int
     entities: str
+    unknown: str
     features: str | None
     resume: bool
     folder: Path | None
@@ -79,7 +85,8 @@ def lexical(subject: Subject, options: Options) -> Finding:
     """Tokens that give classes away."""
     if not math.isfinite(options.smoothing):
         raise UsageError("--smoothing is no finite number. Fix: give 0 or more.")
-    return findings.tokens(subject, k=options.top, smoothing=options.smoothing, min_count=options.min_count)
+    names = ("smoothing", "min_count", "stop_words")
+    return findings.tokens(subject, k=options.top, **{name: getattr(options, name) for name in names})
 
 
 def aflite(subject: Subject, options: Options) -> Finding:
@@ -87,16 +94,16 @@ def aflite(subject: Subject, options: Options) -> Finding:
     pairs, run = len(subject.examples), options.features
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
     settings = filtering.settings(pairs, **numbers)
-    if run and (options.input != "hypothesis" or options.entities != "parts"):
-        raise UsageError(
-            "--features are those of a run; --input and --entities shape mean vectors. Fix: leave them out."
-        )
+    if run and (options.input, options.entities, options.unknown) != ("hypothesis", "none", "zero"):
+        problem = "--features are those of a run; --input, --entities and --unknown shape mean vectors"
+        raise UsageError(f"{problem}. Fix: leave them out.")
     if options.resume:
         filtering.state_file(options.folder)
     if run:
         features = difficulty.run_features(subject, run, options.outputs(run))
     else:
-        features = difficulty.mean_features(subject, options.input, options.entities)
+        how = {"entities": options.entities, "unknown": options.unknown}
+        features = difficulty.mean_features(subject, options.input, **how)
     how = {"inputs": "run" if run else options.input, "folder": options.folder, "resume": options.resume}
     return difficulty.difficulty(subject, features, settings, options.fit_predict(pairs), **how)
 
@@ -105,7 +112,7 @@ ANALYSES = {
     "stats": stats,
     "paths": paths,
     "lexical": lexical,
-    "lengths": lambda subject, options: findings.lengths(subject),
+    "lengths": lambda subject, options: findings.lengths(subject, options.lengths),
     "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }

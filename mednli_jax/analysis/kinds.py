@@ -94,7 +94,7 @@ FLAGS = (
      "--{} is for cloze queries. Fix: leave it out for other runs."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
      "--{} asks for another corpus, and this run is scored on its own alone. Fix: leave it out."),
-    ("evaluate", ("partition",), (NLI, DISKNE),
+    ("evaluate", ("partition", "merged"), (NLI, DISKNE),
      "--{} is for sentence pairs. Fix: leave it out for other runs."),
 )  # fmt: skip
 

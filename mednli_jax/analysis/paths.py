@@ -89,7 +89,8 @@ def chart(corpus: str, figures: dict) -> charts.Chart | None:
     keys = [key for key in ordered_keys(figures) if key.isdigit()]
     title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
     series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
-    return charts.bars(series, keys, title=title, x="shortest path, is-a edges", y="concept pairs")
+    edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
+    return charts.bars(series, keys, title=title, x=f"shortest path, {edges}", y="concept pairs")
 
 
 def section(corpus: str, figures: dict) -> Section:

@@ -39,8 +39,15 @@ def pairs(prepared: Prepared) -> Iterator[str]:
             f"    {knowledge['sentences_with_mentions']} sentences with a concept; {knowledge['concepts_mentioned']} "
             f"concepts, {knowledge['concepts_in_ontology']} of them in the ontology; graph: {knowledge['graph']}"
         )
-        by_length = ", ".join(f"{length}: {count}" for length, count in knowledge["links_per_length"].items())
-        yield f"    links by edges between their concepts: {by_length or 'none'}"
+        for name in prepared.splits:
+            of = knowledge["splits"][name]
+            by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())
+            yield (
+                f"    {name}: {of['concepts']} concepts, in {of['premises']} premises, {of['hypotheses']} hypotheses, "
+                f"both sides of {of['pairs_with_concepts']} pairs; {of['pairs_with_links']} pairs linked"
+            )
+            lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
+            yield f"      links by edges between their concepts: {lengths}"
 
 
 def queries(prepared: Prepared) -> Iterator[str]:

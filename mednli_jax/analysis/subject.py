@@ -10,13 +10,13 @@ from mednli_jax.analysis.artifacts.lexical import merged as merged_tokens
 from mednli_jax.analysis.sections import Section
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import encoding as encode
+from mednli_jax.corpora.nli import entities
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.progress import Watch
 
 FILE = "file"  # the name of a corpus that is read from a user's files
 
@@ -53,10 +53,18 @@ class Subject:
     Args:
       public: whether tokens that few premises have are left out of open corpora, too.
       splits: what is analysed in place of the corpus's splits, None for these.
+      spans: a file of the entities whose tokens are merged, None where these are the concepts.
     """
 
-    def __init__(self, corpus: NLICorpus, *, public: bool = False, splits: dict[str, Split] | None = None):
-        self.corpus, self.name, self.public = corpus, corpus.title, public
+    def __init__(
+        self,
+        corpus: NLICorpus,
+        *,
+        public: bool = False,
+        splits: dict[str, Split] | None = None,
+        spans: Path | None = None,
+    ):
+        self.corpus, self.name, self.public, self.spans = corpus, corpus.title, public, spans
         self._given, self._mentions = splits, {}
 
     @property
@@ -83,24 +91,36 @@ class Subject:
     def _finder(self):
         return self.corpus.recogniser(self.splits)
 
+    @cached_property
+    def _entity_finder(self):
+        return entities.finder_of(self.corpus, self.splits, self.spans)
+
     def mentions(self, side: str) -> list[list[Mention]]:
         """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
         if side not in self._mentions:
-            self._mentions[side] = [[] for _ in self.examples]
-            if self._finder is not None:
-                with Watch(len(self.examples)) as watch:
-                    encoding = self.corpus.encoding
-                    self._mentions[side] = encode.find_mentions(self.examples, side, self._finder, encoding, {}, watch)
+            self._mentions[side] = entities.mentions_of(self.corpus, self.examples, side, self._finder)
         return self._mentions[side]
+
+    def entities(self, side: str) -> list[list[Mention]]:
+        """The same of the entities whose tokens are merged: those of the file of spans, else the concepts."""
+        if self.spans is None:
+            return self.mentions(side)
+        return entities.mentions_of(self.corpus, self.examples, side, self._entity_finder)
+
+    @property
+    def merged_by(self) -> str:
+        """What finds the entities: the ontology and its version, or the name of a file; "" where nothing does."""
+        return self.knowledge if self.spans is None else self.spans.name
 
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        return encode.mentioned_in(counts)({side: self.mentions(side) for side in SIDES})
+        given = (self._finder, self.corpus.encoding, {}, encode.unwatched)
+        return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
-        """The hypotheses' tokens in lower case, of all examples; merged: the tokens of a concept as one."""
-        mentions = self.mentions("hypothesis") if merged else [()] * len(self.examples)
+        """The hypotheses' tokens in lower case, of all examples; merged: the tokens of an entity as one."""
+        mentions = self.entities("hypothesis") if merged else [()] * len(self.examples)
         return [
             merged_tokens(example.hypothesis_tokens, found)
             for example, found in zip(self.examples, mentions, strict=True)
@@ -128,15 +148,15 @@ class Subject:
         return f"{ontology.name} {ontology.version}"
 
 
-def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool) -> Subject:
+def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool, spans: Path | None = None) -> Subject:
     """What --config names, or --corpus=PATH.
 
     A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, where its
-    ontology is MeSH and the config chooses no kinds. A single file is read as training pairs.
+    ontology is MeSH and the config chooses no kinds. A single file is read as training pairs. spans: see Subject.
     Raises: UserError, DataError(s) for a damaged file.
     """
     if path is None:
-        return Subject(corpus, public=public)
+        return Subject(corpus, public=public, spans=spans)
     linking, splits = corpus.linking, None
     if linking is not None and not linking.types and not linking.mentions:
         name = corpus.terminology.name
@@ -144,4 +164,4 @@ def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool) -> Subject
             corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *CAUSE_TYPES)))
     if corpus.name == FILE and path.is_file():
         splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
-    return Subject(corpus, public=public, splits=splits)
+    return Subject(corpus, public=public, splits=splits, spans=spans)

@@ -42,7 +42,7 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.progress import unwatched
 from mednli_jax.text import PAD, UNK, Vocab
 
-FORMAT = 1  # of the values; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the values; tests/corpora/test_prepared_content.py says when to raise it
 FEATURES = {  # name -> group, in the order of the columns
     "bleu": "bleu",
     "tokens_min": "tokens",
@@ -198,25 +198,32 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
 
 
 def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path, watch) -> dict[str, np.ndarray]:
-    """A concept that the ontology does not have is related to itself alone."""
+    """A concept that the ontology does not have is related to itself alone. A cross-reference, as a CUI is of SNOMED
+    CT's concepts, is one concept that stands at several places, of which the nearest counts."""
     size = len(premise_mentions)
     names = [name for name in NAMES if FEATURES[name] == "ontology"]
     result = np.full((len(names), size), NO_CONCEPT)
     if ontology is None:
         return dict(zip(names, result, strict=True))
-    codes, rows = dict(ontology.index_of), []
+    codes, rows = {}, []
+
+    def places(mention):
+        if mention.concept not in codes:
+            codes[mention.concept] = tuple(ontology.indices(mention.concept)) or (len(ontology) + len(codes),)
+        return codes[mention.concept]
+
     said = zip(premise_mentions, hypothesis_mentions, strict=True)
     for pair, (premise, hypothesis) in enumerate(watch(list(said), "paths between concepts")):
-        here = {codes.setdefault(mention.concept, len(codes)) for mention in premise}
-        there = {codes.setdefault(mention.concept, len(codes)) for mention in hypothesis}
-        rows.extend((pair, b, a) for b in sorted(there) for a in sorted(here))
+        here = {place for mention in premise for place in places(mention)}
+        there = sorted(set(map(places, hypothesis)))
+        rows.extend((pair, number, b, a) for number, of in enumerate(there) for b in of for a in sorted(here))
     if not rows:
         return dict(zip(names, result, strict=True))
-    owner, concept, other = np.array(rows, np.int64).T
+    owner, number, concept, other = np.array(rows, np.int64).T
     similarity = _similarity(ontology, concept, other, direction, max_path)
     related = similarity if direction == "either" else _similarity(ontology, concept, other, "either", max_path)
     # Rows of one concept of a hypothesis stand together, and so do the concepts of one hypothesis.
-    new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (concept[1:] != concept[:-1])))
+    new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (number[1:] != number[:-1])))
     best, related, owner = np.maximum.reduceat(similarity, new), np.maximum.reduceat(related, new), owner[new]
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
     count = np.diff(np.append(first, len(owner)))

@@ -19,7 +19,7 @@ from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 
-FORMAT = 2  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 3  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")

@@ -5,8 +5,9 @@ sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each v
 
 MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
 takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
-lengths of the vectors change: `unit_rows` is what is left of it, a control. Here words and ids stay what they are, a
-lexicon that would move nothing is refused, and vectors keep their lengths unless asked.
+lengths of the vectors change: `unit_rows` is what is left of it, a control. (It also writes ids in lower case, in which
+MedNLI's code does not find them in its text: as both scripts stand, nothing changes at all.) Here words and ids stay
+what they are, a lexicon that would move nothing is refused, and vectors keep their lengths unless asked.
 
 Which words are neighbours: knowledge.related.
 """

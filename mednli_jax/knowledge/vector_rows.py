@@ -24,15 +24,15 @@ def encoded(word: str) -> bytes:
 
 
 class Wanted:
-    """Rows to look out for, by the bytes of their word: each word as it is and lower-cased.
+    """Rows to look out for, by the bytes of their word: each word as it is and, where `lowered`, lower-cased.
 
     places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F], whether the form has
     numbers, and whether these come from character n-grams alone. duplicates: rows that repeat a form found before.
     """
 
-    def __init__(self, words, dim: int):
-        self.words = tuple(words)
-        forms = dict.fromkeys(form for word in self.words for form in (word, word.lower()))
+    def __init__(self, words, dim: int, lowered: bool = True):
+        self.words, self.lowered = tuple(words), lowered
+        forms = dict.fromkeys(form for word in self.words for form, _ in self._forms(word))
         self.places = {encoded(form): place for place, form in enumerate(forms)}
         self.numbers = np.zeros((len(forms), dim), np.float32)
         self.filled = np.zeros(len(forms), bool)
@@ -54,10 +54,13 @@ class Wanted:
         self.filled[place] = True
         return bool(np.isfinite(self.numbers[place]).all())
 
+    def _forms(self, word):
+        return ((word, EXACT), (word.lower(), LOWERED))[: 1 + self.lowered]
+
     def find(self, word: str) -> tuple[int, int]:
         """(row of `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams; (-1, MISSING)."""
         found = -1, MISSING
-        for form, route in ((word, EXACT), (word.lower(), LOWERED)):
+        for form, route in self._forms(word):
             place = self.places[encoded(form)]
             if self.filled[place] and not self.composed[place]:
                 return place, route

@@ -86,7 +86,7 @@ def vector_files(path) -> list[Path]:
     return files
 
 
-def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean") -> Vectors:
+def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean", lowered: bool = True) -> Vectors:
     """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
 
     path: GloVe text, word2vec text or fastText .vec (header "rows dim"), word2vec's .bin, each also gzipped; a fastText
@@ -96,7 +96,8 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
       where a word's vector depends on seed and word alone, whatever else is in the vocabulary.
     vocab_words: words of a Vocab, "<pad>" and "<unk>" first. dim: numbers per word, must be the file's; of several
       files, their sum. unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
-      from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018).
+      from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018). lowered: False leaves out
+      the second look-up, as that code does.
     Raises: DataError, or DataErrors with the first 20 faults; ValueError where vocab_words starts otherwise.
     """
     words = tuple(vocab_words)
@@ -110,7 +111,8 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
         return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
     paths = vector_paths(path)
     dims = [dim] if len(paths) == 1 else _dims(paths, dim)
-    return _joined(words, [_load(path, words, size, seed, unknown) for path, size in zip(paths, dims, strict=True)])
+    how = (seed, unknown, lowered)
+    return _joined(words, [_load(path, words, size, *how) for path, size in zip(paths, dims, strict=True)])
 
 
 def _dims(paths, dim):
@@ -120,9 +122,9 @@ def _dims(paths, dim):
     return dims
 
 
-def _load(path, words, dim, seed, unknown):
+def _load(path, words, dim, seed, unknown, lowered):
     """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
-    wanted = Wanted(words[2:], dim)
+    wanted = Wanted(words[2:], dim, lowered)
     kind, files = kind_of(path), files_of(path)
     read = {
         "text": vectors_text.read_text,

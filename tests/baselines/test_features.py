@@ -4,6 +4,7 @@ import math
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -256,6 +257,16 @@ def test_a_concept_outside_the_ontology_is_related_to_itself_alone():
     table = computed(mentions=said)
     assert column(table, "path_nearest").tolist() == [1, 0, 0, -1, 1]
     assert column(table, "path_mean").tolist() == [1, 0, 0, -1, 0.5]
+
+
+def test_a_cross_reference_is_one_concept_at_several_places():
+    """CUI is D0 and D1, which D2 is-a: one edge from the nearer."""
+    known = replace(ontology(), cross_references=tuple(("CUI", IDS.index(name)) for name in ("D0", "D1")))
+    said = mentions([[["D2"]] * 4 + [["CUI"]], [["CUI"], ["CUI", "Z"], ["D2"], [], ["CUI"]]])
+    table = computed(mentions=said, ontology=known)
+    assert column(table, "path_nearest").tolist() == [1 / 2, 1 / 2, 1, -1, 1]
+    assert column(table, "path_mean").tolist() == [1 / 2, 1 / 4, 1, -1, 1]
+    assert column(table, "path_share").tolist() == [1, 1 / 2, 1, -1, 1]
 
 
 def test_rows_stand_in_the_order_of_the_examples():

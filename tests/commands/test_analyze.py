@@ -94,6 +94,9 @@ def test_path_lengths_by_hand():
     assert found["unknown_concepts"] == 2
     (grid,) = paths.section("corpus", {"ontology": "chain", "version": "1", **found}).grids
     assert [row[:3] for row in grid.rows[:2]] == [("0", "2", "2"), ("2", "1", "1")]
+    for direction, of_is_a in (("either", True), ("undirected", True), ("all", False)):
+        drawn = paths.chart("corpus", {"ontology": "chain", "version": "1", "direction": direction, **found})
+        assert any("is-a" in text.get_text() for text in drawn.figure.texts) == of_is_a
 
 
 def test_pairs_that_recur_are_counted_each_time():

@@ -127,6 +127,14 @@ def test_a_word_counts_by_its_better_source(tmp_path):
     assert load_vectors(f"{one}+{two}", (*SPECIALS, "Fever"), dim=3, seed=0).lowered == 0
 
 
+def test_lower_case_counts_unless_left_out(tmp_path):
+    path, words = write(tmp_path / "one.txt", "fever 1 2\nBP 3 4\n"), (*SPECIALS, "Fever", "BP", "bp")
+    plain, exact = (load_vectors(path, words, dim=2, seed=0, lowered=lowered) for lowered in (True, False))
+    assert (plain.words, plain.lowered) == (("Fever", "BP"), 1)
+    assert (exact.words, exact.lowered) == (("BP",), 0)
+    np.testing.assert_array_equal(exact.matrix[2:], [[3, 4]] * 3)  # of the words not found the mean of those found
+
+
 def test_a_single_file_may_have_the_separator_in_its_name(tmp_path):
     check(load(write(tmp_path / "a+b.txt", GLOVE)))
 

@@ -15,7 +15,7 @@ import optax
 import pytest
 from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import defaults, experiment, train
+from mednli_jax import defaults, evaluate, experiment, train
 from mednli_jax.baselines.majority import majority, majority_label
 from mednli_jax.corpora.arrays import Rows
 from mednli_jax.corpora.batching import Batches, Layout, groups_of
@@ -528,3 +528,28 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
     assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)
+    # An entity that takes in the verb is a word that no training text had: what is left is the same in all classes.
+    uids = run.on_own_corpus().prepared.splits["test"].uids
+    rows = [f"{uid}\thypothesis\t0\t{4 if number % 3 == 1 else 3}\tENTITY" for number, uid in enumerate(uids)]
+    Path("spans.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
+    Path("easy.txt").write_text("\n".join(uids[:6]) + "\n")
+    merged = run.on_merged(Path("spans.tsv"))
+    first, test = merged.prepared.splits["test"].first, merged.prepared.splits["test"]
+    assert test.length[1].tolist() == [3] * 12  # patient_has_gout 1 .
+    number = {word: place for place, word in enumerate(run.vocabulary.words)}
+    assert merged.prepared.arrays["hypothesis"][first, :3].tolist() == [1, number["0"], number["."]]
+    flags = ("--run=run", "--merged", "--spans=spans.tsv", "--partition=easy.txt", "--json")
+    code, out, err = call_command(evaluate, *flags)
+    assert code == 0, err
+    scores = json.loads(out)
+    assert (scores["merged_by"], scores["examples"], scores["partitions"]["easy"]["examples"]) == ("spans.tsv", 12, 6)
+    assert scores["accuracy"]["mean"] < 0.7
+    assert "merged_by" not in json.loads(call_command(evaluate, "--run=run", "--json")[1])
+    # Without a file the ontology's concepts are merged, of which gout is one of a single word.
+    code, out, err = call_command(evaluate, "--run=run", "--merged", "--json")
+    assert (code, json.loads(out)["accuracy"]["mean"]) == (0, 1.0), err
+    Path("spans.tsv").write_text("uid\tside\tstart\tend\tconcept\nother\thypothesis\t0\t1\tENTITY\n")
+    for wrong in (flags, ("--run=run", "--spans=spans.tsv"), ("--run=run", "--merged", config[0])):
+        code, out, err = call_command(evaluate, *wrong)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "gout" not in err

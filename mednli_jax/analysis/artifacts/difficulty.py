@@ -16,6 +16,7 @@ from mednli_jax.analysis.artifacts.filtering import FitPredict, State
 from mednli_jax.analysis.sections import Grid, Section
 from mednli_jax.analysis.subject import Finding, Subject
 from mednli_jax.analysis.tables import of_corpus
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.errors import RunError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.knowledge.vectors import load_vectors
@@ -24,19 +25,30 @@ from mednli_jax.text import SPECIALS
 PARTS = ("easy", "difficult")
 
 
-def mean_features(subject: Subject, inputs: str, lacking: str) -> mean_vectors.Features:
-    """Mean vectors of all pairs, by the word vectors of the corpus's encoding. The tokens of a concept are merged where
-    the corpus is linked. inputs, lacking: see mean_vectors.texts and mean_vectors.mean_vectors."""
+def mean_features(
+    subject: Subject, inputs: str, *, entities: str = "none", unknown: str = "zero"
+) -> mean_vectors.Features:
+    """Mean vectors of all pairs, by the word vectors of the corpus's encoding.
+
+    inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the published code (X_h and
+    X_ph of Herlihy & Rudinger 2021, section 6). entities: "none" takes the words of the raw text; else the tokens of an
+    entity are merged where the subject has any, see mean_vectors.mean_vectors. unknown: see there.
+    """
     encoding = subject.corpus.encoding
-    mentions = (subject.mentions("premise"), subject.mentions("hypothesis")) if subject.has_concepts else None
-    found = mean_vectors.texts(subject.examples, mentions, inputs=inputs, lowercase=encoding.lowercase)
-    words = (*SPECIALS, *(word for word in mean_vectors.words_of(found) if word not in SPECIALS))
+    found = {}
+    for side in SIDES if inputs == "pair" else ("hypothesis",):
+        mentions = None if entities == "none" else subject.entities(side)
+        found[side] = mean_vectors.texts(subject.examples, side, mentions, lowercase=encoding.lowercase)
+    of_texts = mean_vectors.words_of(text for texts in found.values() for text in texts)
+    words = (*SPECIALS, *(word for word in of_texts if word not in SPECIALS))
     vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
     vocabulary, matrix = vectors.known()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
-    made = mean_vectors.mean_vectors(found, row_of, matrix, lacking=lacking)
-    facts = {"kind": "mean vectors", "vectors": vectors.source, "sha256": vectors.sha256, "lacking": lacking}
-    return mean_vectors.Features(made.matrix, {**facts, **made.facts})
+    how = {"lacking": entities, "unknown": unknown}
+    made = [mean_vectors.mean_vectors(texts, row_of, matrix, **how) for texts in found.values()]
+    facts = {"kind": "mean vectors", "vectors": vectors.source, "sha256": vectors.sha256, "entities": entities}
+    counts = {name: sum(part.facts[name] for part in made) for name in made[0].facts}
+    return mean_vectors.Features(sum(part.matrix for part in made), {**facts, "unknown": unknown, **counts})
 
 
 def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) -> mean_vectors.Features:
@@ -75,6 +87,7 @@ def difficulty(
         "input": inputs,
         "settings": asdict(settings),
         "knowledge": subject.knowledge,
+        "merged_by": subject.merged_by,
         "features": {**features.facts, "dim": features.matrix.shape[1]},
         "pairs": len(labels),
         "easy": int(state.easy.sum()),
@@ -121,7 +134,7 @@ def _notes(subject, facts, given) -> list[str]:
     if retrofitted and facts["kind"] == "mean vectors":
         notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
     if count := facts.get("texts_without_vector"):
-        notes.append(f"{count:,} pairs have no token with a vector: their features are zero")
+        notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in given["rounds"]):
         notes.append(f"{count:,} of the models stopped before they had converged")
     return notes
@@ -134,7 +147,7 @@ def _section(name, given) -> Section:
     chosen, facts = given["settings"], given["features"]
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
-        f"difficult; input: {given['input']}; {_features(facts, given['knowledge'])}",
+        f"difficult; input: {given['input']}; {_features(facts, given['merged_by'])}",
         f"a round: n = {chosen['n']} models, each trained on m = {chosen['m']:,} pairs; removed are the "
         f"k = {chosen['k']:,} pairs, or fewer, that most of the models which hold them out have right, "
         f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
@@ -160,14 +173,18 @@ def _section(name, given) -> Section:
     return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
 
 
-def _features(facts, knowledge) -> str:
+def _features(facts, merged_by):
     if facts["kind"] != "mean vectors":
         return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
-    merged = f"{facts['merged']:,} entities merged by {knowledge}" if knowledge else "no entities merged"
+    text = "raw words, no entities merged"
+    if facts["entities"] != "none":
+        text = f"{facts['merged']:,} entities merged by {merged_by}" if merged_by else "no entities merged"
     if lacking := facts["merged_without_own_vector"]:
-        without = {"parts": "have the mean of their words'", "drop": "are left out"}[facts["lacking"]]
-        merged += f", of which {lacking:,} have no vector of their own and {without}"
-    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {merged}"
+        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[facts["entities"]]
+        text += f", of which {lacking:,} have no vector of their own and {without}"
+    without = {"zero": "have a vector of zeros", "skip": "are left out"}[facts["unknown"]]
+    text += f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
+    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {text}"
 
 
 def _split_rows(split, found) -> Iterator[tuple[str, ...]]:

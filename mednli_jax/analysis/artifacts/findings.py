@@ -20,17 +20,19 @@ LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
 SKEWED = 1.2  # a class with more than this times its even share makes the chi-square test doubtful
 
 
-def _merging(knowledge) -> str:
-    return f"concepts of {knowledge} merged" if knowledge else "nothing merged, the config takes no knowledge"
+def _merging(merged_by) -> str:
+    return f"entities of {merged_by} merged" if merged_by else "nothing merged, the config takes no knowledge"
 
 
 # -- tokens (Table 3) --------------------------------------------------------------------------------------------------
 
 
-def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Finding:
-    """PMI of tokens and classes over the training hypotheses, concepts merged."""
+def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int, stop_words: bool) -> Finding:
+    """PMI of tokens and classes over the training hypotheses, entities merged. stop_words: whether they are kept."""
     train = subject.splits["train"].examples
     sentences, labels = subject.hypotheses(merged=True)[: len(train)], [example.label for example in train]
+    if not stop_words:
+        sentences = list(map(lexical.content, sentences))
     # Premises are distinguished by their words, because two groups of one premise are of one patient.
     premises = [example.premise for example in train]
     found = lexical.pmi(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
@@ -38,6 +40,8 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int) -> Fin
     about = {
         "split": "train",
         "knowledge": subject.knowledge,
+        "merged_by": subject.merged_by,
+        "stop_words": stop_words,
         "smoothing": smoothing,
         "min_count": min_count,
         "tokens": len(found.tokens),
@@ -78,17 +82,25 @@ def _token_section(name, about, rows, left_out) -> Section:
     """The chart names no token; it has a bar for each rank."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
-        f"{about['min_count']} times or more; {_merging(about['knowledge'])}; PMI in bits, "
-        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token",
+        f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
+        f"{'kept' if about['stop_words'] else 'and punctuation left out'}; PMI in bits, "
+        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token; p: the token's share "
+        "of the class's tokens, in %; smoothed: the same of the smoothed counts",
         *filter(None, [left_out]),
     ]
     grids = []
     for label, of_class in rows.items():
         cells = [
-            (row["token"], f"{row['pmi']:.2f}", f"{100 * row['share']:.2f}", str(row["examples"]), str(row["premises"]))
+            (
+                row["token"],
+                f"{row['pmi']:.2f}",
+                *(f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed")),
+                str(row["examples"]),
+                str(row["premises"]),
+            )
             for row in of_class
         ]
-        grids.append(Grid("", (label, "PMI", "%", "pairs", "premises"), cells))
+        grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
     ranks = max(map(len, rows.values()))
     # A class of fewer tokens than the others has no bars to stand beside theirs.
     series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
@@ -101,21 +113,23 @@ def _token_section(name, about, rows, left_out) -> Section:
 # -- lengths (Table 4) -------------------------------------------------------------------------------------------------
 
 
-def lengths(subject: Subject) -> Finding:
-    """Lengths of the training hypotheses by class, with and without the tokens of concepts merged."""
-    train = subject.splits["train"].examples
-    labels, found = [example.label for example in train], {}
+def lengths(subject: Subject, over: str) -> Finding:
+    """Lengths of hypotheses by class, with and without the tokens of entities merged. over: "all" splits, as in the
+    published code, or "train" alone."""
+    examples = subject.examples if over == "all" else subject.splits["train"].examples
+    labels, found = [example.label for example in examples], {}
     for name, is_merged in (("separate", False), ("merged", True)):
-        found[name] = lexical.lengths(subject.hypotheses(merged=is_merged)[: len(train)], labels)
+        found[name] = lexical.lengths(subject.hypotheses(merged=is_merged)[: len(examples)], labels)
     ticks, series = _histogram(found["separate"])
     title = f"{subject.name}: length of hypotheses"
     chart = charts.bars(series, ticks, title=title, x="tokens", y="% of the class")
-    given = {"split": "train", "knowledge": subject.knowledge, **found}
-    return Finding(given, [_length_section(subject, found, chart)], {"lengths.png": chart.png()})
+    given = {"split": over, "knowledge": subject.knowledge, "merged_by": subject.merged_by, **found}
+    return Finding(given, [_length_section(subject, over, found, chart)], {"lengths.png": chart.png()})
 
 
-def _length_section(subject, found, chart) -> Section:
-    words = [f"tokens of the training hypotheses; merged: {_merging(subject.knowledge)}"]
+def _length_section(subject, over, found, chart) -> Section:
+    of = "hypotheses of all splits" if over == "all" else "training hypotheses"
+    words = [f"tokens of the {of}; merged: {_merging(subject.merged_by)}"]
     classes = list(found["separate"]["classes"])
     header = ("", *(f"{label}, {what}" for label in classes for what in ("mean", "median")))
     rows, tests = [], []

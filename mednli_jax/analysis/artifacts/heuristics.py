@@ -69,7 +69,7 @@ def satisfied(
         rules[CAUSE] = kinds.has_cause
     rows = {name: [] for name in (*rules, FINE)}
     for row, (example, left, right) in enumerate(zip(examples, premise_mentions, hypothesis_mentions, strict=True)):
-        premise, hypothesis = ({mention.concept for mention in side} for side in (left, right))
+        premise, hypothesis = kinds.named(left), kinds.named(right)
         for name, rule in rules.items():
             if rule(premise, hypothesis):
                 rows[name].append(row)
@@ -96,6 +96,12 @@ class _Kinds:
             concept for concept, label in zip(ontology.ids, ontology.labels, strict=True) if label.casefold() in PATIENT
         }
         self._above: dict[str, set[str]] = {}
+
+    def named(self, mentions: Sequence[Mention]) -> set[str]:
+        """The concepts of mentions; a cross-reference (a CUI of SNOMED CT) is all concepts that have it."""
+        ids, indices = self.ontology.ids, self.ontology.indices
+        named = {mention.concept for mention in mentions}
+        return {concept for name in named for concept in [ids[place] for place in indices(name)] or [name]}
 
     def above(self, concept: str) -> set[str]:
         """The more general concepts."""

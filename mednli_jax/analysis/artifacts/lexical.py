@@ -4,6 +4,7 @@ Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 4.1 to 4.3 and A.2: Tab
 is a sequence of tokens as `merged` gives it. A sentence that occurs several times counts each time.
 """
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from mednli_jax.analysis.artifacts.mean_vectors import units
+from mednli_jax.corpora.nli.entities import name_of, units
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
 # A token that fewer premises have may identify a patient; `top` can leave it out.
 PUBLIC_PREMISES = 10
+_WORD = re.compile(r"\w\w")
 
 
 def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str, ...]:
@@ -26,7 +28,15 @@ def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str
 
     mentions: of concepts, in order. Of overlapping mentions, as MetaMap's may be, the first and longest counts.
     """
-    return tuple("_".join(unit).lower() for unit in units(tokens, mentions))
+    return tuple(name_of(unit).lower() for unit in units(tokens, mentions))
+
+
+def content(tokens: Sequence[str]) -> tuple[str, ...]:
+    """The tokens, in lower case, without English stop words and without those that have no two word characters in a row
+    (punctuation, single letters). The published code drops both, by scikit-learn's list and pattern."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # a slow import, and only this needs it
+
+    return tuple(token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token))
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
@@ -132,9 +142,12 @@ def top(found: Associations, k: int = 15, *, min_premises: int = 1) -> dict[str,
     Tokens of equal PMI are ordered by frequency, then by the alphabet. min_premises: leave out tokens that fewer
     distinct premises have.
     Returns {class: rows}; a row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of
-    the class that have it, and of all its pairs, 0-1), premises.
+    the class that have it, and of all its pairs, 0-1: the % that Table 3's caption names), p (its count by that of all
+    tokens of the table in the class, 0-1), p_smoothed (the same of the smoothed counts: the % that the published code
+    prints), premises.
     """
-    rows = {}
+    rows, smoothed = {}, found.counts + found.smoothing
+    p, p_smoothed = (table / np.maximum(table.sum(axis=0), 1) for table in (found.counts, smoothed))
     for column, label in enumerate(found.classes):
         usable = np.flatnonzero((found.counts[:, column] > 0) & (found.premises >= min_premises)).tolist()
         usable.sort(key=lambda row: (-found.pmi[row, column], -found.counts[row, column], found.tokens[row]))
@@ -145,6 +158,8 @@ def top(found: Associations, k: int = 15, *, min_premises: int = 1) -> dict[str,
                 "count": int(found.counts[row, column]),
                 "examples": int(found.examples[row, column]),
                 "share": float(found.examples[row, column] / found.pairs[column]),
+                "p": float(p[row, column]),
+                "p_smoothed": float(p_smoothed[row, column]),
                 "premises": int(found.premises[row]),
             }
             for row in usable[:k]

@@ -27,6 +27,19 @@ def lines(folder: Path) -> Iterator[str]:
         yield from markdown(grid)
     yield ""
     yield from markdown(_partitions(folder, paper["6"]))
+    yield from ("", _averages(published("artifacts")))
+
+
+def _averages(paper) -> str:
+    """That the paper's parts, weighted by their pairs, do not average to its full sets."""
+    sizes, given = paper["partition_splits"]["hypothesis"], paper["tables"]["6"]["hypothesis"]["fastText"]
+    each = []
+    for split, (easy, difficult) in sizes.items():
+        full, *parts = given[split]
+        mean = (parts[0] * easy + parts[1] * difficult) / (easy + difficult)
+        each.append(f"{split} {mean:.0f}, not {full}")
+    said = f"({INPUTS['hypothesis']}, fastText: {'; '.join(each)})"
+    return f"The paper's parts do not average to its full sets {said}: those are of merged text, these of raw text."
 
 
 def _accuracies(result, paper) -> Grid:
@@ -50,10 +63,11 @@ def _confusion(result, paper) -> Grid:
 
 
 def _partitions(folder, paper) -> Grid:
-    rows, ours, theirs = {}, {part: {} for part in PARTS}, {part: {} for part in PARTS}
+    rows, ours, theirs, texts = {}, {part: {} for part in PARTS}, {part: {} for part in PARTS}, set()
     shares = {"majority": _majority, "fastText": _accuracy}
     for name, title in INPUTS.items():
         read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
+        texts |= {found.get("merged_by", "") for found in read.values()}
         for row, share in shares.items():
             for split, found in read.items():
                 rows[key := (name, row, split)] = (title, row, split)
@@ -62,7 +76,10 @@ def _partitions(folder, paper) -> Grid:
                     theirs[part][key] = str(paper[name][row][split][number])
     columns = [(f"{part} (pairs)", of) for part, of in ours.items()]
     columns += [(f"paper, {part}", of) for part, of in theirs.items()]
-    caption = "Table 6: the same and with the premise, by partition, %; majority: the partition's most frequent class"
+    text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
+    caption = (
+        f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
+    )
     return fill(caption, ("input", "model", "split"), rows, columns)
 
 

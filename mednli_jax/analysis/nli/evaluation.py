@@ -20,11 +20,14 @@ def evaluate(scored, options: Options) -> Evaluation:
         "corpus": corpus,
         "trained_on": run.result["corpus"],
         "split": split,
+        **({"merged_by": scored.merged_by} if scored.merged_by else {}),
         "seeds": run.result["seeds"],
         **_with_interval(scores),
         **({"partitions": found} if options.partitions else {}),
     }
-    return Evaluation(figures, [*score_lines(scores, run.result, corpus, split), *partition_lines(scores, found)])
+    text = [f"text: entities of {scored.merged_by} merged"] if scored.merged_by else []
+    lines = [*score_lines(scores, run.result, corpus, split), *text, *partition_lines(scores, found)]
+    return Evaluation(figures, lines)
 
 
 def _with_interval(scores: Mapping) -> Mapping:

@@ -1,8 +1,9 @@
 """Texts in which concepts stand in place of words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
 
 Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths and
-links stay. The vector of a concept is the mean of the words of its most frequent mention in training (the published
-code's default), drawn to the vectors of related concepts. A concept without a known word leaves its words as they are.
+links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
+published code computes and leaves unused), drawn to the vectors of related concepts. A concept without a known word
+leaves its words as they are.
 """
 
 from collections import Counter

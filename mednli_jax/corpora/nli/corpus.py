@@ -27,7 +27,7 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.progress import say
-from mednli_jax.text import Vocab
+from mednli_jax.text import Vocab, blank_tokens
 from mednli_jax.textfiles import check_readable
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -46,6 +46,7 @@ class NLICorpus:
       genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
         premises. builder: "direct", or "tfds" to read through a TFDS builder.
       mix: the corpus whose training pairs are mixed in.
+      blanks: tokens are what stands between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
       terminology: the ontology of links and of retrofitting, None where there is neither.
       linking: how concepts are found, None for a corpus without links.
@@ -63,6 +64,7 @@ class NLICorpus:
     sample: int | None = None
     builder: str = "direct"
     mix: "NLICorpus | None" = None
+    blanks: bool = False
     pieces: word_pieces.PieceEncoding | None = None
     terminology: Terminology | None = None
     linking: Linking | None = None
@@ -83,6 +85,8 @@ class NLICorpus:
             splits = {**splits, "train": mixing.sampled(splits["train"], self.sample)}
         if self.mix:
             splits = mixing.mixed(splits, self.mix.splits()["train"], self.mix.title)
+        if self.blanks:
+            splits = {name: _between_blanks(split) for name, split in splits.items()}
         self.warn_of_readers()
         return splits
 
@@ -143,26 +147,27 @@ class NLICorpus:
         """
         return None if self.linking is None else Linker(self.ontology, **self.linking.settings())
 
-    def recogniser(self, splits: dict[str, Split]) -> Linker | Recognised | None:
+    def recogniser(self, splits: dict[str, Split], linking: Linking | None = None) -> Linker | Recognised | None:
         """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
 
         A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
-        would, in a fraction of the memory.
+        would, in a fraction of the memory. linking: in place of the corpus's.
         Raises: DataError(s) for a file of mentions that does not fit the splits.
         """
-        if self.linking is None:
+        linking = linking or self.linking
+        if linking is None:
             return None
-        if self.linking.mentions is not None:
+        if linking.mentions is not None:
             filtered = bool(self.limit or self.sample or self.genre)
             if self.needed and self.name in CORPORA:
                 corpus = CORPORA[self.name]
                 filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
-            return self.linking.recognised(self.ontology, splits, filtered)
+            return linking.recognised(self.ontology, splits, filtered)
         if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces are made of other words
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
-        return Linker(self.ontology, vocabulary=tokens, **self.linking.settings())
+        return Linker(self.ontology, vocabulary=tokens, **linking.settings())
 
     @property
     def paths(self):
@@ -211,7 +216,7 @@ class NLICorpus:
             "sample": self.sample or 0,
             "mix": self.mix.title if self.mix else "",
             **settings,
-            "tokens": "pieces" if self.pieces else "words",
+            "tokens": "pieces" if self.pieces else "blanks" if self.blanks else "words",
             "formats": self._formats(),
             "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self.source_files()),
@@ -275,6 +280,15 @@ class NLICorpus:
         how = (self.encoding, begun, self._retrofit_graph, self.paths, self.texts(linker=linker))
         *arrays, facts = words.encode_corpus(splits, linker, *how)
         return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits)}
+
+
+def _between_blanks(split: Split) -> Split:
+    """The split, with the words of its raw sentences as tokens."""
+    examples = tuple(
+        replace(e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis))
+        for e in split.examples
+    )
+    return replace(split, examples=examples, facts={**split.facts, "tokens": {"blanks": len(examples)}})
 
 
 def _tokeniser(splits: dict[str, Split]) -> str:

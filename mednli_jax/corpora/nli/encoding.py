@@ -4,7 +4,7 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -23,7 +23,7 @@ from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 3  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 GRAPH_SPLITS = ("train", "dev")  # whose concepts span a graph of mentioned concepts, as in the published code
 Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
@@ -36,7 +36,7 @@ class Encoding:
     Args:
       max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
       hypothesis_only: premises are left empty.
-      vectors_path: None = random. unknown: see vectors.load_vectors. unit_length: of every word's vector.
+      vectors_path: None = random. unknown, lowered: see vectors.load_vectors. unit_length: of every word's vector.
       max_links: K. max_path: longest path in edges, 0 = no limit.
       graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
     """
@@ -56,6 +56,7 @@ class Encoding:
     keep: str = "first"
     graph: str = "whole"
     unknown: str = "mean"
+    lowered: bool = True
 
     def first_kept(self, size: int) -> int:
         """The place of the first token that is kept of a sentence of so many."""
@@ -75,10 +76,10 @@ def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
-def find_mentions(
+def whole_mentions(
     examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
 ) -> list[list[Mention]]:
-    """The mentions of one side of each example among the tokens that are kept: the linker's, or those of a file.
+    """The mentions of one side of each example, in the whole sentence: the linker's, or those of a file.
 
     found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
     recur, and each distinct sentence is linked once.
@@ -88,22 +89,37 @@ def find_mentions(
     mentions = []
     for example in watch(examples, f"concepts of {PLURAL[side]}"):
         if isinstance(linker, Recognised):
-            given = linker.mentions(example.uid, side)
-            mentions.append(_kept(given, len(all_tokens(example, side)), encoding))
+            mentions.append(linker.mentions(example.uid, side))
             continue
         sentence = all_tokens(example, side)
         if sentence not in found:
-            # The whole sentence is linked: of one cut short, the head of a name would be taken for another name.
-            found[sentence] = _kept(linker.link(sentence), len(sentence), encoding)
+            found[sentence] = linker.link(sentence)
         mentions.append(found[sentence])
     return mentions
 
 
-def _kept(mentions, size, encoding):
-    """The mentions of a sentence of so many tokens that lie within those kept, counted from the first of them."""
-    first = encoding.first_kept(size)
+def kept_mentions(mentions: list[list[Mention]], examples, side: str, encoding: Encoding) -> list[list[Mention]]:
+    """Those of `whole_mentions` that lie within the tokens that are kept, counted from the first of these.
+
+    Whole sentences are linked: of one cut short, the head of a name would be taken for another name.
+    """
+    sizes = (len(all_tokens(example, side)) for example in examples)
+    return [
+        found if size <= encoding.max_length else _kept(found, encoding.first_kept(size), encoding.max_length)
+        for found, size in zip(mentions, sizes, strict=True)
+    ]
+
+
+def _kept(mentions, first, most):
     moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
-    return [mention for mention in moved if mention.start >= 0 and mention.end <= encoding.max_length]
+    return [mention for mention in moved if mention.start >= 0 and mention.end <= most]
+
+
+def find_mentions(
+    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
+) -> list[list[Mention]]:
+    """The mentions of one side of each example among the tokens that are kept, see `whole_mentions`."""
+    return kept_mentions(whole_mentions(examples, side, linker, encoding, found, watch), examples, side, encoding)
 
 
 def encode_links(
@@ -113,14 +129,17 @@ def encode_links(
     watch=unwatched,
     paths=shortest_paths,
     concepts: Concepts | None = None,
+    rows: Mapping[str, slice] | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
 
-    paths: finds distances between concepts, see distances.corpus_links. concepts: see links_of.
+    paths: finds distances between concepts, see distances.corpus_links. concepts, rows: see links_of.
     """
     found = {}
-    mentions = {side: find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
-    arrays, facts = links_of(mentions, linker.ontology, encoding, encoding.max_length, paths, concepts)
+    whole = {side: whole_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
+    mentions = {side: kept_mentions(whole[side], examples, side, encoding) for side in SIDES}
+    size = encoding.max_length
+    arrays, facts = links_of(mentions, whole, linker.ontology, encoding, size, paths, concepts, rows)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
         unknown = [concept for concept in given if not linker.ontology.indices(concept)]
@@ -131,20 +150,26 @@ def encode_links(
 
 def links_of(
     mentions: dict[str, list[list[Mention]]],
+    whole: dict[str, list[list[Mention]]],
     ontology,
     encoding: Encoding,
     max_tokens: int,
     paths=shortest_paths,
     concepts: Concepts | None = None,
+    rows: Mapping[str, slice] | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
 
-    max_tokens: the most tokens of a side. concepts: of a graph of mentioned concepts, from the mentions; None for the
-    whole graph. They are the fact `graph_concepts`.
+    Args:
+      mentions, whole: among the tokens that are kept, and in whole sentences.
+      max_tokens: the most tokens of a side.
+      concepts: of a graph of mentioned concepts, from the mentions in whole sentences, as in the published code; None
+        for the ontology's whole graph. They are the fact `graph_concepts`.
+      rows: of each split, for the fact `splits`; None for none.
     """
     graph, facts = ontology, {"graph": encoding.graph}
     if concepts is not None:
-        facts["graph_concepts"] = sorted(concepts(mentions))
+        facts["graph_concepts"] = sorted(concepts(whole))
         graph = induced(ontology, facts["graph_concepts"])
     links = corpus_links(
         graph,
@@ -159,7 +184,6 @@ def links_of(
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
-    lengths, counts = np.unique(links.distance[filled], return_counts=True)
     named = {mention.concept for lists in mentions.values() for found in lists for mention in found}
     facts |= {
         "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
@@ -173,9 +197,30 @@ def links_of(
         "dropped_links": links.dropped,
         "pairs_with_links": int(filled.any(axis=1).sum()),
         "links": int(filled.sum()),
-        "links_per_length": {str(d): int(n) for d, n in zip(lengths, counts, strict=True)},
+        "links_per_length": _per_length(links.distance),
     }
+    if rows:
+        facts["splits"] = {name: _linked(mentions, links.distance, part) for name, part in rows.items()}
     return arrays, facts
+
+
+def _per_length(distance):
+    """{edges: links} of link distances, -1 where there is no link."""
+    lengths, counts = np.unique(distance[distance >= 0], return_counts=True)
+    return {str(d): int(n) for d, n in zip(lengths, counts, strict=True)}
+
+
+def _linked(mentions, distance, rows):
+    """How many of some pairs name concepts, and are linked, and over how many edges."""
+    has = [np.array([bool(found) for found in mentions[side][rows]], bool) for side in SIDES]
+    return {
+        "premises": int(has[0].sum()),
+        "hypotheses": int(has[1].sum()),
+        "pairs_with_concepts": int((has[0] & has[1]).sum()),
+        "pairs_with_links": int((distance[rows] >= 0).any(axis=1).sum()),
+        "concepts": len({mention.concept for side in SIDES for found in mentions[side][rows] for mention in found}),
+        "links_per_length": _per_length(distance[rows]),
+    }
 
 
 class WordTexts:
@@ -196,7 +241,8 @@ class WordTexts:
             token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
-        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "unknown": encoding.unknown}
+        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
+        how |= {name: getattr(encoding, name) for name in ("unknown", "lowered")}
         vectors = load_vectors(encoding.vectors_path, seen.words, **how)
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
@@ -229,10 +275,10 @@ class WordTexts:
         return arrays
 
     def links(
-        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
     ) -> tuple[dict, dict]:
         """Link arrays [N, K] of these examples, whose token arrays are given, and facts of them."""
-        return encode_links(examples, linker, self.encoding, watch, paths, concepts)
+        return encode_links(examples, linker, self.encoding, watch, paths, concepts, rows)
 
     def facts(self, examples) -> dict:
         """Counts of what the arrays of these examples leave out."""
@@ -255,6 +301,7 @@ def encode_corpus(
     """
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
     with Watch(passes * len(examples), begun) as watch:
         matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
@@ -263,8 +310,8 @@ def encode_corpus(
         if linker is not None:
             counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
             concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
-            links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts)
-    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
+            rows = {name: slice(first[name], first[name] + len(split)) for name, split in splits.items()}
+            links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts, rows)
     facts = {
         "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
         "vocabulary": vocabulary,

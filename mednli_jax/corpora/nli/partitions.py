@@ -1,8 +1,9 @@
 """Partitions of a corpus: which pairs are easy, which are difficult, as files of ids.
 
 A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs; that is
-never unpickled. An id is a pair's uid, or, in a whole file of such as in theirs, the name of a split and the number of
-the pair in it, from 0: train0, dev17. Errors never quote an id.
+never unpickled. An id is a pair's uid, or, in a whole file of such, the name of a split and a number from 0: the place
+of the pair in the split (dev0 is the first of dev), or as in theirs its place in all splits, one after the other
+(dev11232 is the first of MedNLI's dev). Errors never quote an id.
 """
 
 import warnings
@@ -68,7 +69,7 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
 
 
 def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
-    """The uids of a prepared corpus that are in a partition. data: the config's section. Raises: as uids_in."""
+    """The uids of a prepared corpus that are in a partition. data: the NLICorpus. Raises: as uids_in."""
     facts = prepared.manifest["splits"]
     gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
     if data.sample or data.mix:
@@ -86,25 +87,43 @@ def uids_in(
 
     splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
     number is not its number in the file. filtered: the corpus is but a part of itself (a limit, a sample, a genre), and
-    ids that are not in it are no fault, unless none is.
-    Raises: DataError for ids of no pair.
+    ids that are not in it are no fault, unless none is, or they number pairs of a split that is whole.
+    Raises: DataError for ids of no pair, or for numbers that count from two places.
     """
     every = {uid for uids in splits.values() for uid in uids}
-    meant = list(partition.ids)
+    meant, whole = list(partition.ids), ()
     if every.isdisjoint(meant):
-        places = {
-            f"{split}{number}": uid
-            for split, uids in splits.items()
-            if split not in gaps
-            for number, uid in enumerate(uids)
-        }
-        meant = [places.get(uid, uid) for uid in meant]
-    unknown = [line for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
-    if unknown and (not filtered or len(unknown) == len(meant)):
+        meant = _numbered(partition, splits, gaps, filtered)
+        whole = tuple(split for split in list(splits)[1:] if split not in gaps)
+    unknown = [(line, uid) for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
+    faults = unknown
+    if filtered and len(unknown) < len(meant):
+        faults = [(line, uid) for line, uid in unknown if uid.rstrip("0123456789") in whole]
+    if faults:
         problem = f"{len(unknown):,} of {len(meant):,} ids are of no pair of the corpus, this the first"
-        fix = "give a partition of this corpus, or the corpus it is of"
-        raise DataError(problem, file=partition.file, line=unknown[0], fix=fix)
+        fix = "give a partition of this corpus, or the corpus it is of; numbers over all splits need all pairs"
+        raise DataError(problem, file=partition.file, line=faults[0][0], fix=fix)
     return frozenset(meant) & every
+
+
+def _numbered(partition, splits, gaps, filtered) -> list[str]:
+    """The uids that an id's numbers stand for, counted in each split or over all; an id of neither stays as it is."""
+    of_split, of_all, first, counted = {}, {}, 0, not filtered
+    for split, uids in splits.items():
+        counted = counted and split not in gaps
+        if split not in gaps:
+            of_split |= {f"{split}{number}": uid for number, uid in enumerate(uids)}
+        if counted:
+            of_all |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
+        first += len(uids)
+    known = [sum(uid in places for uid in partition.ids) for places in (of_split, of_all)]
+    found = [[places.get(uid, uid) for uid in partition.ids] for places in (of_split, of_all)]
+    if known[0] == known[1] == len(partition.ids) and found[0] != found[1]:
+        fix = "give a list that has more of the corpus's ids, or write the pairs' uids"
+        raise DataError(
+            "its ids number pairs of each split, and as well those of all splits", file=partition.file, fix=fix
+        )
+    return found[known[1] > known[0]]
 
 
 def _array_ids(path):

@@ -16,7 +16,7 @@ from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.progress import unwatched
 
-FORMAT = 2  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 3  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 
@@ -83,18 +83,19 @@ class PieceTexts:
         return arrays
 
     def links(
-        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
     ) -> tuple[dict, dict]:
         """Link arrays [N, K] between pieces, and facts of them; the examples are those that `arrays` had last."""
-        linked, mentions = {}, {}
+        linked, whole, mentions = {}, {}, {}
         for side in SIDES:
-            lengths, found = arrays[f"{side}_length"].tolist(), self._found[side]
+            found = watch(self._found[side], f"concepts of {encode.PLURAL[side]}")
+            whole[side] = [_of_pieces(of_side, linker, linked) for of_side in found]
             mentions[side] = [
-                [mention for mention in _of_pieces(of_side, linker, linked) if mention.end <= kept]
-                for of_side, kept in zip(watch(found, f"concepts of {encode.PLURAL[side]}"), lengths, strict=True)
+                [mention for mention in of_side if mention.end <= kept]
+                for of_side, kept in zip(whole[side], arrays[f"{side}_length"].tolist(), strict=True)
             ]
         most = max(arrays[side].shape[1] for side in SIDES)
-        return encode.links_of(mentions, linker.ontology, self.encoding, most, paths, concepts)
+        return encode.links_of(mentions, whole, linker.ontology, self.encoding, most, paths, concepts, rows)
 
     def facts(self, examples) -> dict:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""

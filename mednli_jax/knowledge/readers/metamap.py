@@ -11,6 +11,7 @@ is safer without.
 
 Positions count characters from 0, say the official pages. Wrappers that hand MetaMap a quoted sentence shift them by
 one: whether the file counts from 0 or 1 is seen from the trigger texts, which stand in the sentence at their position.
+Where most of them do not, the file was made from other sentences, and is refused.
 """
 
 import re
@@ -20,9 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mednli_jax.knowledge.readers.spans import SENTENCE, Placing, Span
+from mednli_jax.progress import say
 from mednli_jax.textfiles import empty_file, text_lines
 
 ACRONYMS = ("AA", "UA")
+FEW = 20  # trigger texts: with fewer, those that a wrapper changed may be most of them
 _ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
 _SIDE = {side[0]: side for side in SENTENCE}
 # "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old releases. The quoted
@@ -154,16 +157,28 @@ def _triggers(field: str) -> list[tuple[str | None, bool]]:
 
 
 def _first_position(placing: Placing, occurrences: Sequence[_Occurrence]) -> int:
-    """1 where more triggers stand in their sentences when counted from 1, else 0."""
-    agree = Counter()
+    """1 where more triggers stand in their sentences when counted from 1, else 0.
+
+    Notes a fault where most stand at neither place, and says so where some do. Sentences that are not ASCII are left
+    out: their triggers have other characters.
+    """
+    agree, checked = Counter(), 0
     for occurrence in occurrences:
         sentence = placing.text(occurrence.uid, occurrence.side)
-        if occurrence.text is None or sentence is None:
+        if occurrence.text is None or sentence is None or not sentence.isascii():
             continue
+        checked += 1
         ((start, length),) = occurrence.parts
         for first in (0, 1):
             there = sentence[max(start - first, 0) : max(start - first, 0) + length]
             agree[first] += there.casefold() == occurrence.text.casefold()
+    if elsewhere := checked - max(agree.values(), default=0):
+        problem = f"{elsewhere} of {checked} trigger texts are not at their positions in the corpus's sentences"
+        placing.counts["texts_elsewhere"] = elsewhere
+        if checked >= FEW and 2 * elsewhere > checked:
+            placing.fault(None, problem, "triggers", "run MetaMap on this version of the corpus (prepare --metamap)")
+        else:
+            say(f"{placing.path.name}: {problem}; their concepts are taken as they are")
     return int(agree[1] > agree[0])
 
 

@@ -86,26 +86,26 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         say(f"{path.name}: {nameless} terms have no name, and are not linked in text")
     default = found.header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
+    parents, circular = is_a_graph(
+        *is_a.T[:2],
+        len(terms),
+        options,
+        place=lambda edge: (path.name, int(is_a[edge, 2])),
+        name=lambda concept: shown_id(terms[concept].id),
+        field="is_a",
+    )
+    edges = {name: np.array(pairs, np.int32).T for name, pairs in sorted(others.items())} | circular
     return Ontology(
         name=path.name.split(".")[0],
         version=found.header.get("data-version") or found.header.get("date") or "unknown",
         ids=tuple(term.id for term in terms),
         labels=tuple(term.name or term.id for term in terms),
         names=tuple(names),
-        parents=is_a_graph(
-            *is_a.T[:2],
-            len(terms),
-            options.cycles,
-            place=lambda edge: (path.name, int(is_a[edge, 2])),
-            name=lambda concept: shown_id(terms[concept].id),
-            field="is_a",
-        ),
+        parents=parents,
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
         abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
-        relations={
-            name: relation_matrix(*np.array(pairs, np.int32).T, len(terms)) for name, pairs in sorted(others.items())
-        },
+        relations={name: relation_matrix(*ends, len(terms)) for name, ends in edges.items()},
         cross_references=_references(found.terms, index),
     )
 

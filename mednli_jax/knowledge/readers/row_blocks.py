@@ -5,7 +5,7 @@ numbers as arrays, and only the rows that are asked for become Python strings.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.knowledge.ontology import CIRCULAR, cyclic_edges
+from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.knowledge.string_arrays import Relations
-from mednli_jax.progress import say
 from mednli_jax.textfiles import decoded, empty_file, opened, too_long
 
 BLOCK_BYTES = 1 << 24
@@ -214,27 +213,18 @@ class Edges:
         return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
 
     def is_a_graph(
-        self, ids: Sequence[str], table: RowFile, cycles: str, others: "Edges | None" = None, kinds: list | None = None
-    ) -> csr_array:
-        """The is-a graph [C, C] bool of these edges from child to parent, see `terminologies.is_a_graph`.
-
-        others: the edges of other relations where all are taken, and the names of their `kinds`; edges on cycles are
-        moved there.
-        """
+        self, ids: Sequence[str], table: RowFile, options: OntologyOptions
+    ) -> tuple[csr_array, dict[str, np.ndarray]]:
+        """The is-a graph [C, C] bool of these edges from child to parent, and those on cycles, see
+        `terminologies.is_a_graph`."""
         _, child, parent, lines = self.arrays
-        if others is not None and (inside := cyclic_edges(child, parent, len(ids))).any():
-            others.add(child[inside], parent[inside], lines[inside], len(kinds))
-            kinds.append(CIRCULAR)
-            count = np.count_nonzero(inside)
-            say(f"{table.path.name}: {count} is-a edges lie on cycles; paths still walk them both ways")
-            child, parent, lines = (part[~inside] for part in (child, parent, lines))
-        options = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
-        return is_a_graph(child, parent, len(ids), cycles, **options)
+        about = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
+        return is_a_graph(child, parent, len(ids), options, **about)
 
-    def by_name(self, names: Sequence[str], size: int) -> Relations:
+    def by_name(self, names: Sequence[str], size: int, further: Mapping[str, np.ndarray]) -> Relations:
         """The relation of each kind that occurs among `size` concepts; `names` [K] belong to the kinds 0 to K - 1.
 
-        Kinds of the same name are one relation.
+        Kinds of the same name are one relation. further: edges [2, E] of more relations.
         """
         kind, source, target, _ = self.arrays
         order = np.argsort(kind, kind="stable")
@@ -243,6 +233,8 @@ class Edges:
         for code, edges_of in zip(kinds.tolist(), np.split(order, begins)[1:], strict=True):
             keys = parts.setdefault(names[code], [])
             keys.append(source[edges_of].astype(np.int64) * size + target[edges_of])
+        for name, (source, target) in further.items():
+            parts.setdefault(name, []).append(source.astype(np.int64) * size + target)
         edges = {}
         for name in sorted(parts):
             keys = np.unique(np.concatenate(parts.pop(name)))

@@ -92,18 +92,18 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
         codes = cuis_of_codes(conso, "SNOMEDCT_US")
         references = tuple((cui, place[code]) for code, cui in codes if code in place)
         digest.update(repr(references).encode())
-    others_of_all = (others, kinds) if options.relations == "all" else ()
+    parents, circular = is_a.is_a_graph(ids, table, options)
     return Ontology(
         name="snomed",
         version=version,
         ids=ids,
         labels=labels,
         names=names,
-        parents=is_a.is_a_graph(ids, table, options.cycles, *others_of_all),
+        parents=parents,
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
-        relations=others.by_name(kinds, len(ids)),
+        relations=others.by_name(kinds, len(ids), circular),
         cross_references=references,
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.ontology import cyclic_edges, relation_matrix
+from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions, cyclic_edges, relation_matrix
 from mednli_jax.progress import say
 
 
@@ -24,20 +24,22 @@ def is_a_graph(
     child: np.ndarray,
     parent: np.ndarray,
     size: int,
-    cycles: str,
+    options: OntologyOptions,
     *,
     place: Callable[[int], tuple[str, int]],
     name: Callable[[int], str],
     order: np.ndarray | None = None,
     field: str | None = None,
-) -> csr_array:
-    """The is-a graph [C, C] bool of edges from child to parent.
+) -> tuple[csr_array, dict[str, np.ndarray]]:
+    """(the is-a graph [C, C] bool of edges from child to parent, {CIRCULAR: int [2, E]} of the edges on cycles).
+
+    The second is empty where no edge lies on a cycle, and where is-a edges alone are read.
 
     Args:
       child, parent: concepts by index, int [E].
       size: C, the number of concepts.
-      cycles: "refuse" raises DataError for the first edge that lies on a cycle. "drop" leaves such edges out, and a
-        line on stderr says how many they were.
+      options: where is-a edges alone are read, cycles="refuse" raises DataError for the first edge that lies on a
+        cycle, and "drop" leaves such edges out. A line on stderr says how many they are.
       place: of an edge by its index, (name of its file, line).
       name: of a concept by its index, for the message.
       order: int [E], the edge that comes first has the smallest number; without it the edges are in order.
@@ -45,11 +47,14 @@ def is_a_graph(
     """
     inside = cyclic_edges(child, parent, size)
     if not inside.any():
-        return relation_matrix(child, parent, size)
+        return relation_matrix(child, parent, size), {}
     edges, count = np.flatnonzero(inside), relation_matrix(child[inside], parent[inside], size).nnz
     first = edges[0 if order is None else np.argmin(order[edges])]
     file, line = place(first)
-    if cycles == "refuse":
+    if options.relations == "all":
+        say(f"{file}: {count} is-a edges lie on cycles; paths still walk them both ways")
+        return relation_matrix(child[~inside], parent[~inside], size), {CIRCULAR: np.stack([child, parent])[:, inside]}
+    if options.cycles == "refuse":
         more = f", as do {count - 1} more" if count > 1 else ""
         problem = f"the is-a edge from {name(child[first])} to {name(parent[first])} lies on a cycle{more}"
         fix = (
@@ -57,4 +62,4 @@ def is_a_graph(
         )
         raise DataError(problem, file=file, line=line, field=field, fix=fix)
     say(f"{file}: left out {count} is-a edges that lie on cycles")
-    return relation_matrix(child[~inside], parent[~inside], size)
+    return relation_matrix(child[~inside], parent[~inside], size), {}

@@ -90,18 +90,18 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     names = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
     types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), names, digest)
     is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), names, options, digest)
-    others_of_all = (others, kinds) if options.relations == "all" else ()
+    parents, circular = is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options)
     return Ontology(
         name="umls",
         version=_version(folder),
         ids=names.ids,
         labels=names.labels,
         names=names.names,
-        parents=is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options.cycles, *others_of_all),
+        parents=parents,
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
-        relations=others.by_name(kinds, len(names.ids)),
+        relations=others.by_name(kinds, len(names.ids), circular),
         cross_references=names.cross_references,
     )
 

@@ -233,11 +233,12 @@ def _edges(synsets, index, options):
             others.setdefault(RELATIONS[symbol], []).append((place, to))
     problems.raise_if_any()
     size = len(synsets.ids)
-    matrices = {name: relation_matrix(*np.array(pairs, np.int32).T, size) for name, pairs in sorted(others.items())}
     is_a = _opened(synsets, is_a)
     child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
     place = [(file, line) for *_, line, file in is_a].__getitem__
-    return is_a_graph(child, parent, size, options.cycles, place=place, name=synsets.ids.__getitem__), matrices
+    graph, circular = is_a_graph(child, parent, size, options, place=place, name=synsets.ids.__getitem__)
+    edges = {name: np.array(pairs, np.int32).T for name, pairs in sorted(others.items())} | circular
+    return graph, {name: relation_matrix(*ends, size) for name, ends in edges.items()}
 
 
 def _opened(synsets, is_a):

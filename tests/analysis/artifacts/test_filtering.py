@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from mednli_jax.analysis.artifacts.filtering import STATE, Settings, State
 from mednli_jax.analysis.sections import lines
 from mednli_jax.analysis.subject import Subject
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.examples import LABELS, Mention
+from mednli_jax.examples import LABELS, Mention, NLIExample
 
 N = 60
 
@@ -286,9 +286,7 @@ ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 
 
 def example(uid="u", premise="no pain", hypothesis="Brain injury now", label="neutral"):
-    return SimpleNamespace(
-        uid=uid, label=label, premise_tokens=tuple(premise.split()), hypothesis_tokens=tuple(hypothesis.split())
-    )
+    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
 
 
 def test_entities_are_one_unit():
@@ -302,17 +300,28 @@ def test_entities_are_one_unit():
 
 def test_the_mean_by_hand():
     merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
-    np.testing.assert_allclose(mean_vectors.mean_vectors(merged, ROW_OF, VECTORS).matrix, [[3, 1]])
-    np.testing.assert_allclose(mean_vectors.mean_vectors(separate, ROW_OF, VECTORS).matrix, [[5 / 3, 1 / 3]])
+    skipped = partial(mean_vectors.mean_vectors, vectors=VECTORS, unknown="skip")  # now has no vector
+    np.testing.assert_allclose(skipped(merged, ROW_OF).matrix, [[3, 1]])
+    np.testing.assert_allclose(skipped(separate, ROW_OF).matrix, [[5 / 3, 1 / 3]])
     without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
-    made = mean_vectors.mean_vectors(merged, without, VECTORS)
+    made = skipped(merged, without)
     np.testing.assert_allclose(made.matrix, [[2.25, 0.25]])  # of (.5, .5) and (4, 0)
     assert made.facts == {
         "tokens": 3, "without_vector": 1, "merged": 1, "merged_without_own_vector": 1, "texts_without_vector": 0,
     }  # fmt: skip
-    dropped = mean_vectors.mean_vectors(merged, without, VECTORS, lacking="drop")
+    dropped = skipped(merged, without, lacking="drop")
     np.testing.assert_allclose(dropped.matrix, [[4, 0]])
     assert dropped.facts["without_vector"] == 2
+
+
+def test_unknown_words_are_zeros_by_hand():
+    """As published: (1, 0), (0, 1), (4, 0) and, of `now`, (0, 0), by four."""
+    made = mean_vectors.mean_vectors([[("brain",), ("injury",), ("no",), ("now",)]], ROW_OF, VECTORS)
+    np.testing.assert_allclose(made.matrix, [[5 / 4, 1 / 4]])
+    assert made.facts["without_vector"] == 1
+    of_nothing = mean_vectors.mean_vectors([[("now",)], [], [("no",)]], ROW_OF, VECTORS)
+    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [4, 0]])  # not the NaN of the published code
+    assert of_nothing.facts["texts_without_vector"] == 2
 
 
 def test_a_token_counts_as_often_as_it_stands():
@@ -328,16 +337,37 @@ def test_without_any_vector_there_is_nothing_to_filter_by():
         mean_vectors.mean_vectors([[("pain",)], [("head", "ache")]], ROW_OF, VECTORS)
 
 
-def test_a_pair_is_its_premise_and_hypothesis():
-    mentions = ([[]], [[Mention(0, 2, "D1")]])
-    assert mean_vectors.texts([example()], mentions, inputs="pair", lowercase=True) == [
-        [("no",), ("pain",), ("brain", "injury"), ("now",)]
-    ]
-    assert mean_vectors.texts([example()], None, inputs="hypothesis", lowercase=False) == [
-        [("Brain",), ("injury",), ("now",)]
-    ]
-    found = mean_vectors.texts([example()], mentions, inputs="hypothesis", lowercase=True)
-    assert mean_vectors.words_of(found) == ["brain", "brain_injury", "injury", "now"]
+def test_texts_are_raw_or_merged():
+    """Raw text keeps the comma at its word, and has no entities; the corpus's own tokens have."""
+    pair = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
+    assert mean_vectors.texts([pair], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
+    merged = mean_vectors.texts([example()], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
+    assert merged == [[("brain", "injury"), ("now",)]]
+    assert mean_vectors.texts([example()], "hypothesis", [[]], lowercase=False) == [[("Brain",), ("injury",), ("now",)]]
+    assert mean_vectors.words_of(merged) == ["brain", "brain_injury", "injury", "now"]
+
+
+def test_features_of_a_pair_by_hand(tmp_path):
+    """As published: the sum of the means of both sides, over raw words; `pain.` is not `pain`."""
+    (tmp_path / "train.jsonl").write_text(
+        json.dumps({"uid": "1", "premise": "No pain.", "hypothesis": "Brain injury pain", "label": "neutral"}) + "\n"
+    )
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "train.jsonl").read_text().replace('"1"', '"2"'))
+    (tmp_path / "own.txt").write_text("no 4 0\npain 1 5\nbrain 1 0\ninjury 0 1\nbrain_injury 2 2\n")
+    (tmp_path / "spans.tsv").write_text(
+        "uid\tside\tstart\tend\tconcept\n" + "".join(f"{uid}\thypothesis\t0\t2\tENTITY\n" for uid in (1, 2))
+    )
+    config = defaults.nli("bow", "file")
+    config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
+    subject = Subject(experiment.nli_corpus(config), spans=tmp_path / "spans.tsv")
+    hypothesis = difficulty.mean_features(subject, "hypothesis")
+    np.testing.assert_allclose(hypothesis.matrix[0], [2 / 3, 2])  # (1, 0), (0, 1), (1, 5)
+    pair = difficulty.mean_features(subject, "pair")
+    np.testing.assert_allclose(pair.matrix[0], [2 / 3 + 4 / 2, 2])  # and (4, 0), (0, 0)
+    assert pair.facts["without_vector"] == 2
+    merged = difficulty.mean_features(subject, "hypothesis", entities="parts")
+    np.testing.assert_allclose(merged.matrix[0], [3 / 2, 7 / 2])  # (2, 2), (1, 5)
+    assert (merged.facts["merged"], pair.facts["merged"], subject.merged_by) == (2, 0, "spans.tsv")
 
 
 # ---- a corpus ----
@@ -367,7 +397,7 @@ def subject(tmp_path):
 def found(subject, **more):
     from mednli_jax.training import logistic
 
-    features = difficulty.mean_features(subject, "hypothesis", "parts")
+    features = difficulty.mean_features(subject, "hypothesis")
     options = filtering.settings(len(subject.examples), m=None, n=8, k=None, tau=0.75, seed=0)
     return difficulty.difficulty(subject, features, options, logistic.fit_predict, inputs="hypothesis", **more)
 

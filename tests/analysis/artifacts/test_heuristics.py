@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 from test_lexical import write_pairs
@@ -90,6 +91,10 @@ def test_any_ontology_has_hypernyms_but_not_causes():
     assert satisfied(CHAIN, ["c2", "c3"], ["c3", "elsewhere"]) == set()
     assert satisfied(CHAIN, ["c2"], ["c2"], "x no z") == {FINE}
     assert satisfied(CHAIN, ["c3"], ["c3"], "x no z") == set()  # the patient
+    cuis = replace(CHAIN, cross_references=(("CUI", 2), ("CUI", 3), ("above", 0)))  # as SNOMED CT's concepts have them
+    assert satisfied(cuis, ["CUI"], ["above"]) == {HYPERNYM}
+    assert satisfied(cuis, ["above"], ["CUI"]) == set()
+    assert satisfied(cuis, ["CUI"], ["c2"], "x no z") == {FINE}
     rows = heuristics.satisfied([], [], [], CHAIN)
     assert rows == {HYPERNYM: [], FINE: []}
 

@@ -110,7 +110,7 @@ def test_top_tokens_by_hand():
     first, second = rows[E]
     assert first == {
         "token": "x", "pmi": pytest.approx(1.0), "count": 3, "examples": 2,
-        "share": 1.0, "premises": 1,
+        "share": 1.0, "p": 3 / 5, "p_smoothed": 3 / 5, "premises": 1,
     }  # fmt: skip
     assert (second["token"], second["count"], second["share"], second["premises"]) == ("z", 1, 0.5, 3)
     assert second["pmi"] == pytest.approx(math.log2(2 / 3))
@@ -118,6 +118,21 @@ def test_top_tokens_by_hand():
     assert [row["share"] for row in rows[N]] == [1.0, pytest.approx(2 / 3)]
     # x never stands in a neutral hypothesis, however many tokens are asked for.
     assert [row["token"] for row in lexical.top(found, 9)[N]] == ["y", "z"]
+
+
+def test_shares_true_and_smoothed_by_hand():
+    """Of entailment x stands 3 times in 5 tokens; smoothed by 2, 5 times in 5 + 3 x 2."""
+    sentences = [("x", "x", "y"), ("x", "z"), ("y",), ("y", "z"), ("y", "z")]
+    row = lexical.top(lexical.pmi(sentences, (E, E, N, N, N), "aabbc", smoothing=2, min_count=1), 1)[E][0]
+    assert (row["token"], row["share"], row["p"]) == ("x", 1.0, 3 / 5)
+    assert row["p_smoothed"] == pytest.approx(5 / 11)
+
+
+def test_stop_words_are_dropped_as_published():
+    """By scikit-learn's list and pattern: no word of fewer than two word characters in a row, merged entities whole."""
+    tokens = ("the", "patient", "has", "no", "history_of_cancer", ",", "x-ray", "n't", "p", ".", "not", "well")
+    assert lexical.content(tokens) == ("patient", "history_of_cancer", "x-ray")
+    assert lexical.content(()) == ()
 
 
 def test_equal_tokens_go_by_the_alphabet():
@@ -242,8 +257,13 @@ def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
     assert "brain_injury" in out
     assert SECRET in out
     found = json.loads((tmp_path / "o" / "lexical.json").read_text())
-    assert {row["token"] for row in found["top"][C]} >= {"no", SECRET}
-    assert len(found["top"][E]) == 3
+    assert {row["token"] for row in found["top"][C]} == {"patient", SECRET}  # joint_pain stands four times
+    assert len(found["top"][E]) == 2  # patient, brain_injury
+    assert ask("lexical", "--corpus=snli", "--out=kept", "--top=3", "--stop_words")[0] == 0
+    kept = json.loads((tmp_path / "kept" / "lexical.json").read_text())
+    assert {row["token"] for row in kept["top"][C]} >= {"no", SECRET}
+    assert len(kept["top"][E]) == 3
+    assert (found["stop_words"], kept["stop_words"]) == (False, True)
     assert (tmp_path / "o" / "lexical.png").read_bytes().startswith(b"\x89PNG")
     assert SECRET in (tmp_path / "o" / "report.html").read_text()
     assert not (tmp_path / "o" / "private").exists()

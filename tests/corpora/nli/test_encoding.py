@@ -1,6 +1,7 @@
 """Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
 
 import json
+import re
 import time
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from made_up_commands import prepare
 
 from mednli_jax import defaults, experiment, progress
+from mednli_jax.analysis import prepared_lines
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
@@ -354,6 +356,9 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
     assert links_of(found["mentioned"].arrays, 0) == []
     assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
+    *_, train, of_train, dev, of_dev = prepared_lines.pairs(found["whole"])
+    numbers = [list(map(int, re.findall(r"\d+", line))) for line in (train, of_train, dev, of_dev)]
+    assert numbers == [[2, 1, 1, 1, 1], [2, 1], [1, 1, 1, 1, 1], [0, 1]]  # concepts, sentences, pairs; edges and links
     assert not (found["whole"].folder / "concepts.json").exists()
     concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
     assert concepts == ["D1", "D4"]
@@ -365,6 +370,25 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
         arrays, _ = NewPairEncoder(own, vocabulary, digest, given)(new)
         assert links_of(arrays, 0) == expected
+
+
+def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
+    """C2 is-a C1 is-a C0, and C1 stands behind the third token alone; nobody but test mentions asthma."""
+    splits = {
+        "train": Split("train", (pair("systolic heart failure , no heart failure", "a heart disease", uid="t"),)),
+        "dev": Split("dev", (pair("left early", "heart disease", uid="d"),)),
+        "test": Split("test", (pair("asthma", "asthma", uid="e"), pair("heart failure", "well", uid="f"))),
+    }
+    how = replace(ENCODING, max_length=3, graph="mentioned", direction="undirected")
+    arrays, _, _, facts = encode_corpus(splits, LINKER, how)
+    knowledge = facts["knowledge"]
+    assert links_of(arrays, 0) == [(i, j, 2) for i in range(3) for j in (1, 2)]
+    assert knowledge["graph_concepts"] == ["C0", "C1", "C2"]
+    of_train, of_dev, of_test = (knowledge["splits"][name] for name in splits)
+    assert of_train["links_per_length"] == {"2": 6}
+    assert list(of_train.values())[:-1] == [1, 1, 1, 1, 2]
+    assert list(of_dev.values()) == [0, 1, 0, 0, 1, {}]
+    assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
 
 
 def test_metamap_output_in_a_config(tmp_path):

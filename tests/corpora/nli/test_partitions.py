@@ -103,6 +103,49 @@ def test_ids_may_be_places():
     refused(1, partition("train0", "dev1"), gaps={"train"})  # the reader left pairs out
 
 
+PUBLISHED = {"train": range(11_232), "dev": range(11_232, 12_627), "test": range(12_627, 14_049)}  # places in all
+POOLED = {split: tuple(f"uid-{place}" for place in places) for split, places in PUBLISHED.items()}
+
+
+def test_the_published_lists_number_all_splits_together(tmp_path):
+    """Arrays as published over 14,049 made-up pairs: 9,463 easy and 4,586 difficult, of which each is one pair."""
+    ids = np.array([f"{split}{place}" for split, places in PUBLISHED.items() for place in places])
+    is_easy = np.random.default_rng(0).permutation(len(ids)) < 9_463
+    easy, difficult = (uids_in(read_partition(array(tmp_path, ids[chosen])), POOLED) for chosen in (is_easy, ~is_easy))
+    assert easy == {f"uid-{place}" for place in np.flatnonzero(is_easy)}
+    assert difficult == {f"uid-{place}" for place in np.flatnonzero(~is_easy)}
+    # The same pairs, numbered from 0 in each split.
+    ours = np.array([f"{split}{number}" for split, uids in POOLED.items() for number in range(len(uids))])
+    assert uids_in(read_partition(array(tmp_path, ours[is_easy])), POOLED) == easy
+
+
+def test_numbers_over_all_splits_are_those_of_whole_splits():
+    assert uids_in(partition("train2", "dev3", "test5", "test6"), SPLITS) == {"c", "d", "f", "g"}
+    for line, ids in ((2, ("train0", "dev2")), (3, ("dev3", "dev4", "dev5")), (1, ("test4", "test5"))):
+        refused(line, partition(*ids))  # between two splits, or beyond the last
+    # Both numberings in one file: dev0 counts in its split, test5 over all.
+    refused(2, partition("dev0", "test5"))
+    # Without the pairs that the reader left out, numbers of later splits are unknown.
+    refused(1, partition("dev3"), gaps={"train"})
+    assert uids_in(partition("train2", "dev3"), SPLITS, gaps={"test"}) == {"c", "d"}
+
+
+def test_a_corpus_cut_short_does_not_lose_whole_splits():
+    """train4 is beyond the limit; dev8 would be in dev, which is whole, if the training pairs could be counted."""
+    assert uids_in(partition("train0", "train4", "dev1"), SPLITS, filtered=True) == {"a", "e"}
+    refused(2, partition("train0", "dev8"), filtered=True)
+
+
+def test_numbers_that_count_from_two_places_are_refused():
+    """Of one training pair and three dev pairs, dev1 is the second of dev, and the first behind the training pair."""
+    splits = {"train": ("a",), "dev": ("b", "c", "d")}
+    with pytest.raises(DataError) as caught:
+        uids_in(partition("dev1", "dev2"), splits)
+    assert caught.value.file == "easy.txt"
+    assert uids_in(partition("dev1", "dev3"), splits) == {"b", "d"}
+    assert uids_in(partition("dev0", "dev2"), splits) == {"b", "d"}
+
+
 def test_one_uid_makes_all_ids_uids():
     refused(2, partition("a", "train1"))
     named = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
@@ -127,6 +170,13 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
     assert row in lines
     assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
+    # (.67 x 803 + .46 x 592) / 1,395 and (.65 x 773 + .40 x 649) / 1,422, of the sizes of the published lists.
+    assert "dev 58, not 65; test 54, not 63" in lines[-1]
+    assert any("raw text" in line and "Table 6" in line for line in lines)
+    for split in ("dev", "test"):
+        merged = {**json.loads(scores), "merged_by": "spans.tsv"}
+        (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
+    assert any("raw text and entities of spans.tsv" in line for line in artifact_tables.lines(tmp_path))
     (tmp_path / "partition-pair-test.json").unlink()
     with pytest.raises(RunError, match=r".*partition-pair-test.json"):
         list(artifact_tables.lines(tmp_path))

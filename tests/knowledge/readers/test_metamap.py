@@ -121,6 +121,22 @@ def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
         assert (fault.value.file, fault.value.field) == ("m.mmi", "uid")
 
 
+@pytest.mark.parametrize("elsewhere", [10, 11])
+def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(elsewhere, tmp_path, capsys):
+    """Of 20 triggers, half may stand elsewhere; positions from 0 and from 1 do not both count."""
+    lines = [line()] * (20 - elsewhere) + [line(positions=at("chest pain", first=1))] * 2
+    lines += [line(positions=at("heart attack"))] * (elsewhere - 2)
+    if elsewhere == 10:
+        assert read(tmp_path, *lines)[1]["texts_elsewhere"] == 10
+        assert "10 of 20" in capsys.readouterr().err
+        assert read(tmp_path, *lines[10:])[1]["texts_elsewhere"] == 8  # too few to tell: two stand there from 1 on
+        return
+    with pytest.raises(DataError, match="11 of 20") as fault:
+        read(tmp_path, *lines)
+    assert (fault.value.file, fault.value.line, fault.value.field) == ("m.mmi", None, "triggers")
+    assert "chest" not in str(fault.value)
+
+
 def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
     heart = '["Heart attack"-tx-1-"heart attack"-noun-0]'
     shifted = [

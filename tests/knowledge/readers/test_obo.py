@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
 ALL = OntologyOptions(relations="all")
@@ -163,7 +164,8 @@ def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path, capsys):
 
 
 CYCLE = (
-    "[Term]\nid: X:1\nname: a\nis_a: X:2\n[Term]\nid: X:2\nname: b\nis_a: X:1\n[Term]\nid: X:3\nname: c\nis_a: X:1\n"
+    "[Term]\nid: X:1\nname: quokka\nis_a: X:2\n[Term]\nid: X:2\nname: axolotl\nis_a: X:1\n"
+    "[Term]\nid: X:3\nname: c\nis_a: X:1\n"
 )
 
 
@@ -172,10 +174,22 @@ def test_a_cycle_is_refused_at_its_first_line_or_dropped(tmp_path, capsys):
     with pytest.raises(DataError) as caught:
         read_obo(path, OntologyOptions())
     assert (caught.value.file, caught.value.line, caught.value.field) == ("made_up.obo", 4, "is_a")
+    assert not any(name in str(caught.value) for name in ("quokka", "axolotl"))
     ontology = read_obo(path, OntologyOptions(cycles="drop"))
     assert ontology.ancestors("X:3") == {"X:1": 1}
     assert ontology.ancestors("X:1") == {}
     assert "left out 2 is-a edges" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cycles", ["drop", "refuse"])
+def test_with_all_relations_a_cycle_is_walked(cycles, tmp_path):
+    """X:1 and X:2 are is-a each other, X:3 is-a X:1."""
+    ontology = read_obo(written(tmp_path, CYCLE), OntologyOptions(relations="all", cycles=cycles))
+    assert ontology.ancestors("X:3") == {"X:1": 1}
+    assert ontology.relations[CIRCULAR].toarray()[:2, :2].tolist() == [[False, True], [True, False]]
+    ends = [[0, 1], [2, 1]]
+    assert shortest_paths(ontology, ends, direction="all").tolist() == [1, 2]
+    assert shortest_paths(ontology, ends, direction="undirected").tolist() == [-1, -1]
 
 
 TERM = "[Term]\nid: X:1\nname: fever\n"

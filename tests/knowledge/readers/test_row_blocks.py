@@ -94,10 +94,12 @@ def test_relations_by_name_merge_kinds_of_one_name_and_count_an_edge_once():
     edges = Edges()
     edges.add(np.array([0, 2, 0]), np.array([1, 1, 1]), np.array([1, 2, 3]), np.array([0, 2, 0]))
     edges.add(np.array([2]), np.array([0]), np.array([4]), 1)
-    found = edges.by_name(["part", "whole", "part"], 3)
+    more = {"circle": np.array([[1, 2, 1], [2, 1, 2]]), "whole": np.array([[2], [0]])}
+    found = edges.by_name(["part", "whole", "part"], 3, more)
     assert isinstance(found, Relations)
     assert {name: np.argwhere(matrix.toarray()).tolist() for name, matrix in found.items()} == {
+        "circle": [[1, 2], [2, 1]],
         "part": [[0, 1], [2, 1]],
         "whole": [[2, 0]],
     }
-    assert len(Edges().by_name([], 3)) == 0
+    assert len(Edges().by_name([], 3, {})) == 0

@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers import wordnet
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
@@ -168,6 +169,10 @@ def test_the_known_loop_is_opened_and_another_is_refused(tmp_path, capsys):
     assert (caught.value.file, caught.value.line) == ("data.verb", 3)
     assert read_wordnet(tmp_path, OntologyOptions(cycles="drop")).ancestors("v00000100") == {}
     assert "left out 2 is-a edges" in capsys.readouterr().err
+    every = read_wordnet(tmp_path, OntologyOptions(relations="all"))
+    ends = [[every.index_of["v00000100"], every.index_of["v00000200"]]]
+    assert every.relations[CIRCULAR].nnz == 2
+    assert [shortest_paths(every, ends, direction=way).tolist() for way in ("undirected", "all")] == [[-1], [1]]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Entities of several words as one token, brain injury -> brain_injury: Herlihy & Rudinger 2021, sections 4.1 and 6."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.nli import encoding
+from mednli_jax.corpora.nli.concepts import MENTION_READERS, Linking, ending
+from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.errors import UsageError
+from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.progress import Watch
+
+Unit = tuple[str, ...]  # a token, or the tokens of an entity
+
+
+def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
+    """The tokens, those of an entity as one unit. Of overlapping entities the first counts, of several first ones the
+    longest."""
+    longest: dict[int, int] = {}
+    for mention in mentions:
+        longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
+    found, place = [], 0
+    while place < len(tokens):
+        end = max(longest.get(place, 0), place + 1)
+        found.append(tuple(tokens[place:end]))
+        place = end
+    return found
+
+
+def name_of(unit: Unit) -> str:
+    """The unit as one token."""
+    return "_".join(unit)
+
+
+def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
+    """What finds the entities of a corpus: a file of spans (see knowledge.readers.spans), whatever their concepts are
+    called, else what finds its concepts; None where nothing does.
+
+    Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
+    corpus.
+    """
+    if spans is not None and ending(spans) not in MENTION_READERS:
+        fix = f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)"
+        raise UsageError(f"--spans: the ending of the file names no format. Fix: {fix}.")
+    return corpus.recogniser(splits, None if spans is None else Linking(mentions=spans))
+
+
+def mentions_of(
+    corpus: NLICorpus, examples: Sequence[NLIExample], side: str, finder: Linker | Recognised | None
+) -> list[list[Mention]]:
+    """What a finder finds in one side of each example; nothing without one."""
+    if finder is None:
+        return [[] for _ in examples]
+    with Watch(len(examples)) as watch:
+        return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
+
+
+def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
+    """The examples, the tokens of an entity as one."""
+
+    def tokens(example, side, row):
+        return tuple(map(name_of, units(getattr(example, f"{side}_tokens"), mentions[side][row])))
+
+    return [
+        replace(example, **{f"{side}_tokens": tokens(example, side, row) for side in SIDES})
+        for row, example in enumerate(examples)
+    ]

@@ -1,0 +1,139 @@
+"""Entities as one token, by any tagger's file or the ontology; raw text as tokens; files that do not fit."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from made_up_commands import call_command
+
+from mednli_jax import analyze, defaults, experiment
+from mednli_jax.corpora.nli import entities
+from mednli_jax.errors import ConfigError, DataError, UsageError
+from mednli_jax.examples import LABELS, Mention, NLIExample
+from mednli_jax.text import blank_tokens
+
+HEADER = "uid\tside\tstart_char\tend_char\tconcept\n"
+HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 are brain injury
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """Six pairs of train and three of dev, and a file of spans in the layout of any tagger."""
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for split, size in (("train", 6), ("dev", 3)):
+        lines = [
+            {"uid": f"{split}{n}", "premise": f"Gout, {n}.", "hypothesis": HYPOTHESIS, "label": LABELS[n % 3]}
+            for n in range(size)
+        ]
+        rows += [f"{line['uid']}\thypothesis\t6\t18\tENTITY\n" for line in lines]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "spans.tsv").write_text(HEADER + "".join(rows))
+    config = defaults.nli("esim", "file", knowledge="none")
+    config.data.dir = str(tmp_path)
+    return experiment.nli_corpus(config)
+
+
+def test_spans_of_any_tagger_become_one_token(corpus, tmp_path):
+    splits = corpus.splits()
+    examples = [example for split in splits.values() for example in split.examples]
+    finder = entities.finder_of(corpus, splits, tmp_path / "spans.tsv")
+    mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in ("premise", "hypothesis")}
+    assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")]] * 9
+    assert mentions["premise"] == [[]] * 9
+    (first, *_) = entities.merged(examples, mentions)
+    assert first.hypothesis_tokens == ("Acute", "brain_injury", ",", "no", "pain", ".")
+    assert first.premise_tokens == splits["train"].examples[0].premise_tokens
+    assert first.hypothesis == HYPOTHESIS
+
+
+def test_without_a_file_the_concepts_are_merged_or_nothing(corpus, tmp_path):
+    splits = corpus.splits()
+    examples = [example for split in splits.values() for example in split.examples]
+    assert entities.finder_of(corpus, splits, None) is None
+    assert entities.mentions_of(corpus, examples, "hypothesis", None) == [[]] * 9
+    (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\n")
+    config = defaults.nli("esim", "file", knowledge="replace")
+    config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
+    linked = experiment.nli_corpus(config)
+    finder = entities.finder_of(linked, splits, None)
+    assert entities.mentions_of(linked, examples, "hypothesis", finder) == [[Mention(1, 3, "D1")]] * 9
+
+
+def test_a_file_of_an_unknown_ending_is_refused(corpus, tmp_path):
+    with pytest.raises(UsageError):
+        entities.finder_of(corpus, corpus.splits(), tmp_path / "spans.csv")
+
+
+def test_a_file_of_another_corpus_is_one_line_without_text(corpus, tmp_path):
+    (tmp_path / "other.tsv").write_text(HEADER + "quokka\thypothesis\t6\t18\tENTITY\nwombat\tpremise\t0\t4\tENTITY\n")
+    with pytest.raises(DataError) as caught:
+        entities.finder_of(corpus, corpus.splits(), tmp_path / "other.tsv")
+    assert (caught.value.file, caught.value.line, caught.value.field) == ("other.tsv", 2, "uid")
+    flags = ("lexical", "--corpus=.", "--spans=other.tsv", "--config.model.knowledge=none")
+    code, out, err = call_command(analyze, *flags, words=1)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("error: other.tsv")
+    assert "2 of the pairs" in line
+    for word in ("quokka", "wombat", "Gout", "injury"):
+        assert word not in line
+
+
+def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
+    """Of 9 hypotheses with 7 tokens the entity makes one of two; --lengths=train counts 6 of them."""
+    flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", "--json")
+    code, out, err = call_command(analyze, "lengths", *flags, words=1)
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["split"], found["merged_by"], found["knowledge"]) == ("all", "spans.tsv", "")
+    of = {kind: found[kind]["classes"]["neutral"] for kind in ("separate", "merged")}
+    assert {kind: (c["pairs"], c["mean"]) for kind, c in of.items()} == {"separate": (3, 7.0), "merged": (3, 6.0)}
+    of_train = json.loads(call_command(analyze, "lengths", *flags, "--lengths=train", words=1)[1])
+    assert (of_train["split"], of_train["merged"]["classes"]["neutral"]["pairs"]) == ("train", 2)
+    # The file is of the user's own corpus, whose tokens are counted, and shown to its owner alone.
+    code, out, err = call_command(analyze, "lexical", *flags[:-1], "--min_count=1", "--out=o", words=1)
+    assert code == 0, err
+    rows = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())["top"]["neutral"]
+    assert {row["token"] for row in rows} == {"acute", "brain_injury", "pain"}
+
+
+def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
+    raw = replace(corpus, blanks=True)
+    example = raw.splits()["train"].examples[0]
+    assert example.hypothesis_tokens == ("Acute", "brain", "injury,", "no", "pain.")
+    assert example.premise_tokens == ("Gout,", "0.")
+    prepared, _ = raw.prepare()
+    assert prepared.manifest["tokeniser"] == "blanks"  # so that texts that a run is asked about are cut as these
+    assert prepared.manifest["key"]["tokens"] == "blanks"
+    words = raw.read_vocabulary(prepared.folder / "vocabulary.json")
+    assert "injury," in words
+    assert "injury" not in words
+
+
+def test_fasttext_reads_raw_text_whole(tmp_path):
+    """A premise of 120 words is not cut."""
+    config = defaults.nli("fasttext", "mednli")
+    assert config.data.tokens == "blanks"
+    config.data.update(name="file", dir=str(tmp_path))
+    long = " ".join(f"w{n}" for n in range(120))
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.jsonl").write_text(json.dumps(dict(premise=long, hypothesis="x y", label="neutral")))
+    prepared, _ = experiment.of(config).prepare()
+    assert prepared.splits["train"].length[0].tolist() == [120]
+
+
+@pytest.mark.parametrize(("field", "value"), [("model.knowledge", "replace"), ("vectors.retrofit", "concepts")])
+def test_concepts_are_not_found_in_raw_text(field, value):
+    config = defaults.nli("esim", "demo")
+    config.update_from_flattened_dict({"data.tokens": "blanks", field: value})
+    with pytest.raises(ConfigError, match=rf"config\.{field}"):
+        experiment.of(config)
+
+
+def test_overlapping_and_empty_mentions():
+    tokens = blank_tokens("a severe brain injury")
+    assert entities.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [("a",), ("severe", "brain", "injury")]
+    example = NLIExample("u", "", "", "", (), tokens)
+    (merged,) = entities.merged([example], {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]})
+    assert (merged.premise_tokens, merged.hypothesis_tokens) == ((), ("a", "severe", "brain_injury"))
