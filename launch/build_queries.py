@@ -2,8 +2,9 @@
 
 Reads case reports with marked phrases and learning points (corpora/cloze/case_reports.py describes the JSON lines),
 builds one query for every phrase of a learning point, leaves out those that the report repeats, extends the answers by
-the names of an ontology, and writes train1.0.json, dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a
-corpus like CliCR's own. All queries of a report go to one file. Prints what was mended and left out, as JSON.
+the names of an ontology (of the UMLS by all English ones, whatever their vocabulary), and writes train1.0.json,
+dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a corpus like CliCR's own. All queries of a report go to
+one file. Prints what was mended and left out, as JSON.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from mednli_jax.corpora.cloze.query_builder import build_queries, divided
 from mednli_jax.errors import UserError
 from mednli_jax.files import private_folder
 from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.ontology import OntologyOptions
 
 
 def build(arguments: argparse.Namespace) -> None:
@@ -27,7 +29,8 @@ def build(arguments: argparse.Namespace) -> None:
     if there:
         raise UserError(f"{there[0]}: is there already. Fix: give --out another folder, or remove it.")
     reports = read_reports(arguments.reports)
-    ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
+    names = OntologyOptions(sources=tuple(arguments.sources), cycles="drop")
+    ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data, names)
     whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
     splits = divided(whole, arguments.dev, arguments.test)
     folder = private_folder(arguments.out)
@@ -42,6 +45,8 @@ def main() -> int:
     parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
     parser.add_argument("--out", type=Path, required=True, help="folder of the corpus, without one yet")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
+    sources = "vocabularies of the UMLS whose names and types count (SNOMEDCT_US MSH, say); all where it is left out"
+    parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
     parser.add_argument("--max-per-point", type=int, default=0, help="queries of a learning point at most; 0: all")
     parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")

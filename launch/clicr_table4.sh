@@ -5,34 +5,43 @@
 #   bash launch/clicr_table4.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #   VECTORS=vectors/clicr.vec bash launch/clicr_table4.sh runs/clicr_table4 clicr --config.seeds=0,1,2
 #
-# CORPUS: clicr, demo (default) or a folder in CliCR's layout. $VECTORS: word vectors for the baselines' similarities and
-# the embedding scores; of a corpus that is not clicr also those that the readers start from, which otherwise are random.
-# $BASELINE_FLAGS: further flags of launch/cloze_baselines.py. What is done is skipped.
+# FOLDER: of the runs (default runs/clicr_table4). CORPUS: clicr, demo (default) or a folder in CliCR's layout.
+# $VECTORS: word vectors that the readers start from, and by which the baselines measure similarity and all answers get
+# their embedding score; for clicr by default clicr.vec or pubmed_mimic_200d.txt of $MEDNLI_JAX_DATA/vectors. Without
+# any the readers start from random vectors, and similarities and embedding scores are left out. Vectors of other sizes
+# than 200 (demo: 64) need --config.vectors.dim=SIZE.
+# $BASELINE_FLAGS: further flags of launch/cloze_baselines.py, such as --vectors=FILE for others than the readers'.
+# What is done is skipped. With $DRY_RUN the runs are listed.
+case ${1:-} in -h | --help) exec sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 set -euo pipefail
 folder=${1:-runs/clicr_table4} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 launch=$(dirname "$0")
 . "$launch/runs.sh"
 
-named=$corpus variant=$corpus files=()
+named=$corpus variant=$corpus files=() vectors=${VECTORS:-}
 case $corpus in
 demo) named=demo_cloze ;;
-clicr) ;;
+clicr) vectors=${vectors:-$(vectors_named clicr pubmed_mimic_200d)} ;;
 *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
-if [ -n "${VECTORS:-}" ]; then
-  files+=(--config.data.answer_vectors="$VECTORS")
-  [ "$corpus" = clicr ] || files+=(--config.vectors.path="$VECTORS")
+files+=(--config.vectors.path="$vectors" --config.data.answer_vectors="$vectors")
+if [ -n "$vectors" ]; then
+  echo "word vectors: $vectors" >&2
+else
+  echo "no word vectors: the readers start from random ones, and there are neither similarities nor embedding" \
+    "scores. Fix: give VECTORS=FILE." >&2
 fi
 
 for system in sa_anonym sa_ent ga_anonym ga_ent ga_noent; do
   run $system --config="configs/$system.py:$variant" "${files[@]}" "$@"
 done
+[ -z "${DRY_RUN:-}" ] || exit 0
 if [ ! -e "$folder/baselines/baselines.test.json" ]; then
   # shellcheck disable=SC2086 # several flags in one variable
-  python "$launch/cloze_baselines.py" --corpus="$named" --vectors="${VECTORS:-}" --no-paper --out="$folder/baselines" \
+  python "$launch/cloze_baselines.py" --corpus="$named" --vectors="$vectors" --no-paper --out="$folder/baselines" \
     ${BASELINE_FLAGS:-}
 fi
 python "$launch/compare_cloze.py" --runs="$folder"
 echo
-python -m mednli_jax.report --table=clicr4 --runs="$folder"
+table clicr4

@@ -81,7 +81,8 @@ def measure(given) -> None:
         near, facts["sim-entity"] = similar(splits, examples, vocab, vectors)
         said |= near
     scores = {name: answers.score(examples, texts, vocab=vocab, vectors=vectors) for name, texts in said.items()}
-    rows = [("rand-entity, mean of all draws", entity.random_expectation(examples)), *scores.items()]
+    expected = entity.random_expectation(examples, vocab, vectors, seed=given.seed)
+    rows = [("rand-entity, mean of all draws", expected), *scores.items()]
     if outside := entity.out_of_passage(examples, said["upper bound"]):
         bound = answers.query_scores(outside, said["upper bound"], vocab, vectors)
         name = f"upper bound of the {len(outside):,} without their answer in the passage"

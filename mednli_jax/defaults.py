@@ -277,9 +277,10 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         max_passage=0,  # tokens kept of a passage; 0 = all
         max_query=0,  # and of a query, around the blank
         max_words=0,  # the most frequent words of training; 0 = all
-        stray_marks="refuse",  # or "ignore": marks that open and never close
+        stray_marks="text",  # of marks without a partner: up to 1 % of a file's are read as text; or "refuse", "ignore"
         limit=config_dict.placeholder(int),  # first N training queries
         answer_vectors="",  # word vectors for the embedding score of dev and test
+        renumber=False,  # anonym: phrases of a training passage get other numbers in each epoch
     )
     config.vectors = _section(path=config_dict.placeholder(str), dim=200, seed=0)
     config.train = _train()

@@ -62,6 +62,9 @@ class Entity:
     end: int
 
 
+SEVERAL = "; "  # between the specialties of a report, as BMJ Case Reports writes them
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One report, shared by all its queries (the same object).
@@ -69,7 +72,8 @@ class Passage:
     uid: stable identifier (the file's "source").
     title, tokens: marks removed, case kept; tokens are those of all sentences.
     entities: in order, not overlapping, each within one sentence. sentences: end (exclusive) of each in `tokens`.
-    specialty: the branch of medicine, where the corpus names it. title_entities: as `entities`, but in `title`.
+    specialty: the branch of medicine, where the corpus names it; several are joined by SEVERAL. title_entities: as
+    `entities`, but in `title`.
     """
 
     uid: str

@@ -251,6 +251,7 @@ def _cloze(config, folder):
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
         spelled="characters" in model and bool(model.characters),
         answer_vectors=file_path(data.answer_vectors, folder),
+        renumber=data.get("renumber", False),
     )
 
 

@@ -295,6 +295,12 @@ RULES = (
         "give sum, or --config.data.setup=noent",
     ),
     *left_out(
+        "data.renumber",
+        "phrases have numbers in the set-up 'anonym' alone",
+        lambda c: c.data.setup != "anonym",
+        "leave it out, or give --config.data.setup=anonym",
+    ),
+    *left_out(
         "model.heads",
         "a corpus alone has one domain",
         lambda c: c.model.heads > 1 and not c.data.mix,

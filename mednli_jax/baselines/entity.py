@@ -4,7 +4,7 @@
 between tokens; a query whose passage has nothing to choose from gets none. An entity is a marked phrase of the passage,
 distinguished from others by its lower-cased words.
 
-  rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean over all draws
+  rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean of many draws
   maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
                   not marked in the query (of all where all are), which the paper does not have
   sim-entity      the mention whose context is most like the blank's: cosine of the summed vectors of up to `window`
@@ -16,12 +16,13 @@ distinguished from others by its lower-cased words.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.answers import exact_match, normalise, query_scores, summary, texts, token_f1
+from mednli_jax.answers import embedding_score, exact_match, normalise, query_scores, summary, texts, token_f1
 from mednli_jax.errors import DataError
 from mednli_jax.examples import ClozeExample, Passage
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
@@ -32,6 +33,7 @@ from mednli_jax.text import UNK, Vocab
 
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
+DRAWS = 10  # of random answers, for figures that are no mean over the queries
 
 
 def mentions(passage: Passage) -> list[str]:
@@ -73,15 +75,35 @@ def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, choices_of
     return said
 
 
-def random_expectation(examples: Sequence[ClozeExample]) -> dict[str, float]:
-    """exact_match and f1 that a random mention has in the mean over all draws, 0 where a passage has no mention."""
-    total = {exact_match: 0.0, token_f1: 0.0}
+def random_expectation(
+    examples: Sequence[ClozeExample], vocab: Vocab | None = None, vectors: np.ndarray | None = None, *, seed: int = 0
+) -> dict[str, float | None]:
+    """The figures of `answers.summary` that a random mention has in the mean.
+
+    exact_match, f1, embedding (None without vectors): means over all draws, worked out exactly, 0 where a passage has
+    no mention. predicted_length: likewise, of the queries that are answered. bleu2, bleu4: of all queries together,
+    which no mean over queries gives: means of DRAWS draws by `random_entity`, from `seed` on.
+    """
+    scores = {"exact_match": exact_match, "f1": token_f1}
+    if vocab is not None and vectors is not None:
+        scores["embedding"] = partial(embedding_score, vocab=vocab, vectors=vectors)
+    total, answered, words = dict.fromkeys(scores, 0.0), 0, 0.0
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage))
-        for query, score in product(queries if counts else (), total):
+        if not counts:
+            continue
+        answered += len(queries)
+        words += len(queries) * sum(n * len(normalise(p).split()) for p, n in counts.items()) / counts.total()
+        for query, (name, score) in product(queries, scores.items()):
             answers = texts(query)
-            total[score] += sum(n * score(phrase, answers) for phrase, n in counts.items()) / counts.total()
-    return {"exact_match": total[exact_match] / len(examples), "f1": total[token_f1] / len(examples)}
+            total[name] += sum(n * score(phrase, answers) for phrase, n in counts.items()) / counts.total()
+    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed + n))) for n in range(DRAWS)]
+    return {
+        "embedding": None,
+        **{name: value / len(examples) for name, value in total.items()},
+        **{name: sum(figures[name] for figures in drawn) / DRAWS for name in ("bleu2", "bleu4")},
+        "predicted_length": words / answered if answered else None,
+    }
 
 
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:

@@ -37,6 +37,7 @@ LEAST = 16  # a few new queries are padded to powers of two from here on, so tha
 BEST = 5  # candidates of a prediction
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
+_RENUMBER = 0x4E  # apart from the numbers of the layers that draw dropout from the same keys
 _MARKED, _LOOSE = "position", "loose_position"
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
@@ -66,11 +67,14 @@ class ClozeTask:
     loose: whether a candidate's mass stands at every token that is a word of it, as in unmarked passages; else at its
     marked spans. spelled: whether a reader looks at the characters of words. answer_vectors: word vectors for the
     embedding score of dev and test.
+    renumber: whether each passage's @entityN (set-up anonym) get other numbers whenever training sees it, drawn from
+    all that training knows, as Hermann et al. 2015 permute theirs; dev and test keep the order of first occurrence.
     """
 
     loose: bool = False
     spelled: bool = False
     answer_vectors: Path | None = None
+    renumber: bool = False
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
@@ -105,6 +109,11 @@ class ClozeTask:
         for name in ("candidate_type", "position"):
             most = int(np.diff(found[f"{name}_start"]).max(initial=1))
             found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
+        if self.renumber and prepared.manifest:  # new inputs have none, and are not trained on
+            words = _entity_words(found, prepared.manifest)
+            numbers = np.full(len(prepared.vectors), -1, np.int32)
+            numbers[words] = np.arange(len(words))
+            found |= {"entity_word": words, "entity_number": numbers} if len(words) else {}
         return found
 
     def frozen(self, words, vectors: np.ndarray) -> dict:
@@ -155,6 +164,28 @@ class ClozeTask:
             "passages": layout.sentences,
             "paired": layout.pairs,
         }
+
+    def vary(self, data, batch):
+        """The batch with the @entityN of each passage and of its queries under other numbers, a permutation by the row
+        key of its first query: seed, step and row decide, so that every epoch has another."""
+        if "entity_word" not in data:
+            return batch
+        words_M, number_V = data["entity_word"], data["entity_number"]
+        units, most = len(batch["passage"]), len(words_M)
+        keys_U = batch["row_key"][:: len(batch["query"]) // units]
+
+        def permuted(key, passage_N, queries_GQ, type_C):
+            other_M = jax.random.permutation(jax.random.fold_in(key, _RENUMBER), most)
+
+            def replaced(words):
+                return jnp.where(number_V[words] < 0, words, words_M[other_M[number_V[words]]])
+
+            type_C = jnp.where(type_C < most, other_M[jnp.minimum(type_C, most - 1)], type_C)
+            return replaced(passage_N), replaced(queries_GQ), type_C
+
+        queries = batch["query"].reshape(units, -1, batch["query"].shape[-1])
+        passage, queries, types = jax.vmap(permuted)(keys_U, batch["passage"], queries, batch["candidate_type"])
+        return {**batch, "passage": passage, "query": queries.reshape(batch["query"].shape), "candidate_type": types}
 
     def loss(self, logits, batch):
         return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
@@ -246,6 +277,27 @@ class _Places(NamedTuple):
     at: jax.Array
     inside: jax.Array
     length: jax.Array
+
+
+def _entity_words(data, manifest) -> np.ndarray:
+    """int32 [M]: the vocabulary's number of @entity0, @entity1, ..., as far as training shows them as candidates and
+    the vocabulary has them. In the set-up anonym a candidate's type is its number, and its only token its name."""
+    rows = manifest["splits"]["train"]
+    passages = range(rows["first_passage"], rows["first_passage"] + rows["passages"])
+    words = np.full(manifest["candidates"]["types_of_train"], UNK, np.int32)
+    for passage in passages:
+        tokens, types, marks, owners = (
+            data[name][slice(*data[f"{start}_start"][passage : passage + 2])]
+            for name, start in (
+                ("passage", "passage"),
+                ("candidate_type", "candidate_type"),
+                ("position", "position"),
+                ("position_candidate", "position"),
+            )
+        )
+        words[types[owners]] = tokens[marks]
+    unknown = np.flatnonzero(words == UNK)
+    return words[: unknown[0]] if len(unknown) else words
 
 
 def _of_passage(data, name, passage_U, places_T, present_U):

@@ -30,7 +30,8 @@ def train_step(model, task, optimizer, layout, axis_name=None):
 
     Args:
       model: linen module, called as `model.apply(variables, batch, train=True)`.
-      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
+      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`; may have
+        `vary(data, batch) -> batch`, which changes what is trained on by the batch's row_key.
       layout: static shape of the batch, passed on to the task.
       axis_name: the mapped device axis, None on one device.
     The body takes index [S, Q, G] (row numbers, -1 = padding) and returns sums over the global batch, each [S]:
@@ -39,12 +40,15 @@ def train_step(model, task, optimizer, layout, axis_name=None):
 
     optimizer = optax.with_extra_args_support(optimizer)  # one that accumulates batches asks for their rows
 
+    vary = getattr(task, "vary", lambda data, batch: batch)
+
     def over_devices(x):
         return x if axis_name is None else lax.psum(x, axis_name)
 
     def one_seed(learner, frozen, data, index_QG):
         batch = task.to_batch(data, index_QG, layout)
         batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
+        batch = vary(data, batch)
         count = over_devices(batch["mask"].sum())
         variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
         index = rows.read(model, variables, batch)

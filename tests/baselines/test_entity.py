@@ -74,12 +74,40 @@ def test_random_mentions():
     assert random_entity(examples) == said
     assert random_entity(examples, seed=1) != said
     expected = random_expectation(examples[:1])
-    assert expected == pytest.approx({"exact_match": 3 / 6, "f1": 3 / 6})
+    assert (expected["exact_match"], expected["f1"]) == pytest.approx((3 / 6, 3 / 6))
     assert summary(query_scores(examples, said))["exact_match"] == pytest.approx(0.5, abs=4 * 0.008)
     partly = [cloze("q", REPORT, "_ went", "back pain"), cloze("none", "no entity", "_ went", "fever")]
-    assert random_expectation(partly) == pytest.approx({"exact_match": 0, "f1": (2 / 6 * 1 / 2) / 2})
+    expected = random_expectation(partly)
+    assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
+    assert expected["embedding"] is None
+    assert expected["predicted_length"] == pytest.approx(8 / 6)  # of the one query that is answered
     assert set(random_word(examples[:300]).values()) <= {word.lower() for word in passage(REPORT).tokens}
     assert len(set(random_word(examples[:300]).values())) > 6
+
+
+def test_the_embedding_score_of_random_mentions_by_hand():
+    # Cosines with "north": north 1, south -1, east 0, zebra none (0); three mentions of four are known words.
+    about = passage("[North] and [south] , [east] and [zebra] .")
+    examples = [cloze("q", about, "_ went", "north"), cloze("two", about, "_ went", "north", "east")]
+    expected = random_expectation(examples, VOCAB, VECTORS)
+    # Of two answers the nearer counts: 1, 0 (east), 1, 0.
+    assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
+    assert expected["predicted_length"] == 1
+
+
+def test_bleu_of_random_mentions_is_the_mean_of_ten_seeded_draws():
+    examples = [cloze(f"q{n}", REPORT, "_ went", "Chest Pain" if n % 2 else "cough") for n in range(60)]
+    expected = random_expectation(examples)
+    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed))) for seed in range(10)]
+    for name in ("bleu2", "bleu4"):
+        assert expected[name] == pytest.approx(np.mean([figures[name] for figures in drawn]))
+    assert 0.05 < expected["bleu2"] < 0.5
+    assert random_expectation(examples) == expected
+    assert random_expectation(examples, seed=1)["bleu2"] != expected["bleu2"]
+    one = [cloze("q", "A [chest pain] .", "_ went", "chest pain")]  # whose draws are all alike
+    assert random_expectation(one) == {
+        "exact_match": 1, "f1": 1, "bleu2": 1, "bleu4": 0, "embedding": None, "predicted_length": 2,
+    }  # fmt: skip
 
 
 WORDS = ("north", "south", "east", "fever", "cough")

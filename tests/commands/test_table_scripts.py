@@ -1,12 +1,14 @@
-"""The scripts of MedNLI's tables: what they would train has the names that the tables expect, with six seeds."""
+"""The scripts of the tables: what they would train has the names that the tables expect; MedNLI's with six seeds."""
 
 import os
 import subprocess
 
+import numpy as np
 import pytest
-from made_up_commands import ROOT
+from made_up_commands import PHRASES, ROOT, SECRET, environment_of, write_articles
 
 from mednli_jax.analysis import tables
+from mednli_jax.analysis.cloze import table4
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 VECTORS = (
@@ -104,6 +106,58 @@ def test_what_a_script_was_given_is_remembered_for_the_report(tmp_path):
         "corpus": r"my\ corpus", "sources": "snli slate", "variables": r"MODES=a\ b", "flags": r"--x=1\ 2 --y=3",
     }  # fmt: skip
     assert not (tmp_path / "new").stat().st_mode & 0o077
+
+
+def test_the_readers_of_clicr_start_from_the_vectors_that_are_there_or_from_random_ones(data, tmp_path):
+    def flags(**variables):
+        found, done = script("clicr_table4.sh", tmp_path, "clicr", "--config.seeds=0", data=data, **variables)
+        assert set(found) == set(table4.RUNS.values())
+        given = {tuple(flag for flag in row if "vectors" in flag) for row in found.values()}
+        (of_all,) = given
+        return of_all, done.stderr
+
+    both = "--config.vectors.path={0} --config.data.answer_vectors={0}"
+    of_all, said = flags()
+    assert of_all == tuple(both.format("").split())
+    assert "random" in said
+    of_all, said = flags(VECTORS="own.vec")
+    assert of_all == tuple(both.format("own.vec").split())
+    assert "random" not in said
+    (data / "vectors" / "clicr.vec").touch()
+    assert flags()[0] == tuple(both.format(data / "vectors" / "clicr.vec").split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", [False, True])
+def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path, vectors):
+    write_articles(tmp_path / "data" / "clicr")
+    environment = {**os.environ, **environment_of(tmp_path)}
+    if vectors:
+        words = sorted({word for phrase in PHRASES for word in phrase.split()} | {"case", "had", "and", "shows"})
+        rows = np.random.default_rng(0).normal(size=(len(words), 8)).round(3)
+        lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, rows, strict=True))
+        (tmp_path / "v.vec").write_text("".join(lines))
+        environment["VECTORS"] = str(tmp_path / "v.vec")
+    small = ("--config.vectors.dim=8", "--config.model.hidden_size=3", "--config.train.epochs=1", "--config.seeds=0")
+    command = ["bash", "launch/clicr_table4.sh", str(tmp_path / "runs"), "clicr", *small]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    found = {row["system"]: row for row in table4.filled(tmp_path / "runs")["rows"]}
+    lacking = {system for system, row in found.items() if row["state"] == "missing"}
+    assert lacking == (set() if vectors else {"sim-entity"})
+    metrics = {"exact_match", "f1", "bleu2", "bleu4", *(("embedding",) if vectors else ())}
+    assert all(set(row["ours"]) == metrics for row in found.values() if row["state"] == "complete")
+
+
+@pytest.mark.parametrize("name", ["clicr_table4.sh", "clicr_baselines.sh"])
+def test_help_prints_the_usage_and_does_nothing(tmp_path, name):
+    command = ["bash", str(ROOT / "launch" / name), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"bash launch/{name} [FOLDER] [CORPUS]" in done.stdout
+    assert "#" not in done.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_table_script_is_sound_bash():

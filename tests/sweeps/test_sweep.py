@@ -131,20 +131,36 @@ def test_what_cannot_be_swept_is_one_line(make):
 
 
 @pytest.mark.parametrize(
-    ("file", "trials", "metric"),
+    ("file", "trials", "metric", "dropout"),
     [
-        ("sweep_esim_kd", 12, "dev.accuracy.mean"),
-        ("search_ga", 30, "dev.exact_match.mean"),
-        ("search_sa", 30, "dev.exact_match.mean"),
+        ("sweep_esim_kd", 12, "dev.accuracy.mean", None),
+        ("search_ga", 20, "dev.exact_match.mean", 0.6),
+        ("search_sa", 20, "dev.exact_match.mean", 0.7),
     ],
 )
-def test_the_sweeps_of_configs(file, trials, metric):
+def test_the_sweeps_of_configs(file, trials, metric, dropout):
     sweep = runpy.run_path(str(SCRIPT))["sweep_of"](ROOT / "configs" / f"{file}.py")
     assert (sweep.trials, sweep.metric) == (trials, metric)
     values = [sweep.values(trial) for trial in range(trials)]
     assert all(value.keys() == sweep.fields.keys() for value in values)
-    if "model.dropout" in sweep.fields:
-        assert all(32 <= v["model.hidden_size"] <= 96 and 0.2 <= v["model.dropout"] <= 0.7 for v in values)
+    if dropout:  # the ranges of the published code (clips/clicr, randomized_hyperparam_search.py)
+        assert all(50 <= v["model.hidden_size"] <= 160 and 0.1 <= v["model.dropout"] <= dropout for v in values)
+        ends = [space.at(share) for space in (sweep.fields["model.hidden_size"],) for share in (0.0, 1 - 1e-9)]
+        assert ends == [50, 160]
+
+
+@pytest.mark.parametrize("model", ["ga", "sa"])
+def test_each_set_up_of_the_readers_is_a_search_of_its_own(monkeypatch, model):
+    script, file, found = runpy.run_path(str(SCRIPT)), ROOT / "configs" / f"search_{model}.py", {}
+    get_config = runpy.run_path(str(file))["get_config"]
+    for setup in ("anonym", "ent", "noent")[: 3 if model == "ga" else 2]:
+        argument = f"--config={file}:demo/{setup}"
+        monkeypatch.setattr(sys, "argv", ["sweep", argument])
+        assert script["_accepted"](script["sweep_of"](file), [argument])
+        found[cli.config_name()] = get_config(f"clicr/{setup}").data
+    assert list(found) == [f"search_{model}-demo-{data.setup}" for data in found.values()]
+    assert {data.name for data in found.values()} == {"clicr"}
+    assert get_config("demo").to_dict() == get_config("demo/ent").to_dict()
 
 
 def test_the_worked_examples_fields_are_of_its_config(monkeypatch):

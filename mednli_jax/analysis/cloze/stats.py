@@ -1,5 +1,9 @@
 """What a cloze corpus looks like: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
 
+The paper counts each passage once for its sum of tokens and its types, and once for every query for its mean length and
+for Figure 2a (`describe_data.py` of its published code); here are both. Figure 3 has the shares of all names of
+specialties, of which a report may have several.
+
 The results hold counts, shares and names of specialties, never a word of the corpus.
 """
 
@@ -13,7 +17,7 @@ from mednli_jax.analysis import charts
 from mednli_jax.analysis.sections import Grid, Section, columns_of, count, mean, points
 from mednli_jax.analysis.tables import published
 from mednli_jax.corpora.cloze.views import candidates, how_answerable, phrase_of
-from mednli_jax.examples import ClozeExample, Split
+from mednli_jax.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.progress import Bar
 
 KINDS = ("problem", "treatment", "test")
@@ -28,18 +32,22 @@ PAPER = published("clicr")["statistics"]  # Tables 2 and 3, and section 4
 
 @dataclass
 class _Tally:
-    """Counts of one split, or of several. lengths: passage's uid -> its tokens; specialty: passage's uid -> name."""
+    """Counts of one split, or of several. Keys of dicts are passages' uids.
+
+    lengths: tokens; found: candidates; asked: queries about the passage; specialties: how many passages have each.
+    """
 
     lengths: dict[str, int] = field(default_factory=dict)
-    specialty: dict[str, str] = field(default_factory=dict)
+    found: dict[str, int] = field(default_factory=dict)
+    asked: Counter = field(default_factory=Counter)
+    specialties: Counter = field(default_factory=Counter)
     words: set[str] = field(default_factory=set)
     phrases: set[str] = field(default_factory=set)
     answers: set[str] = field(default_factory=set)
     extended: set[str] = field(default_factory=set)
-    counts: Counter = field(default_factory=Counter)  # queries, candidates, synonyms; "exact" and "synonym" answerable
+    counts: Counter = field(default_factory=Counter)  # queries, synonyms; "exact" and "synonym" answerable
     kinds: Counter = field(default_factory=Counter)
     answer_lengths: Counter = field(default_factory=Counter)
-    fewest: int | None = None  # candidates of a query
 
     def add(self, example: ClozeExample, found: Mapping[str, int]) -> None:
         """Counts a query, and its passage where that is a new one. found: the passage's candidates."""
@@ -47,54 +55,65 @@ class _Tally:
         if passage.uid not in self.lengths:
             self.lengths[passage.uid] = len(passage.tokens)
             self.words.update(map(str.lower, passage.tokens))
+            self.found[passage.uid] = len(found)
             self.phrases.update(found)
-            if passage.specialty:
-                self.specialty[passage.uid] = passage.specialty
+            self.specialties.update({name.strip().lower() for name in passage.specialty.split(SEVERAL)} - {""})
+        self.asked[passage.uid] += 1
         first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
         self.answers.add(first)
         self.extended.update(texts)
         self.counts.update(("queries", how_answerable(example, found)))
-        self.counts["candidates"] += len(found)
         self.counts["synonyms"] += len(set(texts)) - 1
         kind = example.answers[0].semantic_type
         self.kinds[kind if kind in KINDS else "other"] += 1
         self.answer_lengths[min(len(first.split()), LONGEST_SHOWN)] += 1
-        self.fewest = len(found) if self.fewest is None else min(self.fewest, len(found))
 
     def figures(self) -> dict:
         """The figures of `statistics`."""
-        queries, tokens, counts = max(self.counts["queries"], 1), sum(self.lengths.values()), self.counts
+        counts, cases = self.counts, max(len(self.lengths), 1)
+        queries, tokens = max(counts["queries"], 1), sum(self.lengths.values())
         return {
             "cases": len(self.lengths),
             "queries": counts["queries"],
+            "queries_of_passage": counts["queries"] / cases,
             "tokens": tokens,
-            "mean_tokens": tokens / max(len(self.lengths), 1),
+            "mean_tokens": tokens / cases,
+            "mean_tokens_of_query": self._by_query(self.lengths) / queries,
             "longest": max(self.lengths.values(), default=0),
             "word_types": len(self.words),
             "entity_types": len(self.phrases),
             "answers": len(self.answers),
             "answers_extended": len(self.extended),
             "synonyms": counts["synonyms"] / queries,
-            "candidates": counts["candidates"] / queries,
-            "fewest_candidates": self.fewest or 0,
+            "candidates": self._by_query(self.found) / queries,
+            "candidates_of_passage": sum(self.found.values()) / cases,
+            "fewest_candidates": min(self.found.values(), default=0),
             "verbatim": counts["exact"] / queries,
             "verbatim_or_synonym": (counts["exact"] + counts["synonym"]) / queries,
             "semantic_types": {kind: self.kinds[kind] / queries for kind in (*KINDS, "other")},
         }
+
+    def _by_query(self, values):
+        """The sum of a passage's value over all queries."""
+        return sum(value * self.asked[uid] for uid, value in values.items())
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
     """Everything that Tables 2 and 3 and Figures 2 and 3 show, lower-cased as in the paper, as JSON values.
 
     Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}; figures are
-      cases: passages; tokens, mean_tokens, longest: their words, those of a passage counted once;
+      cases: passages; queries_of_passage: mean; tokens, mean_tokens, longest: their words, those of a passage counted
+      once; mean_tokens_of_query: those of a passage counted for each of its queries;
       word_types: distinct words of passages; entity_types: distinct marked phrases of passages;
       answers, answers_extended: distinct answers of the dataset, and with their synonyms; synonyms: mean per query;
       candidates, fewest_candidates: distinct marked phrases that a query chooses from, mean and least;
+      candidates_of_passage: mean of the passages;
       verbatim: share of queries whose answer is a marked phrase of the passage; verbatim_or_synonym: any answer is;
       semantic_types: shares of the dataset's answers.
-    passage_lengths: {"edges": [B + 1], "density": [B]} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25
-    and more; specialties: {name: share of all cases}, largest first, empty where the corpus names none.
+    passage_lengths: {"edges": [B + 1], "density": [B] of passages, "of_queries": [B], a passage counted for each of its
+    queries} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
+    cases}, largest first, empty where the corpus names none, a case counted for each of its specialties;
+    specialty_names: those of a case, mean.
     """
     tallies, whole = {name: _Tally() for name in splits}, _Tally()
     with Bar("counting", sum(map(len, splits.values())), unit="queries") as bar:
@@ -107,22 +126,26 @@ def statistics(splits: Mapping[str, Split]) -> dict:
                 for tally in (tallies[name], whole):
                     tally.add(example, found)
                 bar.advance(1)
-    queries, specialties = max(whole.counts["queries"], 1), Counter(whole.specialty.values())
+    queries, cases = max(whole.counts["queries"], 1), max(len(whole.lengths), 1)
     return {
         "splits": {name: tally.figures() for name, tally in tallies.items()},
         "all": whole.figures(),
-        "passage_lengths": _density(list(whole.lengths.values())),
+        "passage_lengths": _density(list(whole.lengths.values()), [whole.asked[uid] for uid in whole.lengths]),
         "answer_lengths": {str(n): whole.answer_lengths[n] / queries for n in sorted(whole.answer_lengths)},
-        "specialties": {name: count / len(whole.lengths) for name, count in specialties.most_common()},
+        "specialties": {name: count / cases for name, count in whole.specialties.most_common()},
+        "specialty_names": whole.specialties.total() / cases,
     }
 
 
-def _density(lengths: list[int]) -> dict:
-    """A histogram of bins that are multiples of ten tokens wide; its area is 1."""
+def _density(lengths: list[int], queries: list[int]) -> dict:
+    """Histograms of bins that are multiples of ten tokens wide, of passages and of queries; each has the area 1."""
     width = 10 * max(1, -(-max(lengths, default=0) // (10 * BINS)))
     edges = np.arange(0, max(lengths, default=0) + width + 1, width)
-    density, _ = np.histogram(lengths, edges, density=True) if lengths else (np.zeros(len(edges) - 1), edges)
-    return {"edges": edges.tolist(), "density": density.tolist()}
+    found = {"edges": edges.tolist()}
+    for name, weights in (("density", None), ("of_queries", queries)):
+        none = [0.0] * (len(edges) - 1)
+        found[name] = np.histogram(lengths, edges, density=True, weights=weights)[0].tolist() if lengths else none
+    return found
 
 
 # ---- For the reader ------------------------------------------------------------------------------------------------
@@ -134,30 +157,36 @@ def section(name: str, found: dict) -> Section:
     rows = [
         ("cases", count, "cases"),
         ("queries", count, "queries"),
+        ("  of a passage, mean", mean, "queries_of_passage"),
         ("tokens in passages", count, "tokens"),
         ("  mean of a passage", mean, "mean_tokens"),
+        ("  mean of a query's passage", mean, "mean_tokens_of_query"),
         ("  longest passage", count, "longest"),
         ("word types in passages", count, "word_types"),
         ("entity types in passages", count, "entity_types"),
         ("distinct answers", count, "answers"),
         ("  incl. extended", count, "answers_extended"),
         ("  synonyms of an answer, mean", mean, "synonyms"),
-        ("candidates, mean", mean, "candidates"),
+        ("candidates of a query, mean", mean, "candidates"),
+        ("  of a passage, mean", mean, "candidates_of_passage"),
         ("  least", count, "fewest_candidates"),
-        ("% answers verbatim in passage", points, "verbatim"),
-        ("  or a synonym", points, "verbatim_or_synonym"),
+        ("% answers in passage, synonyms too", points, "verbatim_or_synonym"),
+        ("  the dataset's own alone", points, "verbatim"),
         *((f"% {kind}", points, "semantic_types", kind) for kind in kinds),
     ]
     columns = {**found["splits"], "all": found["all"], "CliCR, paper": PAPER["all"]}
     sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in PAPER["splits"].items())
     shown = ", ".join(f"{branch} {points(share)}" for branch, share in _largest(found))
-    specialties = f"% specialties: {shown}" if shown else "specialties: the corpus names none"
+    named = f"% of all names of specialties, {found['specialty_names']:.1f} a case: {shown}"
+    specialties = named if shown else "specialties: the corpus names none"
     grid = Grid("", ("", *columns), columns_of(columns, rows, {}))
     return Section(f"Sizes, {name}", [f"CliCR's queries: {sizes}", specialties], [grid])
 
 
 def _largest(found) -> list[tuple[str, float]]:
-    return list(found["specialties"].items())[:SPECIALTIES_SHOWN]
+    """The specialties of Figure 3 and their shares of all names of specialties."""
+    first = list(found["specialties"].items())[:SPECIALTIES_SHOWN]
+    return [(name, share / found["specialty_names"]) for name, share in first]
 
 
 def drawn(name: str, found: dict) -> dict[str, bytes]:
@@ -169,11 +198,11 @@ def drawn(name: str, found: dict) -> dict[str, bytes]:
     )  # fmt: skip
     named = {
         "passage_lengths.png": charts.density(
-            lengths["edges"], lengths["density"], title=f"{name}, passages", x="tokens of a passage"
+            lengths["edges"], lengths["of_queries"], title=f"{name}, passages of all queries", x="tokens of a passage"
         ),
         "answer_lengths.png": bars.png(),
     }
     if found["specialties"]:
         rows = [(branch, 100 * share) for branch, share in _largest(found)]
-        named["specialties.png"] = charts.ranked({"specialties": rows}, title=name, x="% of cases")
+        named["specialties.png"] = charts.ranked({"specialties": rows}, title=name, x="% of all names of specialties")
     return named

@@ -2,7 +2,7 @@
 
 JSON lines, plain or gzipped, one report a line; tokens stand between spaces:
 
-    {"id": "r1", "title": SENTENCE, "specialty": "surgery",
+    {"id": "r1", "title": SENTENCE, "specialty": "surgery" or ["surgery", ...],
      "sentences": [SENTENCE, ...], "learning_points": [SENTENCE, ...]}
 
 A SENTENCE is a string in which phrases are marked, "No BEG__fever__END .", or its tokens and the phrases' places among
@@ -73,7 +73,7 @@ def read_reports(path: Path) -> list[Report]:
 
 
 def _report(node: Node) -> Report:
-    uid, specialty = node.text("id"), node.text("specialty", optional=True)
+    uid, specialty = node.text("id"), node.specialties()
     title = _sentence(Node(node.file, "title", node.values.get("title") or "", node.line))
     sentences, points = (tuple(map(_sentence, node.nodes(field))) for field in ("sentences", "learning_points"))
     if not any(sentence.tokens for sentence in sentences):

@@ -4,9 +4,10 @@
       {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
-the context is a sentence; `document.specialty` may name the branch of medicine. Every fault is reported by its path in
-the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never appear in a message.
-Passages without a marked phrase are no fault: a line on stderr says how many there are.
+the context is a sentence; `document.specialty` may name the branch of medicine, or a list of them. Every fault is
+reported by its path in the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never
+appear in a message. Passages without a marked phrase are no fault, nor are a few marks without a partner: a line on
+stderr says how many there are.
 """
 
 import gzip
@@ -30,7 +31,7 @@ from mednli_jax.corpora.cloze.files import (
     split_files,
 )
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage, Split
+from mednli_jax.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import say
 from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
@@ -40,11 +41,12 @@ FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
 SOURCE = "ask its authors, see github.com/clips/clicr"
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
-STRAY_MARKS = ("refuse", "ignore")
+STRAY_MARKS = ("text", "refuse", "ignore")
+MOST_STRAY = 0.01  # of a file's marks; with more of them the file is of another format
 _QUERY_KEY = re.compile(rb'"query"[ \t\r\n]{0,9}:')
 
 
-def load(folder: Path, *, limit: int | None = None, stray_marks: str = "refuse") -> dict[str, Split]:
+def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -> dict[str, Split]:
     """Train, dev and test of a corpus in CliCR's layout.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
@@ -88,23 +90,25 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     return checked
 
 
-def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None, stray_marks: str = "refuse") -> Split:
+def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None, stray_marks: str = "text") -> Split:
     """Reads one file; the name with or without .gz finds either. Memory holds one article besides the examples.
 
     split: its name; else the letters that the file's name begins with (train1.0.json is "train").
     limit: stop after so many queries.
-    stray_marks: "refuse" text with a BEG__ or __END that has no partner, or with a marked placeholder; or "ignore"
-    such marks: they are removed and counted, and mark nothing.
+    stray_marks: what is done with a BEG__ or __END that has no partner, and with marks around a placeholder. "text":
+    such marks are removed and counted, and the words stay as plain text; a file in which more than MOST_STRAY of all
+    marks are such is refused. "ignore": the same without a limit. "refuse": each is a fault.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
     Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
     value of stray_marks.
     """
     check_options(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
-    reader = _Reader(path.name, stray_marks == "ignore")
+    reader = _Reader(path.name, stray_marks)
     with opened_text(path) as stream:
         _read_articles(Scanner(stream), reader, limit)
     reader.problems.raise_if_any()
+    reader.check_marks()
     examples = tuple(reader.examples[:limit])
     facts = {"file": path.name, "sha256": sha256(path), "version": VERSION, **reader.facts(examples)}
     if facts["queries_without_candidates"] == len(examples):
@@ -119,8 +123,8 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
     return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
 
 
-def check_options(limit: int | None, stray_marks: str = "refuse") -> None:
-    """Raises ConfigError where the limit is under 1, or stray marks are neither refused nor ignored."""
+def check_options(limit: int | None, stray_marks: str = "text") -> None:
+    """Raises ConfigError where the limit is under 1, or stray_marks is none of STRAY_MARKS."""
     if limit is not None and limit <= 0:
         raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
     if stray_marks not in STRAY_MARKS:
@@ -158,10 +162,11 @@ def _read_articles(scanner, reader, limit):
 class _Reader:
     """Turns the articles of one file into examples, and counts."""
 
-    def __init__(self, file, ignore):
-        self.file, self.ignore, self.problems = file, ignore, Problems()
+    def __init__(self, file, stray_marks):
+        self.file, self.stray_marks, self.problems = file, stray_marks, Problems()
         self.examples, self.places, self.bare = [], {}, []
-        self.articles = self.unasked = self.stray = self.joined = 0
+        self.articles = self.unasked = self.marks = self.stray = self.joined = 0
+        self.first_stray = None  # (node, field)
 
     def take(self, number, article):
         self.articles += 1
@@ -191,7 +196,7 @@ class _Reader:
         uid = self._uid(node, "source")
         title = self._marked(document, "title", document.text("title", empty=True))
         context = self._marked(document, "context", document.text("context"))
-        specialty = sys.intern(document.text("specialty", optional=True))
+        specialty = sys.intern(document.specialties())
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
         return Passage(
@@ -230,11 +235,26 @@ class _Reader:
 
     def _marked(self, node, field, text):
         marked = parse_marked(text)
-        if marked.stray and not self.ignore:
-            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
+        if marked.stray and self.stray_marks == "refuse":
+            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='text'"
             raise node.fault(f"holds {marked.stray} marks that are unbalanced or mark nothing", field, fix)
+        if marked.stray and not self.first_stray:
+            self.first_stray = node, field
+        self.marks += marked.marks
         self.stray += marked.stray
         return marked
+
+    def check_marks(self):
+        """Says how many marks are stray. Raises: DataError where there are too many of them."""
+        if not self.stray:
+            return
+        node, field = self.first_stray
+        counted = f"{self.stray:,} of the file's {self.marks:,} marks are unbalanced or mark nothing"
+        if self.stray_marks == "text" and self.stray > MOST_STRAY * self.marks:
+            problem = f"{counted}, this is the first; over {MOST_STRAY:.0%} means another format"
+            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
+            raise node.fault(problem, field, fix)
+        say(f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text")
 
     def facts(self, examples):
         answers = Counter(answer.origin for example in examples for answer in example.answers)
@@ -291,7 +311,8 @@ def _article(passage, examples):
         "qas": [_query(example) for example in examples],
     }
     if passage.specialty:
-        document["specialty"] = passage.specialty
+        names = passage.specialty.split(SEVERAL)
+        document["specialty"] = names if len(names) > 1 else names[0]
     return {"source": passage.uid, "document": document}
 
 

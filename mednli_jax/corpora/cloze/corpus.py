@@ -35,7 +35,7 @@ class ClozeCorpus:
     encoding: ClozeEncoding
     folder: Path | None = None
     limit: int | None = None
-    stray_marks: str = "refuse"
+    stray_marks: str = "text"
 
     @property
     def title(self) -> str:
@@ -85,7 +85,7 @@ class ClozeCorpus:
 
 
 def read(
-    name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "refuse"
+    name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "text"
 ) -> Mapping[str, Split]:
     """The splits of a ClozeCorpus, for those who need no arrays. Raises: UserError, DataError(s)."""
     if name == DEMO:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.examples import PLACEHOLDER, Entity
+from mednli_jax.examples import PLACEHOLDER, SEVERAL, Entity
 from mednli_jax.textfiles import FRESH_COPY, character_fault, either_name
 
 PIECE = 1 << 20  # characters that are read at a time
@@ -175,6 +175,16 @@ class Node:
             return ""
         return self.checked(field, self.get(field, str, "a string"), empty or optional)
 
+    def specialties(self) -> str:
+        """The field `specialty`, a string or a list of strings: the names joined by SEVERAL; "" where it is missing."""
+        field = "specialty"
+        if not isinstance(self.values, dict) or not isinstance(self.values.get(field), list):
+            return self.text(field, optional=True)
+        names = self.values[field]
+        if not all(isinstance(name, str) for name in names):
+            raise self.fault("is no list of strings", field)
+        return SEVERAL.join(self.checked(field, name) for name in names)
+
     def get(self, field: str, kind: type, what: str):
         if not isinstance(self.values, dict):
             raise self.fault(f"is a {type(self.values).__name__}, expected an object")
@@ -197,7 +207,8 @@ class Node:
 class Marked(NamedTuple):
     """A text with marks, read. sentences: end of each line in tokens. blanks: places of PLACEHOLDER.
 
-    stray: marks without a partner, and marks around nothing or around a placeholder. joined: placeholders in parts.
+    stray: marks without a partner, and marks around nothing or around a placeholder; of nested phrases the inner one is
+    marked and the outer marks are stray. joined: placeholders in parts.
     """
 
     tokens: tuple[str, ...]
@@ -207,32 +218,33 @@ class Marked(NamedTuple):
     stray: int
     joined: int
 
+    @property
+    def marks(self) -> int:
+        """All marks of the text, opening and closing ones."""
+        return 2 * len(self.entities) + self.stray
+
 
 def parse_marked(text: str) -> Marked:
     """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within marks is a space."""
-    tokens, entities, sentences, blanks, start, stray, joined = [], [], [], [], -1, 0, 0
+    tokens, entities, blanks, start, stray, joined = [], [], [], -1, 0, 0
+    ends, held = [], []  # of lines; held are those since a BEG__ that may have no partner
     for number, piece in enumerate(_MARKS.split(text)):
         if number % 2 == 0:
             tokens += piece.split()
-        elif piece == BEGIN:
-            stray += start >= 0
-            start = len(tokens)
-        elif piece == END:
-            if 0 <= start < len(tokens):
-                entities.append(Entity(start, len(tokens)))
-            else:
-                stray += 1
-            start = -1
         elif piece == "\n":
-            if start < 0 and len(tokens) > (sentences[-1] if sentences else 0):
-                sentences.append(len(tokens))
+            (ends if start < 0 else held).append(len(tokens))
+        elif piece == END and 0 <= start < len(tokens):
+            entities.append(Entity(start, len(tokens)))
+            start, held = -1, []
         else:
-            stray, start = stray + (start >= 0), -1
-            joined += piece != PLACEHOLDER
-            blanks.append(len(tokens))
-            tokens.append(PLACEHOLDER)
-    if len(tokens) > (sentences[-1] if sentences else 0):
-        sentences.append(len(tokens))
+            stray += start >= 0 or piece == END
+            ends += held
+            start, held = len(tokens) if piece == BEGIN else -1, []
+            if piece not in (BEGIN, END):
+                joined += piece != PLACEHOLDER
+                blanks.append(len(tokens))
+                tokens.append(PLACEHOLDER)
+    sentences = dict.fromkeys(end for end in (*ends, *held, len(tokens)) if end)
     # A corpus repeats its words: one string for each keeps it in memory.
     words = tuple(map(sys.intern, tokens))
     return Marked(words, tuple(entities), tuple(sentences), tuple(blanks), stray + (start >= 0), joined)

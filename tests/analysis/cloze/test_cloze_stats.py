@@ -27,7 +27,7 @@ def query(uid, about, *answers, kind="problem"):
     return ClozeExample(uid, about, (PLACEHOLDER, "came"), (), 0, given)
 
 
-A = passage("a", "Dropsy met the heart failure and the dropsy .", (0, 1), (3, 5), (7, 8), specialty="surgery")
+A = passage("a", "Dropsy met the heart failure and the dropsy .", (0, 1), (3, 5), (7, 8), specialty="surgery; Oncology")
 B = passage("b", "No fever , dropsy .", (1, 2), (3, 4))
 C = passage("c", "He had DROPSY .", (2, 3), specialty="surgery")
 SPLITS = {
@@ -53,7 +53,10 @@ def test_sizes_by_hand(found):
     assert [figures["cases"] for figures in (train, test, whole)] == [2, 1, 3]
     assert [figures["queries"] for figures in (train, test, whole)] == [3, 2, 5]
     assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # a passage counts once
-    assert whole["mean_tokens"] == 6
+    assert [figures["queries_of_passage"] for figures in (train, test, whole)] == [3 / 2, 2, 5 / 3]
+    assert [figures["mean_tokens"] for figures in (train, test, whole)] == [7, 4, 6]
+    means = [figures["mean_tokens_of_query"] for figures in (train, test, whole)]
+    assert means == [(9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5]  # once for each query
     assert whole["longest"] == 9
     # dropsy met the heart failure and . no fever , he had
     assert [figures["word_types"] for figures in (train, test, whole)] == [10, 4, 12]
@@ -68,13 +71,17 @@ def test_answers_by_hand(found):
     assert [figures["verbatim"] for figures in (train, test, whole)] == [1 / 3, 1 / 2, 2 / 5]
     assert [figures["verbatim_or_synonym"] for figures in (train, test, whole)] == [2 / 3, 1 / 2, 3 / 5]
     assert [figures["candidates"] for figures in (train, test, whole)] == [2, 1, 8 / 5]
+    assert [figures["candidates_of_passage"] for figures in (train, test, whole)] == [2, 1, 5 / 3]
     assert [figures["fewest_candidates"] for figures in (train, test, whole)] == [2, 1, 1]
     assert whole["semantic_types"] == {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
     assert found["answer_lengths"] == {"1": 3 / 5, "2": 2 / 5}
 
 
-def test_specialties_are_shares_of_all_cases(found):
-    assert found["specialties"] == {"surgery": 2 / 3}
+def test_each_specialty_of_a_case_is_counted(found):
+    assert found["specialties"] == {"surgery": 2 / 3, "oncology": 1 / 3}
+    assert found["specialty_names"] == 1  # three names, three cases
+    (words,) = [words for words in cloze_stats.section("x", found).words if "surgery" in words]
+    assert "surgery 66.7, oncology 33.3" in words  # of all names
     none = cloze_stats.statistics({"train": Split("train", (query("b.1", B, "fever"),))})
     assert none["specialties"] == {}
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
@@ -98,8 +105,18 @@ def test_the_density_has_area_one(lengths):
     assert np.all(widths == widths[0])
     assert widths[0] % 10 == 0
     assert np.isclose((values * widths).sum(), 1)
+    assert density["of_queries"] == density["density"]  # each has one
     for length in lengths:  # every one lies in a bin that is not empty
         assert values[np.searchsorted(edges, length, side="right") - 1] > 0
+
+
+def test_a_passage_weighs_in_the_density_of_queries_as_often_as_it_is_asked_about():
+    long = passage("long", "x " * 15)
+    splits = {"train": Split("train", (query("l.1", long, "x"), query("a.1", A, "x"), query("a.2", A, "x")))}
+    lengths = cloze_stats.statistics(splits)["passage_lengths"]
+    assert lengths["edges"] == [0, 10, 20]
+    assert np.allclose(lengths["density"], [1 / 20, 1 / 20])
+    assert np.allclose(lengths["of_queries"], [2 / 30, 1 / 30])
 
 
 def test_the_table_has_the_paper_beside_ours(found):
@@ -107,7 +124,8 @@ def test_the_table_has_the_paper_beside_ours(found):
     assert ["train", "test", "all", "CliCR,", "paper"] in rows
     assert ["cases", "2", "1", "3", "11,846"] in rows
     assert ["distinct", "answers", "3", "2", "4", "56,093"] in rows
-    assert ["%", "answers", "verbatim", "in", "passage", "33.3", "50.0", "40.0", "59.0"] in rows
+    assert ["%", "answers", "in", "passage,", "synonyms", "too", "66.7", "50.0", "60.0", "59.0"] in rows
+    assert ["mean", "of", "a", "query's", "passage", "7.7", "4.0", "6.2", "1,466.0"] in rows
     assert ["%", "problem", "66.7", "0.0", "40.0", "67.0"] in rows
     assert ["%", "other", "0.0", "50.0", "20.0"] in rows
 

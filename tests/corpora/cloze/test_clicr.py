@@ -108,6 +108,13 @@ def test_marks_without_a_partner_are_counted(text, entities, stray):
     assert not any(part in token for token in marked.tokens for part in ("BEG__", "__END"))
 
 
+def test_a_mark_without_a_partner_joins_no_sentences():
+    marked = parse_marked("a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh")
+    assert marked.entities == (Entity(4, 6),)  # which spans its line break
+    assert marked.sentences == (3, 7, 9, 10, 11)
+    assert (marked.stray, marked.marks) == (2, 4)
+
+
 @pytest.mark.parametrize("text", ["to @placeholder, x", "to @ placeholder , x", "to @\nplaceholder , x"])
 def test_a_placeholder_is_found_where_the_tokeniser_touched_it(tmp_path, text):
     split = read_clicr(write(tmp_path / "x.json", corpus(article(queries=[query("r1.1", text)]))))
@@ -255,7 +262,7 @@ def test_the_first_twenty_faults_come_together(tmp_path):
 def test_faults_of_a_passage_and_of_its_queries_come_together(tmp_path):
     value = changed((*QUERY, "query"), SECRET)
     value["data"][0]["document"]["context"] = "BEG__a"
-    found = faults(read_clicr, write(tmp_path / "x.json", value))
+    found = faults(read_clicr, write(tmp_path / "x.json", value), stray_marks="refuse")
     assert found == [("data[0].document.context", "context"), (f"{WHERE}.query", "query")]
 
 
@@ -276,16 +283,60 @@ def test_a_stray_brace_is_broken_json(tmp_path):
     assert faults(read_clicr, path) == [(None, None)]
 
 
-def test_stray_marks_can_be_ignored(tmp_path):
+NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four marks have no partner
+
+
+def with_marks(good, bad):
+    """A corpus of `good` articles with eight marks each, and `bad` ones with another four, two of them stray."""
+    many = "\n".join(["BEG__a__END ."] * 3)
+    articles = [article(f"r{n}", context=f"{many}\n{NESTED}" if n < bad else many) for n in range(good + bad)]
+    return corpus(*articles)
+
+
+@pytest.mark.parametrize(("good", "refused"), [(49, False), (45, True)])
+def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, capsys, good, refused):
+    # Two bad articles: 4 stray marks of 8 (good + 2) + 8, which is 1 % at 49 and more at 45.
+    path = write(tmp_path / "dev1.0.json", with_marks(good, 2))
+    if refused:
+        assert faults(read_clicr, path) == [("data[0].document.context", "context")]
+        split = read_clicr(path, stray_marks="ignore")
+    else:
+        split = read_clicr(path)
+        shown = capsys.readouterr().err
+        assert shown.startswith("dev1.0.json:data[0].document.context: ")
+        assert shown.count("\n") == 1
+    assert split.facts["stray_marks"] == 4
+    passage = split.examples[0].passage
+    assert passage.tokens[6:] == ("The", "big", "tumour", "mass", "grew", ".")
+    assert passage.entities[3:] == (Entity(8, 9),)
+
+
+def test_stray_marks_can_be_ignored_or_refused(tmp_path):
     value = corpus(article(context="The BEG__tumour and BEG__relapse__END x__END .", title="a__END"))
     path = write(tmp_path / "x.json", value)
-    assert faults(read_clicr, path) == [("data[0].document.title", "title")]
+    for how in ({}, {"stray_marks": "refuse"}):
+        assert faults(read_clicr, path, **how) == [("data[0].document.title", "title")]
     split = read_clicr(path, stray_marks="ignore")
     assert split.examples[0].passage.tokens == ("The", "tumour", "and", "relapse", "x", ".")
     assert split.examples[0].passage.entities == (Entity(3, 4),)
     assert split.facts["stray_marks"] == 3
     with pytest.raises(ConfigError):
         read_clicr(path, stray_marks="maybe")
+    with pytest.raises(DataError):
+        read_clicr(write(tmp_path / "y.json", with_marks(1000, 1)), stray_marks="refuse")
+
+
+def test_a_report_may_have_several_specialties(tmp_path):
+    several = article("r1", specialty=["surgery", "oncology"])
+    path = write(tmp_path / "x.json", corpus(several, article("r2", specialty=[]), article("r3", specialty="urology")))
+    examples = read_clicr(path).examples
+    assert [example.passage.specialty for example in examples] == ["surgery; oncology", "", "urology"]
+    write_clicr(examples, tmp_path / "y.json")
+    written = [one["document"].get("specialty") for one in json.loads((tmp_path / "y.json").read_text())["data"]]
+    assert written == [["surgery", "oncology"], None, "urology"]
+    for bad in (["surgery", 3], [" "], {"a": 1}):
+        value = corpus(article("r1", specialty=bad))
+        assert faults(read_clicr, write(tmp_path / "z.json", value)) == [("data[0].document.specialty", "specialty")]
 
 
 def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):

@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import test_umls
 
 from mednli_jax.corpora.cloze.case_reports import Mark, Sentence, read_reports
-from mednli_jax.corpora.cloze.clicr import load
+from mednli_jax.corpora.cloze.clicr import load, read_clicr
 from mednli_jax.corpora.cloze.query_builder import build_queries, cleaned, divided, repeats_passage, semantic_type
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import PLACEHOLDER, Answer, Entity
@@ -300,11 +301,38 @@ def test_splits_are_by_report_and_stable(tmp_path, ontology):
         divided(split, 0.5, 0.5)
 
 
+def run_script(*flags):
+    command = [sys.executable, str(ROOT / "launch" / "build_queries.py"), *map(str, flags)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+@pytest.mark.parametrize(("flags", "expected"), [((), ["Marsupium", "pouch"]), (("--sources", "MSH"), ["Marsupium"])])
+def test_answers_are_extended_by_all_vocabularies_of_the_umls(tmp_path, flags, expected):
+    point = {"text": "Wash the sac with soap daily .", "entities": [{"start": 2, "end": 3, "id": "C0000005"}]}
+    path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}", "learning_points": [point]} for n in "ab"))
+    (tmp_path / "umls").mkdir()
+    names = [("Marsupium", {"SAB": "MSH"}), ("pouch", {}), ("poche", {"LAT": "FRE"}), ("bag", {"SUPPRESS": "O"})]
+    conso = test_umls.CONSO.replace("C0000005", "C0000009")
+    conso += "".join(test_umls.name("C0000005", text, **fields) for text, fields in names)
+    sty = test_umls.STY + test_umls.kind("C0000009", "T023") + test_umls.kind("C0000005", "T061")
+    # Vocabularies contradict each other: what is above in one is below in another.
+    rel = test_umls.relation("C0000005", "PAR", "C0000007", SAB="MSH")
+    rel += test_umls.relation("C0000007", "PAR", "C0000005")
+    test_umls.laid_out(tmp_path / "umls", conso=conso, sty=sty, rel=rel)
+    shares = ("--dev=0", "--test=0", "--ontology=umls", f"--data={tmp_path}", *flags)
+    done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", *shares)
+    assert done.returncode == 0, done.stderr
+    written_queries = read_clicr(tmp_path / "corpus" / "train1.0.json").examples
+    for example in written_queries:
+        first, *others = example.answers
+        assert (first.text, first.concept, first.semantic_type) == ("sac", "C0000005", "treatment")
+        assert sorted(answer.text for answer in others) == expected
+        assert {answer.origin for answer in others} == {"UMLS"}
+
+
 def test_the_script_writes_a_corpus(tmp_path):
     path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
-    script = [sys.executable, str(ROOT / "launch" / "build_queries.py")]
-    command = [*script, f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2")
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     splits = load(tmp_path / "corpus")
@@ -313,8 +341,7 @@ def test_the_script_writes_a_corpus(tmp_path):
     assert {"heart failure", "Cardiac Failure"} <= answers
     path.write_text("zebrafish\n")
     for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
-        again = [*command[:3], f"--out={tmp_path / out}"]
-        done = subprocess.run(again, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        done = run_script(f"--reports={path}", f"--out={tmp_path / out}")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"error: {file}")
     assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]
