@@ -135,16 +135,18 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     return config
 
 
-DISKNE_VARIANTS = ("demo", "file", "mednli")
+DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
 def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """Whether a premise shows a disease, a fold for each disease (Alghanmi et al. 2021), by any NLI model.
 
     variant: one of DISKNE_VARIANTS; file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
-    and MedNLI from the data folder. seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
+    and MedNLI from the data folder; mednli_code: as the published scripts train on them (docs/results-diskne.md).
+    seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
     """
     _check_variant(variant, DISKNE_VARIANTS)
+    named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
     config.task = "diskne"
     config.knowledge = nli(model, "demo").knowledge  # the graph of :mednli is that of the paper on MedNLI
@@ -175,6 +177,11 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         # Dev loss stays at what the classes' shares give for about ten epochs.
         config.train.update(epochs=20, patience=20, learning_rate=2e-3, max_buckets=1)
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
+    if named != variant:
+        config.diskne.wording = "mention"
+        config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
+        if model == "bert":
+            config.model.num_classes = 2
     return config
 
 
