@@ -4,6 +4,14 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
   python -m mednli_jax.train --config=configs/sa_ent.py           # demo
   python -m mednli_jax.train --config=configs/sa_ent.py:clicr
   python -m mednli_jax.train --config=configs/sa_ent.py:biomrc
+  python -m mednli_jax.train --config=configs/sa_ent.py:file --config.data.dir=FOLDER
+
+Appendix A of the paper has hidden size 70 and dropout .57; its code has --config.model.hidden_size=72
+--config.model.dropout=.61. :clicr follows the code's protocol: SGD .1, dev every 100 steps, up to 100 epochs, the end
+past epoch 25 when three brought no new best; words without a vector are drawn as widely as its U(-.01, .01).
+:file, for smaller corpora, has Adam 1e-3, since SGD would take too few steps, dev once an epoch, and the end after 30
+epochs or 3 without a new best. The demo, smaller still, has a smaller reader at a higher rate. Both draw longer
+vectors, N(0, .4^2), since all of their vectors are drawn unless --config.vectors.path names a file.
 
 Expected test exact match: demo not measured; CliCR 6.1 in the paper (F1 11.4), not measured here.
 A phrase that training never shows cannot be predicted; `prepare` says of how many queries it is the answer.

@@ -242,13 +242,14 @@ def _diskne(config, folder):
 def _cloze(config, folder):
     data, model = config.data, config.model
     _check_name(data.name, CLOZE_NAMES)
-    sizes = {name: data[name] for name in ("setup", "max_passage", "max_query", "max_words")}
-    encoding = ClozeEncoding(**sizes, **_vectors(config, folder))
+    kept = {name: data[name] for name in ("setup", "max_passage", "max_query", "max_words", "query_bounds")}
+    encoding = ClozeEncoding(**kept, **_vectors(config, folder), vectors_sd=config.vectors.random_sd)
     corpus_folder = _corpus_folder(data, folder)
     corpus = ClozeCorpus(data.name, encoding, corpus_folder, limit=data.limit, stray_marks=data.stray_marks)
     return corpus, ClozeTask(
         # Of unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
+        masses="pointer" in model and model.pointer == "sum",
         spelled="characters" in model and bool(model.characters),
         answer_vectors=file_path(data.answer_vectors, folder),
         renumber=data.get("renumber", False),

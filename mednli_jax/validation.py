@@ -153,7 +153,7 @@ CHOICES = {
     "model.matching": ("full", "concat"),
     "model.attention": ("bilinear", "dot", "mlp", "average", "last"),
     "model.gate": ("mul", "sum", "concat"),
-    "model.pointer": ("sum", "mean", "span"),
+    "model.pointer": ("sum", "share", "mean", "span"),
     "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
@@ -162,7 +162,8 @@ AT_LEAST_1 = """train.epochs train.batch_size train.patience train.checkpoint_ep
     model.heads"""
 AT_LEAST_0 = {  # field -> the fix
     **dict.fromkeys(("data.max_passage", "data.max_query", "data.max_words"), "give a number, or 0 for no limit"),
-    "train.average_every": "give a number of steps, or 0 for the end of each epoch",
+    **dict.fromkeys(("train.average_every", "train.evaluate_every"), "give a number of steps, or 0 for an epoch's"),
+    "train.least_epochs": "",
     "vectors.retrofit_rounds": "",
     "knowledge.max_path": "give a length, or 0 for no limit",
     "diskne.at_once": "give a number, or 0 for all",
@@ -197,6 +198,7 @@ RULES = (
         between(f"train.{name}", 0, 1e300, "give a number from 0 up")
         for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes")
     ),
+    between("vectors.random_sd", 0, 1e300, "give a number from 0 up"),
     between("train.max_buckets", 1, 4),
     between("train.floor", 0, 1),
     Rule("train.cycle", lambda value, _: value == 0 or value >= 2, "give at least 2, or 0 for an epoch"),

@@ -157,20 +157,21 @@ def _provenance(env) -> dict[str, str]:
 
 
 def _curves(directory, result) -> Section:
-    """Loss and accuracy by epoch, a line per seed; the epoch that was kept is marked."""
+    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked."""
     metrics, drawn = read_metrics(directory), []
     best = dict(zip(result.get("seeds", ()), result.get("best_epoch", ()), strict=False))
+    time = "step" if any("step" in row for row in metrics) else "epoch"
     for name, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
         series, marks = {}, []
         for side in ("train", "dev"):
             for row in metrics:
                 for seed, value in zip(row["seeds"], row.get(f"{side}_{name}", ()), strict=False):
                     value = float("nan") if value is None else scale * value
-                    series.setdefault(f"{side}:{seed}", []).append((row["epoch"], value))
+                    series.setdefault(f"{side}:{seed}", []).append((row[time], value))
                     if side == "dev" and best.get(seed) == row["epoch"]:
-                        marks.append((row["epoch"], value))
-        title = f"{name.capitalize()} by epoch"
-        chart = charts.curves(series, title=title, x="epoch", y=f"{name} ({unit})", dashed=("train",), marks=marks)
+                        marks.append((row[time], value))
+        title = f"{name.capitalize()} by {time}"
+        chart = charts.curves(series, title=title, x=time, y=f"{name} ({unit})", dashed=("train",), marks=marks)
         drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
     return Section("Learning curves", charts=drawn)
 

@@ -22,7 +22,7 @@ from mednli_jax.benchmarking.torch_side import TorchSide
 HOPS = 3
 UNKNOWN = 1  # text.UNK
 MASKED_ENERGY = -1e9  # models.packing
-DROPOUT = {"ga_reader": 0.4, "sa_reader": 0.6}  # defaults.cloze
+DROPOUT = {"ga_reader": 0.5, "sa_reader": 0.57}  # defaults.cloze
 
 
 class Cloze(NamedTuple):
@@ -49,7 +49,10 @@ class Cloze(NamedTuple):
 
 def gru(inputs, hidden):
     """[R, T, D] -> (states [R, T, 2H], _); the states of padding have no meaning."""
-    return nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
+    made = nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
+    for weight in made.parameters():  # as `models` draws them
+        nn.init.normal_(weight, std=0.1) if weight.ndim > 1 else nn.init.zeros_(weight)
+    return made
 
 
 def pointed(energies, batch: Cloze):
@@ -80,6 +83,7 @@ class GAReader(Reader):
         self.passage = nn.ModuleList(gru(size, hidden) for size in (dim, *[wide] * (HOPS - 2), wide + 2))
         self.query = nn.ModuleList(gru(dim, hidden) for _ in range(HOPS))
         self.feature = nn.Embedding(2, 2)
+        nn.init.normal_(self.feature.weight, std=0.01)
 
     def occurs(self, batch):
         """[B, N] 1 where a known word of the passage stands in the query."""
@@ -113,8 +117,10 @@ class SAReader(Reader):
         self.hidden = hidden
         self.passage, self.query = gru(vectors.shape[1], hidden), gru(vectors.shape[1], hidden)
         self.bilinear = nn.Linear(2 * hidden, 2 * hidden, bias=False)
-        self.output = nn.Embedding(types, 2 * hidden)
-        nn.init.uniform_(self.output.weight, -0.01, 0.01)
+        self.output, self.bias = nn.Embedding(types, 2 * hidden), nn.Embedding(types, 1)
+        nn.init.uniform_(self.bilinear.weight, -0.01, 0.01)
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.bias.weight)
 
     def forward(self, batch: Cloze):
         passage, states = self.passage, self.query(self.drop(self.embedding(batch.query.tokens)))[0]
@@ -123,7 +129,8 @@ class SAReader(Reader):
         q = torch.cat([states[rows, end, : self.hidden], states[:, 0, self.hidden :]], dim=-1)
         weights = attention((h @ self.bilinear(q)[:, :, None])[..., 0], batch.spread(batch.passage.mask))
         o = (weights[:, None, :] @ h)[:, 0]
-        scores = (self.output(batch.spread(batch.kind)) @ o[:, :, None])[..., 0]
+        kind = batch.spread(batch.kind)
+        scores = (self.output(kind) @ o[:, :, None] + self.bias(kind))[..., 0]
         return torch.where(batch.spread(batch.there), scores, MASKED_ENERGY)
 
     def optimizer(self):

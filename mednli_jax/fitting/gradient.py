@@ -49,6 +49,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
+        **({"passes": trainer.passes} if experiment.settings.evaluate_every else {}),
         "best_epoch": epochs,
         "parameters": _parameters(best),
         "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),

@@ -110,7 +110,7 @@ class Session:
 
 
 def epoch_line(row: dict, epochs: int, *measures: str) -> str:
-    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of an epoch's row.
+    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of an epoch's row; its step, if it has one.
 
     measures: names in the row besides the losses, e.g. dev_accuracy.
     """
@@ -123,7 +123,8 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
         f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
     )
     rate = f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
-    return f"epoch {row['epoch']}/{epochs}: {shown}, {rate}"
+    step = f", step {row['step']}" if "step" in row else ""
+    return f"epoch {row.get('pass', row['epoch'])}/{epochs}{step}: {shown}, {rate}"
 
 
 def check_converged(best_epoch, what: str) -> None:

@@ -209,9 +209,9 @@ def _shares(routes, number):
     return {"share_of_words": of_words, "share_of_tokens": of_tokens}
 
 
-def random_vectors(words, *, dim: int, seed: int) -> np.ndarray:
-    """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, RANDOM_SD^2)."""
+def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
+    """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, sd^2)."""
     # A hash as generator: no state runs from one word to the next, and one call serves all numbers of a word.
     digests = [hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim) for word in words]
     bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
-    return (RANDOM_SD * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)
+    return (sd * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)

@@ -17,14 +17,15 @@ UNKNOWN = 1  # the number of all words without one of their own; two of them nee
 class GAReader(nn.Module):
     """Hops of passage and query BiGRUs joined by gated attention; attention mass at their places scores candidates.
 
+    Weights are drawn as the published code draws them (Lasagne's GRU and embeddings).
     hidden_size: units of each direction. hops: K; each has BiGRUs of its own, and reads the query's words afresh.
     gate: how a passage token d meets the query it attends to, q: "mul" d * q, "sum" d + q, "concat" [d, q].
     dropout: of what a gate gives. query_feature: whether a passage word occurs in the query, as two learned numbers
     beside the input of the last hop (Dhingra et al. 2017, "Further Enhancements", qe-comm).
     characters: size of a BiGRU over the characters of words; 0 = none. Their numbers stand in the frozen collection,
     characters/table [V, L], 0 = padding; numbers from `alphabet` on share the last one's vector.
-    pointer: mass of a candidate: "sum" over its places, "mean" divided by its words, "span" as sum, of places that
-    are the marked ones alone (what the batch holds).
+    pointer: what a candidate's logit is: "sum" the log of its mass, "share" of the mass of all candidates, "mean" of
+    the mass divided by its words, "span" as share, of places that are the marked ones alone (what the batch holds).
     """
 
     hidden_size: int = 64
@@ -52,7 +53,7 @@ class GAReader(nn.Module):
             x_TD = layers.drop_tokens(self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train)
             packing = paired
         if self.query_feature:
-            numbers = self.param("occurrence", nn.initializers.normal(1.0), (2, 2))
+            numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
             x_TD = jnp.concatenate([x_TD, numbers[occurs(paired, batch).astype(jnp.int32)]], axis=-1)
         states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
         states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
@@ -61,7 +62,7 @@ class GAReader(nn.Module):
         energies_BN = jnp.einsum("bnd,bd->bn", states_BND, blank_BD)
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), energies_BN.shape[1])
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
-        return pointer.candidate_logits(energies_BN, batch, by_length=self.pointer == "mean")
+        return pointer.candidate_logits(energies_BN, batch, self.pointer)
 
     def _words(self, passage_T, query_T, batch):
         """Vectors of the passages' tokens and of the queries': the words', the characters' beside them."""
@@ -76,8 +77,8 @@ class GAReader(nn.Module):
 
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
         """States of passage tokens, in slots, and of query tokens [B, Q, 2H]: D and Q of a hop."""
-        states_TD = layers.BiRNN(self.hidden_size, "gru", name=f"passage_{hop}")(x_TD, packing)
-        query_TD = layers.BiRNN(self.hidden_size, "gru", name=f"query_{hop}")(words_TD, queries)
+        states_TD = layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=f"passage_{hop}")(x_TD, packing)
+        query_TD = layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=f"query_{hop}")(words_TD, queries)
         return states_TD, queries.unpack(query_TD, batch["query"].shape)[0]
 
     def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
@@ -121,9 +122,8 @@ class Characters(nn.Module):
         words = distinct_words(table_VL, tokens_T, most)
         spelling_WL = table_VL[words.words]
         packing = Packing((spelling_WL > 0).sum(axis=1), None, steps=spelling_WL.shape[1])
-        init = nn.initializers.normal(0.1)
-        vectors = self.param("vectors", init, (self.alphabet, self.size))
+        vectors = self.param("vectors", nn.initializers.normal(0.01), (self.alphabet, self.size))
         numbers = jnp.clip(packing.tokens(spelling_WL), 0, self.alphabet - 1)
-        states = layers.BiRNN(self.size, "gru", name="encoder")(vectors[numbers], packing)
+        states = layers.BiRNN(self.size, "gru", lasagne=True, name="encoder")(vectors[numbers], packing)
         spelled_WD = layers.Linear(self.size, name="projection")(packing.ends(states))
         return jnp.take(spelled_WD, words.place, axis=0)

@@ -156,19 +156,21 @@ class BiRNN(nn.Module):
     """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on empty slots.
 
     The backward direction reads mirrored sentences, so that both directions go down the same staircase.
+    lasagne: weights are drawn as by Lasagne's GRU, N(0, .1^2) and biases of 0; else as by PyTorch's.
     """
 
     hidden_size: int
     cell: str = "lstm"
+    lasagne: bool = False
 
     @nn.compact
     def __call__(self, x, packing):
         recurrence, gates = CELLS[self.cell]
         size, width = self.hidden_size, gates * self.hidden_size
-        init = uniform_init(size)
+        init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(size)
         kernel = self.param("kernel", init, (x.shape[-1], 2 * width))
         recurrent = self.param("recurrent", init, (2, size, width))
-        bias = self.param("bias", init, (2 * width,))
+        bias = self.param("bias", nn.initializers.zeros if self.lasagne else init, (2 * width,))
         keep_N1 = packing.valid_N[:, None].astype(bias.dtype)
         backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
         kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)

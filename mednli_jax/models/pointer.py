@@ -6,6 +6,7 @@ Q query tokens, S marked places of a passage, C its candidates.
 Memory grows with N + S + C: no array has places and candidates as two axes.
 """
 
+import flax.linen as nn
 import jax.numpy as jnp
 from jax import lax
 
@@ -50,13 +51,16 @@ def candidate_mask(batch: Batch):
     return per_query(batch["candidate_length"] > 0, batch)
 
 
-def candidate_logits(energies_BN, batch: Batch, *, by_length: bool = False):
+def candidate_logits(energies_BN, batch: Batch, pointer: str = "sum"):
     """[B, C] logits of the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
 
-    The mass of a candidate is the sum, over its places, of the softmax of the energies; divided by the mass of all
-    candidates it is the softmax of log sum exp of the energies at the places of each. A place may belong to several
-    candidates, which then share none of it. by_length: divided by the candidate's number of words, of which each
-    place is one. Candidates without a place in the passage, and padding, get MASKED_ENERGY.
+    The mass of a candidate is the sum, over its places, of the softmax of the energies. A place may belong to several
+    candidates, which then share none of it.
+    pointer: "sum" gives the log of the masses, where the softmax runs over the marked places alone (Dhingra et al.
+    2017, "Answer Prediction"): masses of candidates that share places sum to more than 1. Else the logits are to be
+    normalised over the candidates: "share" and "span" of the masses, "mean" of the masses divided by the candidate's
+    number of words, of which each place is one. Candidates without a place in the passage, and padding, get
+    MASKED_ENERGY.
     """
     position_BS, owner_BS = (per_query(batch[name], batch) for name in ("position", "position_candidate"))
     length_BC = per_query(batch["candidate_length"], batch)
@@ -71,6 +75,10 @@ def candidate_logits(energies_BN, batch: Batch, *, by_length: bool = False):
     mass_BC = jnp.zeros_like(top_BC).at[rows, owner_BS].add(jnp.exp(energies_BS - own_top_BS), mode="drop")
     known_BC = (length_BC > 0) & (mass_BC > 0)
     logits_BC = top_BC + jnp.log(jnp.where(known_BC, mass_BC, 1.0))
-    if by_length:
+    if pointer == "mean":
         logits_BC = logits_BC - jnp.log(jnp.maximum(length_BC, 1).astype(logits_BC.dtype))
+    if pointer == "sum":
+        marked_BN = jnp.zeros(energies_BN.shape, bool)
+        marked_BN = marked_BN.at[rows, jnp.where(real_BS, position_BS, energies_BN.shape[1])].set(True, mode="drop")
+        logits_BC = logits_BC - nn.logsumexp(jnp.where(marked_BN, energies_BN, MASKED_ENERGY), axis=1, keepdims=True)
     return jnp.where(known_BC, logits_BC, MASKED_ENERGY)

@@ -5,11 +5,17 @@ E types of candidates, D feature.
 """
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.words import WordEmbedding
+
+
+def published_init(key, shape, dtype=jnp.float32):
+    """U(-.01, .01), Lasagne's default, which the published code takes for the attention."""
+    return jax.random.uniform(key, shape, dtype, -0.01, 0.01)
 
 
 class SAReader(nn.Module):
@@ -36,7 +42,7 @@ class SAReader(nn.Module):
         def encode(tokens, packing, keys, name):
             words_TD = embedding(packing.tokens(tokens))
             words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
-            return layers.BiRNN(self.hidden_size, "gru", name=name)(words_TD, packing)
+            return layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=name)(words_TD, packing)
 
         keys_B = batch.get("row_key")
         keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key
@@ -54,7 +60,7 @@ class SAReader(nn.Module):
         """[B, D] o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""
         states_UND = passages.unpack(states_TD, batch["passage"].shape)[0]
         size = query_BD.shape[-1]
-        init = layers.uniform_init(size)
+        init = published_init
         if self.attention == "mlp":
             kernel = self.param("kernel", init, (size, size))
             passage_BND = pointer.per_query(states_UND @ kernel, batch)
@@ -71,12 +77,16 @@ class SAReader(nn.Module):
         return (weights_UGN @ states_UND).reshape(-1, size)
 
     def _scores(self, read_BD, batch):
-        """[B, C] e(i)^T o of the candidates in each passage (Suster & Daelemans 2018, eq. 2)."""
-        size = read_BD.shape[-1]
-        vectors_ED = self.param("types", layers.uniform_init(size), (max(self.num_types, 1), size))
+        """[B, C] e(i)^T o + b_i of the candidates in each passage (Suster & Daelemans 2018, eq. 2; their code has the
+        bias)."""
+        size, types = read_BD.shape[-1], max(self.num_types, 1)
+        vectors_ED = self.param("types", nn.initializers.glorot_uniform(), (types, size))
+        bias_E = self.param("bias", nn.initializers.zeros, (types,))
         type_UC = batch["candidate_type"]
-        vectors_UCD = vectors_ED[jnp.clip(type_UC, 0, len(vectors_ED) - 1)]
+        known_UC = jnp.clip(type_UC, 0, types - 1)
+        vectors_UCD, bias_UC = vectors_ED[known_UC], bias_E[known_UC]
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
-        scores_BC = (read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2)).reshape(len(read_BD), -1)
+        scores_UGC = read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2) + bias_UC[:, None]
+        scores_BC = scores_UGC.reshape(len(read_BD), -1)
         known_BC = pointer.candidate_mask(batch) & pointer.per_query(type_UC < self.num_types, batch)
         return jnp.where(known_BC, scores_BC, MASKED_ENERGY)

@@ -32,7 +32,7 @@ from mednli_jax.text import SPECIALS, UNK, Vocab
 
 PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has about nine
-SPELLED = 20  # characters of a word that are looked at
+SPELLED = 10  # characters of a word that are looked at, as in the published code
 LEAST = 16  # a few new queries are padded to powers of two from here on, so that their programs fit the next few
 BEST = 5  # candidates of a prediction
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
@@ -65,13 +65,16 @@ class ClozeTask:
     """The right candidate of a passage (see task.Task).
 
     loose: whether a candidate's mass stands at every token that is a word of it, as in unmarked passages; else at its
-    marked spans. spelled: whether a reader looks at the characters of words. answer_vectors: word vectors for the
+    marked spans. masses: whether logits are logs of masses, which are not normalised over the candidates: the loss is
+    that of the right one's mass alone (as published for unmarked passages; where candidates share no place it makes no
+    difference). spelled: whether a reader looks at the characters of words. answer_vectors: word vectors for the
     embedding score of dev and test.
     renumber: whether each passage's @entityN (set-up anonym) get other numbers whenever training sees it, drawn from
     all that training knows, as Hermann et al. 2015 permute theirs; dev and test keep the order of first occurrence.
     """
 
     loose: bool = False
+    masses: bool = False
     spelled: bool = False
     answer_vectors: Path | None = None
     renumber: bool = False
@@ -188,6 +191,8 @@ class ClozeTask:
         return {**batch, "passage": passage, "query": queries.reshape(batch["query"].shape), "candidate_type": types}
 
     def loss(self, logits, batch):
+        if self.masses:
+            return -jnp.take_along_axis(logits, batch["label"][:, None], axis=1)[:, 0]
         return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
 
     def correct(self, logits, batch):
@@ -199,7 +204,7 @@ class ClozeTask:
         known = (rows.label >= 0) & (np.take_along_axis(logits, gold, axis=-1)[..., 0] > MASKED_ENERGY / 2).all(axis=0)
         if not known.any():
             return np.zeros(len(logits))
-        logp = np.log(np.maximum(probabilities(logits[:, known]), 1e-300))
+        logp = np.log(np.maximum(self.probabilities(logits[:, known]), 1e-300))
         return -np.take_along_axis(logp, rows.label[known][None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
@@ -234,10 +239,18 @@ class ClozeTask:
                 found[uid] = rows.candidates(row)[best]
         return found
 
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """Of the candidates [..., C], in float64, 0 where there is none; masses sum to 1 or more."""
+        logits = np.asarray(logits, np.float64)
+        there = logits > MASKED_ENERGY / 2
+        top = 0.0 if self.masses else logits.max(axis=-1, keepdims=True)
+        exp = np.where(there, np.exp(np.where(there, logits - top, 0.0)), 0.0)
+        return exp if self.masses else exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
+
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
         """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates that the seeds
         together hold most likely, with their mean probabilities."""
-        said, mean_NC = [self.answers(rows, part) for part in logits], probabilities(logits).mean(axis=0)
+        said, mean_NC = [self.answers(rows, part) for part in logits], self.probabilities(logits).mean(axis=0)
         return [
             {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in said], "best": best_of(rows, row, p_C)}
             for row, (uid, p_C) in enumerate(zip(rows.uids, mean_NC, strict=True))
@@ -254,14 +267,6 @@ def spellings(words: Sequence[str]) -> np.ndarray:
         points = [ord(character) for character in word[:SPELLED]]
         table[row, : len(points)] = points
     return table
-
-
-def probabilities(logits: np.ndarray) -> np.ndarray:
-    """Softmax [..., C] over the candidates in float64; 0 where there is none."""
-    logits = np.asarray(logits, np.float64)
-    there = logits > MASKED_ENERGY / 2
-    exp = np.where(there, np.exp(np.where(there, logits - logits.max(axis=-1, keepdims=True), 0.0)), 0.0)
-    return exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
@@ -395,7 +400,7 @@ class NewQueries(NewInputs):
         return made, self.resident(arrays)
 
     def described(self, rows, logits):
-        mean_NC = probabilities(logits).mean(axis=0)
+        mean_NC = self.task.probabilities(logits).mean(axis=0)
         found = []
         for row, p_C in enumerate(mean_NC):
             best = best_of(rows, row, p_C)

@@ -1,5 +1,9 @@
 """The one training loop: epochs of batches, dev after each, the best epoch per seed, checkpoints, a stop at any chunk.
 
+With `evaluate_every`, dev is also scored after each of so many steps of a pass over the training rows. What lies
+between two evaluations then takes an epoch's place: it has a number, a row of metrics, and weights that may become the
+best. What settings count in epochs (`epochs`, `patience`, `halve_from`, ...) is counted in passes.
+
 It knows nothing of the task's text: rows are numbers, and what a batch means is the task's business.
 Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
@@ -45,6 +49,8 @@ class Settings:
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
     average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
     checkpoint_epochs: int = 1  # epochs between two checkpoints that the clock does not ask for
+    evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = those of a pass
+    least_epochs: int = 0  # epochs that are trained whatever the patience
 
 
 class Trainer:
@@ -92,6 +98,9 @@ class Trainer:
         self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
         self.trained_examples, self.train_seconds = 0, 0.0  # of the epochs before
         self.epoch_seconds = 0.0  # of the epoch under way, by all processes that trained a part of it
+        steps = max(batches["train"].steps, 1)
+        self._steps = settings.evaluate_every or steps  # of an epoch; the last one of a pass may have fewer
+        self._parts = -(-steps // self._steps)  # epochs of a pass
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
         self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
@@ -160,14 +169,36 @@ class Trainer:
     # -- training -------------------------------------------------------------------------------------------------
 
     def run(self) -> states.Best:
-        while self.epoch <= self.settings.epochs and len(self._slots()):
+        while not self._over():
             self._drop_finished()
-            self._finish_epoch(self._train_epoch())
+            self._finish_epoch(*self._train_epoch())
         return self.best
 
+    @property
+    def passes(self) -> int:
+        """Passes begun so far."""
+        return self._pass_of(self.epoch - 1)
+
+    @property
+    def _pass(self):
+        return self._pass_of(self.epoch)
+
+    def _pass_of(self, epoch):
+        """The pass that an epoch, or each of an array, is a part of, from 1."""
+        return -(-epoch // self._parts)
+
+    def _first(self):
+        """Steps of the pass before the epoch under way."""
+        return (self.epoch - 1) % self._parts * self._steps
+
+    def _over(self):
+        return self._pass > self.settings.epochs or not len(self._slots())
+
     def _slots(self):
-        """Places in Best of the seeds whose patience is not used up."""
-        return np.flatnonzero(np.asarray(self.best.stale) < self.settings.patience)
+        """Places in Best of the seeds whose patience is not used up, as the last whole pass left them."""
+        done = (self.epoch - 1) // self._parts
+        stale = done - self._pass_of(np.asarray(self.best.epoch))
+        return np.flatnonzero((stale < self.settings.patience) | (done < self.settings.least_epochs))
 
     def _learner_slots(self):
         return np.array([self.seeds.index(seed) for seed in np.asarray(self.learner.seed).tolist()])
@@ -181,18 +212,19 @@ class Trainer:
             self.learner, self.average = self.program.devices.replicate(kept)
 
     def _train_epoch(self):
-        """Trains what is left of the epoch; returns the examples of all seeds in the whole epoch."""
+        """Trains what is left of the epoch; returns the examples of all seeds in it, and whether to save after it."""
         begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
         seeds = np.asarray(self.learner.seed)
-        plan = self.batches["train"].epoch(self.epoch, seeds)
-        title = f"epoch {self.epoch}/{self.settings.epochs}"
-        with Bar(title, len(self.splits["train"]), first=_examples(plan[: self.done])) as bar:
+        whole, first, save = self.batches["train"].epoch(self._pass, seeds), self._first(), False
+        plan = whole[first : first + self._steps]
+        title = f"epoch {self._pass}/{self.settings.epochs}"
+        with Bar(title, len(self.splits["train"]), first=_examples(whole[: first + self.done])) as bar:
             pending = None
             while self.done < len(plan):
                 chunk = plan[self.done : self.done + self._chunk]
                 started = time.monotonic()
                 with self._traced():
-                    sums = self._train_chunk(chunk, len(plan))
+                    sums = self._train_chunk(chunk, len(whole))
                 if pending is not None:  # fetch the chunk before while this one computes
                     self._take(pending, started)
                 pending = sums
@@ -208,12 +240,12 @@ class Trainer:
                     if stop:
                         raise Interrupted
                 bar.advance(_examples(chunk), self._note())
-        return _examples(plan) * len(seeds)
+        return _examples(plan) * len(seeds), save
 
     def _train_chunk(self, chunk, steps):
-        """Dispatches the steps of a chunk, of so many in the epoch; returns their sums, still on the device."""
+        """Dispatches the steps of a chunk, of so many in the pass; returns their sums, still on the device."""
         sums = None
-        for done, (layout, index) in enumerate(chunk, start=self.done + 1):
+        for done, (layout, index) in enumerate(chunk, start=self._first() + self.done + 1):
             self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums = step_sums if sums is None else _add(sums, step_sums)
             if self._is_sampled(done, steps):
@@ -221,9 +253,9 @@ class Trainer:
         return sums
 
     def _is_sampled(self, done, steps):
-        """Whether the weights after `done` of the epoch's steps are averaged. All epochs have as many steps."""
+        """Whether the weights after `done` of the pass's steps are averaged. All passes have as many steps."""
         first, every = self.settings.average_from, self.settings.average_every or steps
-        return 0 < first <= self.epoch and ((self.epoch - first) * steps + done) % every == 0
+        return 0 < first <= self._pass and ((self._pass - first) * steps + done) % every == 0
 
     @contextlib.contextmanager
     def _traced(self):
@@ -254,7 +286,7 @@ class Trainer:
             return ""
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
-    def _finish_epoch(self, examples):
+    def _finish_epoch(self, examples, save):
         places, averaged = self._learner_slots(), self.average is not None and np.all(self.average.count)
         weights = self.average if averaged else self.learner
         logits = self.predict("dev", weights.variables)
@@ -288,8 +320,7 @@ class Trainer:
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
         # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
         self.on_epoch(row)
-        over = self.epoch > self.settings.epochs or not len(self._slots())
-        if over or (self.epoch - 1) % self.settings.checkpoint_epochs == 0:
+        if save or self._over() or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0:
             self.save()
 
     # -- protocols ------------------------------------------------------------------------------------------------
@@ -307,10 +338,13 @@ class Trainer:
         if settings.schedule == "plateau":
             row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
         elif settings.schedule == "halving":
-            factor = settings.decay ** max(0, self.epoch - settings.halve_from + 1)
+            factor = settings.decay ** max(0, self._pass - settings.halve_from + 1)
             row["rate_factor"] = [factor] * len(self.learner.seed)
         if self.average is not None:
             row["averaged"] = int(np.max(self.average.count))
+        if settings.evaluate_every:
+            steps = self.batches["train"].steps
+            row |= {"pass": self._pass, "step": (self._pass - 1) * steps + self._first() + self.done}
         return row
 
     def predict(self, split: str, variables) -> np.ndarray:

@@ -50,6 +50,7 @@ CASES = {
     "ga-sum-3-plain": ga(3, "sum", query_feature=False),
     "ga-concat-3": ga(3, "concat"),
     "ga-one": ga(1, "mul"),
+    "ga-share": ga(2, "mul", query_feature=False, pointer="share"),
     "ga-mean": ga(2, "mul", query_feature=False, pointer="mean"),
     "ga-characters": ga(2, "mul", characters=HIDDEN),
 }

@@ -32,11 +32,15 @@ class Characters(nn.Module):
 
 
 class GAReader(nn.Module):
-    """Dhingra et al. 2017, section 3; pointer sum attention: Kadlec et al. 2016."""
+    """Dhingra et al. 2017, section 3; pointer sum attention: Kadlec et al. 2016.
+
+    pointer: "sum" is the published loss of unmarked passages: the softmax runs over all words of candidates, and the
+    mass of a candidate is not normalised over the others. "share" and "mean" are.
+    """
 
     def __init__(self, hops, gate, query_feature=True, pointer="sum", characters=0):
         super().__init__()
-        self.hops, self.gate, self.by_length = hops, gate, pointer == "mean"
+        self.hops, self.gate, self.pointer = hops, gate, pointer
         self.embedding = nn.Embedding(WORDS, DIM)
         self.characters = Characters() if characters else None
         words = DIM + (HIDDEN if characters else 0)
@@ -61,7 +65,7 @@ class GAReader(nn.Module):
         return {"mul": d * q, "sum": d + q, "concat": torch.cat([d, q])}[self.gate]
 
     def forward(self, case):
-        """log P [C] of the candidates."""
+        """log P [C] of the candidates, or log of their masses."""
         x, y = (self.words(case[side], case["spelling"]) for side in ("passage", "query"))
         for hop in range(self.hops - 1):
             d, _ = encode(getattr(self, f"passage_{hop}"), x)
@@ -75,7 +79,10 @@ class GAReader(nn.Module):
         states, _ = encode(getattr(self, f"query_{self.hops - 1}"), y)
         s = F.softmax(d @ states[case["blank"]], dim=0)
         mass = torch.stack([sum(s[place] for place in places) for places in case["places"]])
-        if self.by_length:
+        if self.pointer == "sum":
+            marked = {place for places in case["places"] for place in places}
+            return torch.log(mass / sum(s[place] for place in sorted(marked)))
+        if self.pointer == "mean":
             mass = mass / torch.tensor(case["words"])
         return torch.log(mass / mass.sum())
 
@@ -95,6 +102,7 @@ class SAReader(nn.Module):
             self.of_passage, self.of_query = (nn.Linear(size, size, bias=False) for _ in range(2))
             self.energy = nn.Parameter(torch.zeros(size))
         self.types = nn.Parameter(torch.zeros(TYPES, size))
+        self.bias = nn.Parameter(torch.zeros(TYPES))
 
     def energies(self, h, q):
         if self.attention == "bilinear":
@@ -114,7 +122,7 @@ class SAReader(nn.Module):
         else:
             o = F.softmax(self.energies(h, q), dim=0) @ h
         unseen = torch.tensor(-torch.inf, dtype=o.dtype)
-        scores = [self.types[kind] @ o if kind < TYPES else unseen for kind in case["types"]]
+        scores = [self.types[kind] @ o + self.bias[kind] if kind < TYPES else unseen for kind in case["types"]]
         return F.log_softmax(torch.stack(scores), dim=0)
 
 

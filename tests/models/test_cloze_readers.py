@@ -7,11 +7,11 @@ import functools
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from test_parity import assert_close, assert_trees_close, cast, gru, linear, unflatten
 
@@ -20,6 +20,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.models import layers, pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
+from mednli_jax.tasks.cloze import ClozeTask
 from mednli_jax.training.step import row_keys
 
 HERE = Path(__file__).parents[1] / "golden"
@@ -36,9 +37,9 @@ SMALL = {
 WORDS, DIM, TYPES = 30, 6, 12
 
 
-def loss_of(logits, batch):
-    """Summed cross entropy of the rows that have a candidate."""
-    lost = optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+def loss_of(logits, batch, masses=False):
+    """Summed loss of the rows that have a candidate."""
+    lost = ClozeTask(masses=masses).loss(logits, batch)
     counts = (batch["mask"] > 0) & pointer.candidate_mask(batch).any(axis=1)
     return jnp.sum(jnp.where(counts, lost, 0.0))
 
@@ -46,7 +47,7 @@ def loss_of(logits, batch):
 # ---- candidates from marked places ----
 
 
-def scores_by_hand(energies, places, owners, lengths, **how):
+def scores_by_hand(energies, places, owners, lengths, how="share"):
     batch = {
         "passage": jnp.zeros((1, len(energies)), jnp.int32),
         "passage_length": jnp.array([len(energies)]),
@@ -59,7 +60,7 @@ def scores_by_hand(energies, places, owners, lengths, **how):
 
     @jax.jit
     def logits(energies):
-        return pointer.candidate_logits(energies, batch, **how)
+        return pointer.candidate_logits(energies, batch, how)
 
     return np.asarray(logits(jnp.array([energies])))[0], logits
 
@@ -71,6 +72,8 @@ def test_a_candidate_has_the_mass_of_its_places():
     np.testing.assert_allclose(np.exp(got[:3]), [5, 2, 3], rtol=1e-5)
     np.testing.assert_allclose(jax.nn.softmax(got), [0.5, 0.2, 0.3, 0], rtol=1e-5)
     assert got[3] == MASKED_ENERGY
+    masses, _ = scores_by_hand(energies, [0, 3, 1, 2, 0], [0, 0, 1, 2, 4], [1, 1, 1, 0], "sum")
+    np.testing.assert_allclose(np.exp(masses), [0.5, 0.2, 0.3, 0], rtol=1e-5)
 
 
 def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word():
@@ -78,8 +81,34 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word():
     places, owners = [0, 1, 2, 1], [0, 0, 0, 1]
     got, _ = scores_by_hand(energies, places, owners, [3, 1])
     np.testing.assert_allclose(np.exp(got), [7, 2], rtol=1e-5)
-    got, _ = scores_by_hand(energies, places, owners, [3, 1], by_length=True)
+    got, _ = scores_by_hand(energies, places, owners, [3, 1], "mean")
     np.testing.assert_allclose(np.exp(got), [7 / 3, 2], rtol=1e-5)
+    got, _ = scores_by_hand(energies, places, owners, [3, 1], "sum")
+    np.testing.assert_allclose(np.exp(got), [1, 2 / 7], rtol=1e-5)
+
+
+def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidates():
+    """The passage "chest ct", the candidates "ct" and "chest ct", equal energies: all mass is on the words of "chest
+    ct", half of it on that of "ct". Of all candidates' masses these are 2 and 1 in 3."""
+    candidates = [0.3, 0.3], [1, 0, 1], [0, 1, 1], [1, 2]
+    for how, masses, expected in (("sum", True, [0.5, 1]), ("share", False, [1 / 3, 2 / 3])):
+        task, (got, _) = ClozeTask(loose=True, masses=masses), scores_by_hand(*candidates, how)
+        for gold, mass in enumerate(expected):
+            lost = task.loss(jnp.asarray(got)[None], {"label": jnp.array([gold])})
+            np.testing.assert_allclose(lost, [-np.log(mass)], atol=1e-6)
+            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query whose answer is no candidate has no loss
+            logits = np.stack([got, got])[None]
+            np.testing.assert_allclose(task.losses(rows, logits), [-np.log(mass)], atol=1e-6)
+        np.testing.assert_allclose(task.probabilities(got), expected, rtol=1e-6)
+    assert int(np.argmax(got)) == 1
+
+
+def test_candidates_that_share_no_place_have_the_same_loss_either_way():
+    batch = {key: jnp.asarray(value) for key, value in arrays().items()}
+    energies = jnp.asarray(np.random.default_rng(2).normal(0, 3, batch["passage"].shape), jnp.float32)
+    sums = [ClozeTask(masses=how == "sum").loss(pointer.candidate_logits(energies, batch, how), batch)
+            for how in ("sum", "share")]  # fmt: skip
+    np.testing.assert_allclose(*sums, atol=1e-5)
 
 
 def test_a_candidate_without_a_place_cannot_be_predicted():
@@ -151,7 +180,7 @@ def golden_batch(kind):
 
 # Float32 computes every passage to its end, float64 goes down a staircase; compilation is all that they cost.
 FAST = {
-    "float32": ("ga-mul-3", "ga-concat-2-plain", "sa-bilinear"),
+    "float32": ("ga-mul-3", "ga-concat-2-plain", "ga-share", "sa-bilinear"),
     "float64": ("ga-characters", "sa-mlp"),
 }
 RUNS = [
@@ -161,7 +190,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("dtype", "name"), RUNS)
 def test_reader_equals_the_reference(name, dtype):
-    """Log probabilities, summed loss and its gradient by every weight and by the word vectors."""
+    """Log probabilities (or log masses), summed loss and its gradient by every weight and by the word vectors."""
     case = CASES[name]
     with jax.enable_x64(dtype == "float64"):
         fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
@@ -172,18 +201,19 @@ def test_reader_equals_the_reference(name, dtype):
         params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
         frozen = {"embedding": {"vectors": params["embedding"]["vectors"]}}
         frozen["characters"] = {"table": jnp.asarray(GOLDEN["input/spelling"])}
+        masses = case["model"] == "ga_reader" and case["fields"].get("pointer", "sum") == "sum"
 
         @jax.jit
         @functools.partial(jax.value_and_grad, has_aux=True)
         def backward(params):
             logits = model.apply({"params": params, "frozen": frozen}, batch, train=False)
-            return loss_of(logits, batch), logits
+            return loss_of(logits, batch, masses), logits
 
         (loss, logits), gradient = backward(params)
         assert np.isfinite(logits).all()  # the padding row and the one without a candidate too
         candidates = GOLDEN["input/candidate_length"] > 0
         golden = {what: GOLDEN[f"{name}/{dtype}/{what}"] for what in ("scores", "loss", "gradient")}
-        got = jnp.where(candidates, jax.nn.log_softmax(logits[:5]), 0.0)
+        got = jnp.where(candidates, logits[:5] if masses else jax.nn.log_softmax(logits[:5]), 0.0)
         rows = FACTS["answered"]
         assert_close(jnp.maximum(got, MASKED_ENERGY)[jnp.array(rows)], golden["scores"][rows], dtype)
         assert_close(loss, golden["loss"], dtype)
@@ -348,6 +378,43 @@ def test_no_array_has_passage_tokens_and_candidates_as_two_axes(name):
     assert max(np.prod(sorted(shape)) for shape in shapes) <= most
 
 
+def test_weights_are_drawn_as_the_published_code_draws_them():
+    """GRUs N(0, .1^2) without a bias, the numbers of qe-comm and of characters N(0, .01^2) (Lasagne); the bilinear map
+    U(-.01, .01), the output layer by Glorot & Bengio 2010, its bias 0."""
+    batch = with_keys(arrays(), np.arange(6))
+    frozen = {"embedding": {"vectors": jnp.ones((WORDS, DIM))}}
+    frozen["characters"] = {"table": jnp.ones((WORDS, 3), jnp.int32)}
+
+    def drawn(name, **fields):
+        model = table.build(name, {"hidden_size": 24, **fields}, num_types=500)
+        draw = jax.jit(
+            lambda key: model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1]
+        )
+        return draw(jax.random.key(0))["params"]
+
+    ga, sa = drawn("ga_reader", hops=2, characters=24), drawn("sa_reader")
+    for rnn in (ga["passage_1"], ga["query_0"], ga["characters"]["encoder"], sa["passage"], sa["query"]):
+        for matrix in (rnn["kernel"], rnn["recurrent"]):
+            assert abs(float(jnp.std(matrix)) - 0.1) < 0.01
+            assert float(abs(matrix).max()) > 0.2  # no uniform draw
+        assert not rnn["bias"].any()
+    assert 0 < float(abs(ga["occurrence"]).max()) < 0.05
+    assert abs(float(jnp.std(ga["characters"]["vectors"])) - 0.01) < 0.001
+    assert 0.009 < float(abs(sa["kernel"]).max()) <= 0.01
+    bound = (6 / (500 + 48)) ** 0.5
+    assert 0.95 * bound < float(abs(sa["types"]).max()) <= bound
+    assert sa["bias"].shape == (500,)
+    assert not sa["bias"].any()
+
+
+def test_the_bias_of_a_type_is_added_to_the_scores_of_its_candidates():
+    model, batch = build("sa_reader"), arrays()
+    variables = variables_of(model)
+    raised = {**variables, "params": {**variables["params"], "bias": variables["params"]["bias"].at[3].add(2.0)}}
+    found = [np.asarray(_logits(model, (), False, given, batch)) for given in (variables, raised)]
+    np.testing.assert_allclose(found[1] - found[0], 2.0 * (batch["candidate_type"] == 3), atol=1e-4)
+
+
 def test_types_unseen_in_training_are_never_predicted():
     batch = arrays()
     logits = logits_of(build("sa_reader"), batch)
@@ -374,6 +441,37 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
     }
     found = jax.jit(lambda batch: occurs(pointer.paired_passages(batch), batch))(batch)
     np.testing.assert_array_equal(found, [True, False, False, True, False])
+
+
+@pytest.mark.parametrize(("setup", "how", "loose", "masses"), [
+    ("noent", "sum", True, True), ("noent", "share", True, False), ("noent", "mean", True, False),
+    ("noent", "span", False, False), ("anonym", "sum", False, True),
+])  # fmt: skip
+def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masses):
+    config = defaults.cloze("ga_reader", setup=setup)
+    config.model.pointer = how
+    task = experiment.of(config).task
+    assert (task.loose, task.masses) == (loose, masses)
+    assert not experiment.of(defaults.cloze("sa_reader", setup="ent")).task.masses
+
+
+def test_clicr_is_read_by_the_published_protocol():
+    """Suster & Daelemans 2018, appendix A; the rest are the defaults of their code."""
+    ga, sa = (defaults.cloze(name, "clicr") for name in ("ga_reader", "sa_reader"))
+    assert [(c.model.hidden_size, c.model.dropout) for c in (ga, sa)] == [(64, 0.5), (70, 0.57)]
+    for config, optimizer, rate, epochs, patience, least in (
+        (ga, "adam", 5e-4, 10, 1, 0),
+        (sa, "sgd", 0.1, 100, 3, 26),
+    ):
+        train = config.train
+        assert (train.optimizer, train.learning_rate) == (optimizer, rate)
+        assert (train.epochs, train.patience, train.least_epochs) == (epochs, patience, least)
+        assert (train.batch_size, train.clip, train.evaluate_every, train.select) == (32, 10.0, 100, "accuracy")
+    assert (ga.train.schedule, ga.train.decay, ga.train.halve_from) == ("halving", 0.5, 4)
+    assert [c.data.query_bounds for c in (ga, sa)] == [True, False]
+    assert ga.vectors.random_sd == 1.0
+    assert (ga.model.query_feature, ga.model.pointer, sa.model.attention) == (True, "sum", "bilinear")
+    assert sa.data.max_words == 50_000
 
 
 def test_settings_are_checked_by_name():

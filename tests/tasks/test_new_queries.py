@@ -19,15 +19,16 @@ from mednli_jax.errors import RunError
 from mednli_jax.runs import RunDirectory, read_types, write_types
 from mednli_jax.tasks import cloze, new_inputs
 from mednli_jax.tasks.cloze import NewQueries, examples_of
+from mednli_jax.text import SPECIALS
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
 
 DIM = 6
 
 
-def prepared_corpus(setup):
+def prepared_corpus(setup, **how):
     """The made-up corpus of the encoder's tests: (its splits, prepared, vocabulary)."""
-    kept, arrays, vocab, vectors, facts = encode_cloze(corpus(), ClozeEncoding(setup, vectors_dim=DIM))
+    kept, arrays, vocab, vectors, facts = encode_cloze(corpus(), ClozeEncoding(setup, vectors_dim=DIM, **how))
     return kept, Prepared(None, facts, arrays, vectors, {}), vocab
 
 
@@ -60,6 +61,14 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
         pairs = zip(piece(new, "candidate_type", number), piece(whole, "candidate_type", there), strict=True)
         for found, expected in pairs:  # phrases of training keep their numbers, others are beyond
             assert found == expected or min(found, expected) >= len(types)
+
+
+def test_ten_characters_of_a_word_are_read():
+    """As in the published code; the special words have none."""
+    table = cloze.spellings((*SPECIALS, "ct", "gastroenteritis"))
+    assert table.shape == (4, 10)
+    assert not table[:2].any()
+    assert ["".join(map(chr, row[row > 0])) for row in table[2:]] == ["ct", "gastroente"]
 
 
 @pytest.mark.parametrize("setup", SETUPS)
@@ -104,8 +113,8 @@ def test_equal_passages_are_one_and_a_query_has_one_blank():
 
 def made_run(model, setup, **fields):
     """A run that was never trained, with what a trained one has."""
-    kept, prepared, vocab = prepared_corpus(setup)
     config = defaults.cloze(model, setup=setup)
+    kept, prepared, vocab = prepared_corpus(setup, query_bounds=config.data.query_bounds)
     config.model.update(hidden_size=4, train_vectors=False, **fields)
     own = experiment.of(config)
     task, facts = own.task, own.task.model_facts(prepared.manifest)

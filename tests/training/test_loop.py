@@ -398,6 +398,107 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
 
 
+# ---- evaluations within an epoch ----
+
+OFTEN = {"evaluate_every": 4}  # an epoch has nine steps: parts of 4, 4 and 1
+
+
+def often(program, values, **fields):
+    """A run of one seed with these dev losses, one for each evaluation."""
+    return scripted(program, (7,), {7: values}, **OFTEN, **fields)
+
+
+def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
+    """The steps are those of a run without it, and a row's training figures are of the steps since the last."""
+    settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
+    _, rows, trainer, seen = recorded(bow, settings)
+    _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
+    assert len(seen) == len(plain) == 18
+    assert same(seen, plain)
+    assert [(row["epoch"], row["pass"], row["step"]) for row in rows] == [
+        (1, 1, 4), (2, 1, 8), (3, 1, 9), (4, 2, 13), (5, 2, 17), (6, 2, 18),
+    ]  # fmt: skip
+    for row in rows:
+        logits = trainer.predict("dev", seen[row["step"] - 1])
+        np.testing.assert_array_equal(bow.task.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"])
+    plan = trainer.batches["train"].epoch(1, SEEDS)
+    count = [sum((index[0] >= 0).sum() for _, index in part) for part in (plan[:4], plan[4:8], plan[8:])]
+    for name in ("train_loss", "train_accuracy"):
+        parts = np.array([row[name] for row in rows[:3]])
+        np.testing.assert_allclose(np.average(parts, axis=0, weights=count), whole_rows[0][name], rtol=1e-6)
+    assert trainer.trained_examples == whole.trained_examples
+
+
+def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
+    program, settings = protocol_of("halving", bow)  # from epoch 2 on
+    _, rows, _ = train(program, settings)
+    _, often_rows, trainer = train(program, dataclasses.replace(settings, **OFTEN))
+    assert [row["rate_factor"][0] for row in often_rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
+    assert often_rows[-1]["dev_loss"] == rows[-1]["dev_loss"]
+    assert trainer.passes == 3
+
+
+def test_the_best_weights_are_those_of_one_evaluation(bow):
+    best, rows, trainer, seen = recorded(
+        with_script(bow, {7: [3.0, 2.0, 2.5, 1.0, 2.0, 2.0]}),
+        dataclasses.replace(SETTINGS, epochs=2, **OFTEN),
+        seeds=(7,),
+    )
+    assert best.epoch.tolist() == [4]
+    assert same(best.params, seen[rows[3]["step"] - 1]["params"])
+    assert trainer.best.stale.tolist() == [2]
+
+
+def test_patience_counts_epochs_without_a_better_evaluation(bow):
+    """Patience 1 ends with the first epoch that has none, and not before its last evaluation: GA's published rule."""
+    _, rows, _ = often(bow, [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0, 0.1], patience=1)
+    assert [row["step"] for row in rows] == [4, 8, 9, 13, 17, 18, 22, 26, 27]
+    _, rows, _ = often(bow, [3.0, 4.0, 4.0, *[4.0] * 5, 1.0, *[4.0] * 99], patience=3)
+    assert rows[-1]["pass"] == 6  # the best is the last of epoch 3
+
+
+def test_a_least_number_of_epochs_comes_before_patience(bow):
+    """SA's published rule with 5 in place of 26: it stops past epoch 4 when three epochs brought nothing better."""
+    worse = [4.0] * 99
+    for values, end in (
+        ([3.0, *worse], 5),
+        ([3.0, 4.0, *worse[:10], 1.0, *worse], 8),  # better in epoch 5
+        ([3.0, 4.0, *worse[:3], 1.0, *worse], 5),  # and in epoch 2: nothing in 3, 4, 5
+        ([3.0, 4.0, *worse[:6], 1.0, *worse], 6),
+    ):
+        _, rows, _ = often(bow, values, patience=3, least_epochs=5)
+        assert (rows[-1]["pass"], rows[-1]["step"]) == (end, 9 * end)
+
+
+def test_seeds_with_evaluations_within_epochs_end_as_they_would_alone(bow):
+    script = {
+        0: [1.0] + [2.0] * 20 + [0.1] * 9,  # patience 1: over with epoch 2
+        5: [2.0, 2.0, 1.0, 2.0, 0.9, *[2.0] * 20],  # with epoch 3
+        7: [3.0 - 0.1 * n for n in range(12)],
+    }
+    how = {"patience": 1, "epochs": 4, **OFTEN}
+    best, rows, _ = scripted(bow, SEEDS, script, **how)
+    assert best.epoch.tolist() == [1, 5, 12]
+    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 9 + [(7,)] * 3  # dropped once half are over
+    for place, seed in enumerate(SEEDS):
+        alone, alone_rows, _ = scripted(bow, (seed,), script, **how)
+        assert len(alone_rows) == (6, 9, 12)[place]
+        for a, b in leaves(alone, best):
+            np.testing.assert_allclose(a[0], b[place], atol=1e-4, rtol=0)
+
+
+def test_a_stopped_run_with_evaluations_within_epochs_is_the_unbroken_run(bow, tmp_path):
+    settings = dataclasses.replace(SETTINGS, evaluate_every=5)  # parts of 5 and 4
+    unbroken = train(bow, settings)
+    pieces = in_pieces(bow, tmp_path, lambda piece: stop_at(1 + piece % 3), settings)
+    assert {4, 5} <= {done for _, done in pieces[3]}  # within a part, and with nothing but its evaluation left
+    check_same_run(unbroken, pieces)
+    killed = dataclasses.replace(settings, checkpoint_minutes=0.0)
+    pieces = in_pieces(bow, tmp_path / "killed", lambda piece: kill_at(6 if piece < 5 else 1 << 20), killed)
+    assert any(epoch % 2 == 0 for epoch, _ in pieces[3])  # saved between two evaluations of an epoch
+    check_same_run(unbroken, pieces)
+
+
 # ---- protocols ----
 
 AVERAGED = {"average_from": 2, "average_every": 4}

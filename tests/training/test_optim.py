@@ -211,6 +211,8 @@ BAD = {
     "average_from below 0": {"average_from": -1},
     "average_every below 0": {"average_from": 1, "average_every": -1},
     "average_every of nothing": {"average_every": 5},
+    "evaluate_every below 0": {"evaluate_every": -1},
+    "least_epochs below 0": {"least_epochs": -1},
     "average_from with plateau": {"average_from": 1, "schedule": "plateau"},
     "select": {"select": "best"},
     "select with plateau": {"select": "last", "schedule": "plateau"},

@@ -35,11 +35,11 @@ from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
 from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.examples import ClozeExample, Split
-from mednli_jax.knowledge.vectors import coverage, load_vectors, random_vectors
+from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),
@@ -47,6 +47,7 @@ _INTS = (
 _LOOSE = ("loose_position", "loose_position_candidate")
 _TEXTS = ("candidate_text", "answer_text")
 _STARTED = ("passage", "candidate_type", "position", "loose_position", *_TEXTS)
+BEGIN, END = "@begin", "@end"
 _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory of the result
 
 
@@ -55,16 +56,19 @@ class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
     setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
-    blank; max_words: the most frequent words of training that are kept; 0 = all. vectors_path: None = random.
+    blank; max_words: the most frequent words of training that are kept; 0 = all. query_bounds: whether queries stand
+    between BEGIN and END. vectors_path: None = random; vectors_sd: standard deviation of random numbers.
     """
 
     setup: str
     max_passage: int = 0
     max_query: int = 0
     max_words: int = 0
+    query_bounds: bool = False
     vectors_path: Path | None = None
     vectors_dim: int = 200
     vectors_seed: int = 0
+    vectors_sd: float = RANDOM_SD
 
     def __post_init__(self):
         check_setup(self.setup)
@@ -180,6 +184,8 @@ class _Flat:
         if 0 < most < len(query):
             start = min(max(blank - most // 2, 0), len(query) - most)
             query, blank = query[start : start + most], blank - start
+        if self.encoding.query_bounds:
+            query, blank = (BEGIN, *query, END), blank + 1
         self._ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
         numbers = (len(query), blank, self._passages[id(example.passage)], view.gold)
         for name, number in zip(("query_length", "blank", "query_passage", "gold"), numbers, strict=True):
@@ -254,7 +260,8 @@ class _Words:
 
     def _draw(self, matrix, words, rows):
         """Fills some rows of the vectors with the random vectors of their words, few at a time."""
-        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
+        encoding = self._encoding
+        settings = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "sd": encoding.vectors_sd}
         for start in range(0, len(rows), _AT_A_TIME):
             part = rows[start : start + _AT_A_TIME]
             matrix[part] = random_vectors([words[row] for row in part], **settings)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new
 from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.views import SETUPS, all_views, loose_positions
 from mednli_jax.errors import ConfigError, UserError
@@ -174,6 +174,39 @@ def test_random_vectors_are_those_of_their_words_however_many_are_drawn_at_a_tim
     np.testing.assert_array_equal(vectors, again)
     np.testing.assert_array_equal(vectors[1:], random_vectors(vocab.words[1:], dim=5, seed=0))
     assert not vectors[0].any()
+
+
+def test_random_vectors_are_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("w3 4 5 6\n")
+    settings = {"vectors_path": path, "vectors_dim": 3}
+    (_, _, vocab, narrow, _), (_, _, _, wide, _) = (
+        encode_cloze(corpus(), ClozeEncoding("noent", **settings, **sd)) for sd in ({}, {"vectors_sd": 1.0})
+    )
+    drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
+    np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # of numbers whose sd is .4
+    assert 0.7 < wide[drawn].std() < 1.3
+    assert wide[vocab.words.index("w3")].tolist() == [4, 5, 6]
+    np.testing.assert_array_equal(wide[:2], narrow[:2])
+
+
+def test_queries_stand_between_bounds_where_that_is_asked_for():
+    """Around what is kept of a query; the blank moves by one, and nothing else changes."""
+    for limits in ({}, {"max_query": 5}):
+        _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4, **limits))
+        encoding = ClozeEncoding("ent", vectors_dim=4, query_bounds=True, **limits)
+        kept, arrays, bounded, _, _ = encode_cloze(corpus(), encoding)
+        assert set(bounded.words) == {*vocab.words, "@begin", "@end"}
+        np.testing.assert_array_equal(arrays["query_length"], plain["query_length"] + 2)
+        np.testing.assert_array_equal(arrays["blank"], plain["blank"] + 1)
+        np.testing.assert_array_equal(arrays["gold"], plain["gold"])
+        for row, length in enumerate(arrays["query_length"]):
+            words = [bounded.words[number] for number in arrays["query"][row, :length]]
+            assert (words[0], words[-1]) == ("@begin", "@end")
+            assert words[1:-1] == [vocab.words[number] for number in plain["query"][row, : length - 2]]
+        new = encode_new(kept["test"].examples, bounded, encoding, ())
+        for name in ("query_length", "blank"):
+            np.testing.assert_array_equal(new[name], arrays[name][-len(kept["test"]) :])
 
 
 def test_only_the_most_frequent_words_are_kept_where_there_is_a_limit():
