@@ -3,13 +3,13 @@
 # disease, all of them in one program.
 #
 #   bash launch/diskne_tables.sh [FOLDER] [CORPUS] [further flags of train for all runs]
-#   WEIGHTS=weights/biobert bash launch/diskne_tables.sh runs/diskne mednli
+#   WEIGHTS="biobert=weights/biobert scibert=weights/scibert" bash launch/diskne_tables.sh runs/diskne mednli
 #
 # CORPUS: demo (default), mednli (the published annotations, with MedNLI and the UMLS in $MEDNLI_JAX_DATA) or a folder
 # that launch/build_diskne.py made. Systems: BOW, ESIM, ESIM-KD, ESIM-hypothesis, or those of them in $SYSTEMS; with
-# $BERT=1 or $WEIGHTS (a folder of Hugging Face's layout, or an installed package) BERT, which takes $BERT_FLAGS, too.
-# Tables 7 and 8 have runs of their own: of all wordings and of random negatives, by $TABLE7=1 and $TABLE8=1, with ESIM,
-# or BERT where there are weights. What is done is skipped.
+# $BERT=1 or $WEIGHTS (NAME=PLACE ..., or one PLACE: a folder of Hugging Face's layout, or an installed package) BERT,
+# which takes $BERT_FLAGS, too: a run NAME for each. Tables 7 and 8 have runs of their own: of all wordings and of random
+# negatives, by $TABLE7=1 and $TABLE8=1, with ESIM, or BERT of the first weights. What is done is skipped.
 set -euo pipefail
 root=${1:-runs/diskne} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
@@ -22,8 +22,7 @@ case $corpus in
 demo | mednli) ;;
 *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
-weights=()
-[ -z "${WEIGHTS:-}" ] || weights=(--config.model.weights="$WEIGHTS" --config.train.learning_rate=2e-5)
+read -ra weights <<<"${WEIGHTS:-}"
 
 fold_run() { # name, config, flags
   local name=$1 config=$2
@@ -46,8 +45,14 @@ done
 strongest=diskne_esim own=()
 if [ -n "${BERT:-}${WEIGHTS:-}" ]; then
   read -ra bert_flags <<<"${BERT_FLAGS:-}"
-  strongest=diskne_bert own=("${weights[@]}" "${bert_flags[@]}")
-  fold_run BERT diskne_bert "$@" "${own[@]}"
+  strongest=diskne_bert
+  for given in "${weights[@]:-}"; do
+    name=BERT of_weights=("${bert_flags[@]}")
+    [[ $given != *=* ]] || name=${given%%=*}
+    [ -z "$given" ] || of_weights=(--config.model.weights="${given#*=}" --config.train.learning_rate=2e-5 "${bert_flags[@]}")
+    fold_run "$name" diskne_bert "$@" "${of_weights[@]}"
+    [ ${#own[@]} -gt 0 ] || own=("${of_weights[@]}")
+  done
 fi
 for number in 1 2 3 4 5 6; do
   python -m mednli_jax.report --table=diskne$number --runs="$folder"

@@ -105,24 +105,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
     if model == "bert":
-        config.model = _section(
-            name=model,
-            weights="",  # a folder of Hugging Face's layout, or an installed package; it decides the sizes below
-            vocab_size=0,
-            hidden_size=128,
-            layers=2,
-            attention_heads=2,
-            intermediate_size=512,
-            positions=512,
-            epsilon=1e-12,
-            activation="gelu",
-            dropout=0.1,
-            rematerialise=False,  # the layers' insides are computed again in the backward pass, to save memory
-            knowledge=knowledge,
-            weighting="auto",
-            knowledge_scale=1.0,
-            masking="masked",
-        )
+        config.model = _transformer(model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked")
     elif model == "features":
         config.model = _section(
             name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
@@ -152,16 +135,18 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     return config
 
 
-DISKNE_VARIANTS = ("demo", "file", "mednli")
+DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
 def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """Whether a premise shows a disease, a fold for each disease (Alghanmi et al. 2021), by any NLI model.
 
     variant: one of DISKNE_VARIANTS; file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
-    and MedNLI from the data folder. seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
+    and MedNLI from the data folder; mednli_code: as the published scripts train on them (docs/results-diskne.md).
+    seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
     """
     _check_variant(variant, DISKNE_VARIANTS)
+    named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
     config.task = "diskne"
     config.knowledge = nli(model, "demo").knowledge  # the graph of :mednli is that of the paper on MedNLI
@@ -175,7 +160,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         dev=0.1,  # of the examples that a fold may train on, whole premises
         pool="group",  # what a fold may train on: medical or terminological examples alone, or "all"
         wording="" if variant == "file" else "name",  # of hypotheses, or "mention", "full"
-        negatives="similar" if variant == "demo" else "",  # or "random"; else what the files have
+        negatives="" if variant == "file" else "similar",  # or "random"; "": what the files have
         negatives_seed=0,
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
@@ -192,6 +177,59 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         # Dev loss stays at what the classes' shares give for about ten epochs.
         config.train.update(epochs=20, patience=20, learning_rate=2e-3, max_buckets=1)
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
+    if named != variant:
+        config.diskne.wording = "mention"
+        config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
+        if model == "bert":
+            config.model.num_classes = 2
+    return config
+
+
+def _transformer(name: str, **more) -> config_dict.ConfigDict:
+    return _section(
+        name=name,
+        weights="",  # a folder of Hugging Face's layout, or an installed package; it decides the sizes below
+        vocab_size=0,
+        hidden_size=128,
+        layers=2,
+        attention_heads=2,
+        intermediate_size=512,
+        positions=512,
+        epsilon=1e-12,
+        activation="gelu",
+        dropout=0.1,
+        rematerialise=False,  # the layers' insides are computed again in the backward pass, to save memory
+        **more,
+    )
+
+
+MLM_VARIANTS = ("demo", "file")
+
+
+def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDict:
+    """BERT's encoder as a masked language model (Devlin et al. 2019), from scratch or from weights.
+
+    variant: demo, the bundled facts as text; file: train.txt and perhaps dev.txt in --config.data.dir. The values are
+    those of a small model; for BERT's own sizes give them, or weights. Raises: UserError for an unknown variant.
+    """
+    _check_variant(variant, MLM_VARIANTS)
+    config = config_dict.ConfigDict()
+    config.task = "mlm"
+    config.seeds = (0,)
+    config.data = _section(
+        name=variant,
+        dir=config_dict.placeholder(str),
+        limit=config_dict.placeholder(int),  # first N documents of train
+        lowercase=True,  # of a vocabulary made here
+        pieces=8000,  # of a vocabulary made of the texts, where no weights bring one
+        max_length=128,  # pieces of a row, with the special ones
+        content="both",  # demo: "facts", "names" of MeSH, or "both"
+        withhold=(),  # demo: diseases and categories of which nothing is said
+    )
+    config.model = _transformer(model)
+    config.train = _train()
+    config.train.update(epochs=10, batch_size=32, learning_rate=5e-4, weight_decay=0.01, clip=1.0, patience=10)
+    config.train.update(optimizer="adamw", schedule="warmup_linear", max_buckets=4)
     return config
 
 

@@ -24,7 +24,11 @@ DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
 _FILES = ("files.vectors.npy", "files.vocabulary.json")
-DATA_FIELDS = {"nli": (*_FILES, "knowledge.longest_path", "tokeniser"), "cloze": (*_FILES, "candidates.types_of_train")}
+DATA_FIELDS = {
+    "nli": (*_FILES, "knowledge.longest_path", "tokeniser"),
+    "cloze": (*_FILES, "candidates.types_of_train"),
+    "mlm": (*_FILES, "pieces.mask"),
+}
 
 
 def load_run(folder) -> "FinishedRun":
@@ -336,7 +340,9 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     """The config of a run of this version. Raises UserError where a field is missing."""
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
-    parent = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne}[values["task"]]
+    parent = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne, "mlm": defaults.mlm}[
+        values["task"]
+    ]
     _check_fields(path, values, _fields(parent(values["model"]["name"]).to_dict()))
     return restored_config(values)
 

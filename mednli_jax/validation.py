@@ -11,6 +11,7 @@ from typing import Any
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
+from mednli_jax.corpora.demo.facts import CONTENTS
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
@@ -93,11 +94,13 @@ def several(values: Sequence[str]) -> list[str]:
 
 def kind(config) -> str:
     """The task that a config was made for."""
-    return "diskne" if "diskne" in config else "cloze" if "setup" in config.data else "nli"
+    marks = {"diskne": config, "setup": config.data, "content": config.data}
+    kinds = {"diskne": "diskne", "setup": "cloze", "content": "mlm"}
+    return next((kinds[mark] for mark, section in marks.items() if mark in section), "nli")
 
 
 def of_pieces(config):
-    return config.task != "cloze" and config.data.tokens == "pieces"
+    return "tokens" in config.data and config.data.tokens == "pieces"
 
 
 def of_blanks(config):
@@ -117,12 +120,12 @@ def of_features(config):
 
 
 def takes_knowledge(config):
-    return config.model.knowledge != "none"
+    return "knowledge" in config and config.model.knowledge != "none"
 
 
 def has_mentions(config):
     """Whether the concepts of a config come from a file."""
-    return config.task != "cloze" and takes_knowledge(config) and bool(config.knowledge.mentions)
+    return takes_knowledge(config) and bool(config.knowledge.mentions)
 
 
 CHOICES = {
@@ -135,6 +138,7 @@ CHOICES = {
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),
+    "data.content": CONTENTS,
     "vectors.unknown": ("mean", "random"),
     "train.shuffle": ("even", "random"),
     "knowledge.direction": DIRECTIONS,
@@ -178,7 +182,7 @@ RULES = (
     Rule("task", lambda task, c: task == kind(c), "leave it as the config file has it"),
     Rule(
         "model.name",
-        lambda name, c: name in MODELS and (MODELS[name].task == "cloze") == (c.task == "cloze"),
+        lambda name, c: name in MODELS and MODELS[name].task == {"diskne": "nli"}.get(c.task, c.task),
         "give a model of the config's task, e.g. esim for nli, ga_reader for cloze",
         "{} is no model of the config's task",
     ),
@@ -347,7 +351,7 @@ RULES = (
         "a category is unknown",
     ),
     *left_out("diskne.wording", "the files have it", lambda c: c.data.name == "file", _OTHER_FILES),
-    *left_out("diskne.negatives", "the files have them", lambda c: c.data.name in ("file", "mednli"), _OTHER_FILES),
+    *left_out("diskne.negatives", "the files have them", lambda c: c.data.name == "file", _OTHER_FILES),
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from mednli_jax.analysis import text
 from mednli_jax.analysis.cloze import evaluation as cloze_evaluation
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import predictions as cloze_predictions
@@ -16,7 +17,7 @@ from mednli_jax.analysis.sections import Comparison, Section
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
 
-NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
+NLI, CLOZE, DISKNE, MLM = "nli", "cloze", "diskne", "mlm"
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,25 @@ FOLDS = replace(
     run_sections=lambda directory, _: diskne_runs.run_sections(directory.folder),
     closing_sections=lambda directory, _: diskne_runs.run_sections(directory.folder)[0],
 )
-KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS}
+TEXTS = replace(
+    PAIRS,
+    corpus="running text",
+    units="rows",
+    run_sections=lambda _, result: text.run_sections(result),
+    compare=text.compare,
+    evaluate=text.evaluate,
+)
+KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS, MLM: TEXTS}
 # (command, flags that only runs of some tasks take, these tasks, the message for runs of others)
 FLAGS = (
     ("report", ("categories", "categories_file", "paths"), (NLI, DISKNE),
-     "--{} is for sentence pairs. Fix: leave it out for runs on cloze queries."),
+     "--{} is for sentence pairs. Fix: leave it out for other runs."),
     ("evaluate", ("vectors", "skills", "scores"), (CLOZE,),
-     "--{} is for cloze queries; this run is on sentence pairs. Fix: leave it out."),
+     "--{} is for cloze queries. Fix: leave it out for other runs."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
-     "--{} asks for another corpus, and a cloze run is scored on its own alone. Fix: leave it out."),
+     "--{} asks for another corpus, and this run is scored on its own alone. Fix: leave it out."),
     ("evaluate", ("partition", "merged"), (NLI, DISKNE),
-     "--{} is for sentence pairs; this run is on cloze queries. Fix: leave it out."),
+     "--{} is for sentence pairs. Fix: leave it out for other runs."),
 )  # fmt: skip
 
 

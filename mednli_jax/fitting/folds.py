@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax.analysis.diskne import runs, tables
+from mednli_jax.analysis.diskne import rankings, runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
@@ -219,6 +219,8 @@ class FoldTraining:
     def _fitted(self) -> Fitted:
         folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
         found = tables.scores(self.benchmark, folds, runs.predicted(self.slots))
+        for category, ranked in rankings.scores(self.benchmark, folds, runs.probabilities(self.slots)).items():
+            found[category]["ranking"] = ranked
         if categories := self.experiment.folds.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 
+from mednli_jax.files import write_atomic
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.models import table
 from mednli_jax.training import transfer
@@ -44,6 +45,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     best = trainer.run()
     epochs = np.asarray(best.epoch).tolist()
     check_converged(epochs, "seed")
+    _keep_weights(best, experiment, session)
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
@@ -59,16 +61,34 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     return Fitted(facts, lambda split: trainer.predict(split, best.variables), notes)
 
 
-def start_from_pretrained(trainer: Trainer, experiment) -> list[str]:
-    """Gives a new trainer pretrained weights, for all seeds the same; returns the names that were not used.
+def start_from_pretrained(trainer: Trainer, experiment) -> str:
+    """Gives a new trainer pretrained weights, for all seeds the same; returns a line on them.
 
     Raises: UserError, DataError where they do not fit.
     """
-    reader = table.MODELS[experiment.model.name].pretrained
-    params, unused = reader.load_weights(experiment.model.weights, trainer.learner.params, stacked=True)
+    reader, weights = table.MODELS[experiment.model.name].pretrained, experiment.model.weights
+    params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.learner = trainer.learner.replace(params=params)
     trainer.begin()
-    return unused
+    lacking = f"; not in the file, drawn: {', '.join(drawn)}" if drawn else ""
+    return f"weights from {weights.name}; of other heads, not used: {len(unused)}{lacking}"
+
+
+def _keep_weights(best, experiment, session) -> None:
+    """Writes the weights of a model to begin others from: each seed's in a folder of its own, with the vocabulary."""
+    writer, directory = table.MODELS[experiment.model.name].writer, session.directory
+    if not writer or not directory:
+        return
+    vocabulary = experiment.corpus.read_vocabulary(directory.private / "vocabulary.json")
+    for place, seed in enumerate(experiment.seeds):
+        params = jax.tree.map(lambda leaf, place=place: leaf[place], best.params)
+        folder = directory.private / f"weights-{seed}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        fields = {**experiment.model.fields, "vocab_size": len(params["decoder_bias"])}
+        for name, content in writer(params, fields).items():
+            write_atomic(folder / name, content)
+        vocabulary.export(folder)
+        session.say(f"weights for --config.model.weights: {folder}")
 
 
 def _start(trainer, experiment, session) -> dict:
@@ -78,8 +98,7 @@ def _start(trainer, experiment, session) -> dict:
         return {}
     taken = {}
     if experiment.model.weights:
-        unused = start_from_pretrained(trainer, experiment)
-        session.say(f"weights from {experiment.model.weights.name}; of other heads, not used: {len(unused)}")
+        session.say(start_from_pretrained(trainer, experiment))
     if session.source:
         taken = _start_from_source(trainer, experiment, session.source)
         drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""

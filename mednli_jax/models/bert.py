@@ -63,19 +63,10 @@ class BERT(nn.Module):
     def __call__(self, batch, *, train: bool):
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
         noise = Noise.of(batch, train and self.dropout > 0)
-        x = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")(row)
-        x = drop(x, self.dropout, noise, "embeddings")
-        bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
-        if self.knowledge == "bias":
-            bias = bias + self._links(batch, row)[:, None]
-        layer = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
+        links = self._links(batch, row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
-        for i in range(self.layers):
-            # The pooler reads [CLS] alone: the last layer need not ask from any other piece.
-            first_only = i == self.layers - 1 and not whole
-            x = layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
-                x, bias, noise, first_only
-            )
+        # The pooler reads [CLS] alone: the last layer need not ask from any other piece.
+        x = self._encoded(row, noise, links, first_only=not whole)
         if whole:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
             self.sow(STATES, "last", x_BTD)
@@ -84,6 +75,20 @@ class BERT(nn.Module):
         self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(layers.with_features(pooled_BD, batch), self.dropout, noise, "pooled")
         return Affine(self.num_classes, name="logits")(pooled_BD)
+
+    def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
+        """The last layer's states [B T, D], or [B, D] of first pieces; links [B, T, T] are added to the energies."""
+        embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
+        x = drop(embeddings(row), self.dropout, noise, "embeddings")
+        bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
+        if links_BTT is not None:
+            bias = bias + links_BTT[:, None]
+        layer = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
+        for i in range(self.layers):
+            x = layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
+                x, bias, noise, first_only and i == self.layers - 1
+            )
+        return x
 
     def _size(self, batch):
         """Pieces of the longest row. Raises UserError where there are no positions for it, or fields do not fit."""

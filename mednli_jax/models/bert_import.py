@@ -1,4 +1,4 @@
-"""Pretrained weights of BERT from the files that the Transformers library writes: config.json and model.safetensors.
+"""Weights of BERT in the files of the Transformers library, config.json and model.safetensors: read and written.
 
 Only these are read: other formats of weights hold programs (pickle), and reading one would run it. Every weight is
 accounted for: a missing one, one of another shape, or one that BERT does not know is an error, all named together.
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from mednli_jax.errors import DataError, UserError
 
@@ -37,6 +38,9 @@ FIXED = {
     "add_cross_attention": (False, False),
 }
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
+# Parts of a model that weights may lack as a whole (those of masked language models have no pooler, others no decoder):
+# their parameters stay as they were drawn.
+_OPTIONAL = (("pooler",), ("transform", "norm_transform", "decoder_bias"))
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _CONVERT = (
@@ -80,21 +84,29 @@ def read_architecture(path: str | Path) -> dict:
     return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon, "activation": "gelu"}
 
 
-def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str]]:
+def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:
     """The parameters of a BERT with the pretrained weights in them; its classifier and links stay as they were drawn.
 
     Args:
       path: as for `read_architecture`.
-      params: nested parameters of models.bert.BERT. stacked: leaves have a leading axis [S, ...] of seeds, which all
-        start from the same weights.
+      params: nested parameters of models.bert.BERT or masked_lm.MaskedLM.
+      stacked: leaves have a leading axis [S, ...] of seeds, which all start from the same weights.
 
-    Returns (params, names of the file's weights that belong to other heads and were not used).
+    Returns (params, names of the file's weights that belong to other heads and were not used, parts of the model that
+    the file lacks, see _OPTIONAL).
 
     Raises: UserError, DataError, all weights that do not fit together.
     """
     file = _weights_file(path)
     found = _tensors(file)
-    expected, result, missing, wrong, used = _sources(params), {}, [], [], set()
+    expected, drawn = _sources(params), []
+    for parts in _OPTIONAL:
+        places = [place for place in expected if place[0] in parts]
+        if places and not any(name in found for place in places for name in expected[place]):
+            drawn.append(parts[0])
+            for place in places:
+                del expected[place]
+    result, missing, wrong, used = {}, [], [], set()
     for place, names in expected.items():
         shape = _leaf(params, place).shape[1 if stacked else 0 :]
         parts = []
@@ -109,11 +121,34 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
                 parts.append(found[name].T if place[-1] == "kernel" else found[name])
         if len(parts) == len(names):
             result[place] = np.concatenate(parts, axis=-1)
-    unknown = [name for name in found if name not in used and name.startswith(_ENCODER) and not _IGNORED.match(name)]
+    ours = tuple(part for part in _ENCODER if part != "pooler." or "pooler" in params)
+    unknown = [name for name in found if name not in used and name.startswith(ours) and not _IGNORED.match(name)]
     _refuse(file, missing, wrong, unknown)
     merged = {place: _as_leaf(result[place], _leaf(params, place)) for place in expected}
     unused = sorted(name for name in found if name not in used and not _IGNORED.match(name))
-    return _replaced(params, merged), unused
+    return _replaced(params, merged), unused, drawn
+
+
+def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
+    """{file name: content} of weights that `load_weights`, and other libraries, read.
+
+    Args:
+      params: those of one seed, nested, as for `load_weights`.
+      fields: of the module: the names of SIZES, epsilon, dropout.
+    """
+    tensors = {}
+    for place, names in _sources(params).items():
+        array = np.asarray(_leaf(params, place))
+        for name, part in zip(names, np.split(array, len(names), axis=-1), strict=True):
+            prefix = "bert." if name.startswith(_ENCODER) else ""
+            tensors[prefix + name] = np.ascontiguousarray(part.T if place[-1] == "kernel" else part)
+    config = {theirs: fields[ours] for theirs, ours in SIZES.items()}
+    config |= {name: value for name, (value, _) in FIXED.items()}
+    config |= {"layer_norm_eps": fields["epsilon"], "pad_token_id": 0, "tie_word_embeddings": True}
+    config |= {f"{part}_dropout_prob": fields["dropout"] for part in ("hidden", "attention_probs")}
+    config["architectures"] = ["BertForMaskedLM" if "transform" in params else "BertModel"]
+    described = json.dumps(config, indent=2, sort_keys=True) + "\n"
+    return {WEIGHTS: save(tensors, metadata={"format": "pt"}), CONFIGS[0]: described.encode()}
 
 
 def _least_bytes(values) -> int:
@@ -219,7 +254,15 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
         for ours, theirs in parts.items():
             for which in ("scale" if "norm" in ours else "kernel", "bias"):
                 sources[module, ours, which] = [f"{layer}.{theirs}.{ends[which]}"]
-    return sources | {("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")}
+    if "pooler" in params:
+        sources |= {("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")}
+    if "transform" in params:
+        head = "cls.predictions"
+        sources |= {("transform", which): [f"{head}.transform.dense.{ends[which]}"] for which in ("kernel", "bias")}
+        norm = {which: [f"{head}.transform.LayerNorm.{ends[which]}"] for which in ("scale", "bias")}
+        sources |= {("norm_transform", which): names for which, names in norm.items()}
+        sources["decoder_bias",] = [f"{head}.bias"]
+    return sources
 
 
 def _due(name, shape, parts):

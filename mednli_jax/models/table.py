@@ -1,6 +1,7 @@
 """The models by name, and the one place where typed fields become a linen module."""
 
 import dataclasses
+from collections.abc import Callable
 from types import ModuleType
 
 from mednli_jax.errors import ConfigError
@@ -11,6 +12,7 @@ from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.ga_reader import GAReader
 from mednli_jax.models.infersent import InferSent
+from mednli_jax.models.masked_lm import MaskedLM
 from mednli_jax.models.sa_reader import SAReader
 
 
@@ -19,14 +21,16 @@ class Entry:
     """A model of the registry.
 
     module: a linen class; None for a model that is no network. task: "nli" for pairs of sentences, "cloze" for queries
-    over passages. fitter: what trains it, a key of experiment.FITTERS. pretrained: what reads weights of the model
-    (read_architecture, load_weights), None where there are none to read.
+    over passages, "mlm" for running text. fitter: what trains it, a key of experiment.FITTERS. pretrained: what reads
+    weights of the model (read_architecture, load_weights), None where there are none to read. writer: what writes
+    weights for other models to begin from, (params, fields) -> {file name: content}, None where that is no use.
     """
 
     module: type | None
     task: str = "nli"
     fitter: str = "gradient"
     pretrained: ModuleType | None = None
+    writer: Callable | None = None
 
     def has_field(self, name: str) -> bool:
         return self.module is not None and name in {field.name for field in dataclasses.fields(self.module)}
@@ -39,6 +43,7 @@ MODELS = {
     "esim": Entry(ESIM),
     "fasttext": Entry(FastText),
     "bert": Entry(BERT, pretrained=bert_import),
+    "masked_lm": Entry(MaskedLM, task="mlm", pretrained=bert_import, writer=bert_import.weight_files),
     "ga_reader": Entry(GAReader, task="cloze"),
     "sa_reader": Entry(SAReader, task="cloze"),
 }
@@ -56,8 +61,8 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, **facts: int
       fields: the module's fields by name; a field the module lacks is an error unless its value changes nothing.
       axis_name: the mapped device axis, for models that normalise over the global batch.
       facts: of the corpus, for models that have such a field and no value of their own: longest_path of its links
-        (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id of its pieces and room for
-        them.
+        (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id, mask_id of its pieces and
+        room for them.
     Raises: UserError naming the field.
     """
     module = MODELS[name].module

@@ -76,7 +76,7 @@ def test_sizes_and_states_are_the_reference_s(small, tmp_path):
     folder = written(tmp_path / "weights")
     model = model_of(folder, cls_id=FACTS["cls"], sep_id=FACTS["sep"])
     assert (model.layers, model.hidden_size, model.positions, model.activation) == (2, 16, 20, "gelu")
-    loaded, unused = bert_import.load_weights(folder, params)
+    loaded, unused, _ = bert_import.load_weights(folder, params)
     assert unused == ["classifier.bias", "classifier.weight"]
     for name in ("kernel", "bias"):  # the head stays as it was drawn
         np.testing.assert_array_equal(loaded["logits"][name], params["logits"][name])
@@ -91,12 +91,12 @@ def test_sizes_and_states_are_the_reference_s(small, tmp_path):
 def test_other_spellings_of_the_same_weights(small, tmp_path):
     """Without the prefix, with the first releases' names of the norms, in one file of another name, half as wide."""
     _, params = small
-    expected, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
+    expected, _, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
     weights = reference_weights()
     bare = {name.removeprefix("bert."): array for name, array in weights.items() if "classifier" not in name}
     bare["embeddings.position_ids"] = np.arange(20)[None]
     bare["cls.predictions.bias"] = np.zeros(3, np.float32)
-    got, unused = bert_import.load_weights(written(tmp_path / "bare", bare), params)
+    got, unused, _ = bert_import.load_weights(written(tmp_path / "bare", bare), params)
     assert_same(got, expected)
     assert unused == ["cls.predictions.bias"]
     old = {n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a for n, a in weights.items()}
@@ -107,16 +107,16 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
         assert_same(bert_import.load_weights(path, params)[0], expected)
         assert bert_import.read_architecture(path)["layers"] == 2
     halves = {name: array.astype(np.float16) for name, array in weights.items()}
-    got, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
+    got, _, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
     assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected))
 
 
 def test_all_seeds_start_from_the_same_weights(small, tmp_path):
     _, params = small
     folder = written(tmp_path / "weights")
-    expected, _ = bert_import.load_weights(folder, params)
+    expected, _, _ = bert_import.load_weights(folder, params)
     stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf + 1]), params)
-    got, _ = bert_import.load_weights(folder, stacked, stacked=True)
+    got, _, _ = bert_import.load_weights(folder, stacked, stacked=True)
     assert_same(jax.tree.map(lambda leaf: leaf[0], got), expected)
     assert_same({**jax.tree.map(lambda leaf: leaf[1], got), "logits": 0}, {**expected, "logits": 0})
     np.testing.assert_array_equal(got["logits"]["kernel"], stacked["logits"]["kernel"])
@@ -129,7 +129,7 @@ def test_pretrained_states_are_the_reference_s():
     except UserError:
         pytest.skip(f"the package {PACKAGE} with its weights is not installed")
     batch, model = batch_of("pretrained"), model_of(folder)
-    params, unused = bert_import.load_weights(folder, drawn(model, batch))
+    params, unused, _ = bert_import.load_weights(folder, drawn(model, batch))
     assert unused == []
     _, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(params)
     for name in ("last", "pooled"):

@@ -320,7 +320,11 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
     scored = result["categories"]["symptoms"]
     assert len(scored["macro"]["per_seed"]) == len(SEEDS)
     system = diskne_runs.finished(place)
+    ranked = {category: found.pop("ranking") for category, found in result["categories"].items()}
     assert diskne_runs.tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
+    said = diskne_runs.probabilities(diskne_runs.read_slots(RunDirectory.existing(place)))
+    expected = diskne_runs.rankings.scores(system.benchmark, system.folds, said)
+    assert {category: expected[category] for category in ranked} == ranked
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
     table = (report, "--table=diskne2", f"--runs={place.parent}")
     code, out, _ = call_command(*table)

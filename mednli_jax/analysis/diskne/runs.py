@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.analysis.diskne import tables
+from mednli_jax.analysis.diskne import rankings, tables
 from mednli_jax.analysis.outcomes import Outcomes, outcomes_of
 from mednli_jax.analysis.sections import Grid, Section, points
-from mednli_jax.corpora.diskne.benchmark import Benchmark
+from mednli_jax.corpora.diskne.benchmark import POSITIVE, Benchmark
 from mednli_jax.corpora.diskne.corpus import example_of, synonyms_of
 from mednli_jax.corpora.diskne.folds import Fold
 from mednli_jax.errors import DataError, RunError
@@ -67,6 +67,14 @@ def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
     """Writes a description of the examples, so that a report needs no corpus."""
     rows = ((e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples)
     write_lines(directory.private / EXAMPLES, (dict(zip(_EXAMPLE, row, strict=True)) for row in rows))
+
+
+def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, float]]:
+    """seed -> uid -> the probability of the positive class."""
+    runs, positive = defaultdict(dict), LABELS.index(POSITIVE)
+    for slot in slots:
+        runs[str(slot["seed"])] |= {uid: p[positive] for uid, p in slot["test"].items()}
+    return dict(runs)
 
 
 def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
@@ -154,13 +162,23 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
         counts = [str(sum(one[name] for one in diseases)) for name in ("positives", "negatives")]
         averages = [_mean_sd(found[average]) for average in tables.AVERAGES]
         always = points(found["always_positive"]["macro"])
-        rows.append((tables.TITLES[category], str(len(found["diseases"])), *counts, *averages, always))
+        ranked = found.get("ranking", {})
+        measures = [_mean_sd(ranked[name]) if ranked else "-" for name in rankings.MEASURES]
+        chance = points(ranked.get("chance"))
+        row = (str(len(found["diseases"])), *counts, *averages, always, *measures, chance)
+        rows.append((tables.TITLES[category], *row))
         each += [
             (names[disease], tables.TITLES[category], str(one["positives"]), points(one["f1"]))
             for disease, one in found["diseases"].items()
         ]
-    header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", tables.ALWAYS)
-    words = ["F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold"]
+    counts = ("diseases", "positives", "negatives")
+    ranking = (*rankings.MEASURES.values(), "hits@1 by chance")
+    header = ("category", *counts, "macro F1", "weighted F1", tables.ALWAYS, *ranking)
+    words = [
+        "F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold",
+        "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among the ten or so that a "
+        "premise is tested with; average precision (AP) over the examples of a disease; means over diseases",
+    ]
     return [
         Section("Scores", words, [Grid("", header, rows)]),
         Section("Diseases", grids=[Grid("", ("disease", "category", "positives", "F1"), each, left=2)]),

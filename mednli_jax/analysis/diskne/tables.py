@@ -25,6 +25,7 @@ TITLES = {
     "terminological": "Terminological",
 }
 ALWAYS = "always positive"
+LISTED = "listed"  # of our diseases those that the paper's table lists, which averages others
 PAPER = published("diskne")
 
 Runs = Mapping[str, Mapping[str, str]]
@@ -109,7 +110,11 @@ def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
     found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
     first = next(iter(found.values()), {})
     if "diseases" in theirs:
-        rows, positives, paper = _diseases(benchmark, first, theirs)
+        rows, positives, paper, listed = _diseases(benchmark, first, theirs)
+        for scored in found.values():
+            if listed:
+                of_category = scored[theirs["category"]]
+                of_category[LISTED] = _means([of_category["diseases"][disease] for disease in listed])
         columns, titles = [("positives", positives)], ("disease",)
         caption = f"{TITLES[theirs['category']]}, F1 of the positive class in %, {benchmark.name}"
     else:
@@ -135,12 +140,13 @@ def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
     return fill(f"Table 1: examples of {benchmark.name}", ("category",), rows, columns)
 
 
-# A row's key is the path to its figure in `scores`: (category, average) or (category, "diseases", disease).
+# A row's key is the path to its figure in `scores`: (category, average), (category, LISTED, average), or
+# (category, "diseases", disease).
 
 
-def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, dict, dict]:
-    """(rows, positive examples by row, the paper's cells by row): each disease of ours, each other disease of the
-    paper's, then both averages."""
+def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, dict, dict, list[str]]:
+    """(rows, positive examples by row, the paper's cells by row, our diseases that the paper lists): each disease of
+    ours, each other disease of the paper's, then the averages over ours and over those of the paper's list."""
     category = theirs["category"]
     ours = scored.get(category, {}).get("diseases", {})
     called = _paper_names(benchmark, ours, theirs["diseases"])
@@ -155,7 +161,11 @@ def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, d
         rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
     for average in AVERAGES:
         rows[category, average], paper[category, average] = (f"{average} average",), _averages(theirs[average])
-    return rows, positives, paper
+    if called and len(called) < len(ours):
+        for average in AVERAGES:
+            title = f"{average} average, the {len(called)} of the paper's list"
+            rows[category, LISTED, average], paper[category, LISTED, average] = (title,), _averages(theirs[average])
+    return rows, positives, paper, list(called) if len(called) < len(ours) else []
 
 
 def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:
@@ -188,7 +198,8 @@ def _always(scored: dict, path: tuple) -> str:
     if path[1] == "diseases":
         found = found.get("diseases", {}).get(path[2], {})
         return _points(found["always_positive"]) if found else ""
-    return _points(found["always_positive"][path[1]]) if found else ""
+    found = found.get(LISTED, {}) if path[1] == LISTED else found
+    return _points(found["always_positive"][path[-1]]) if found else ""
 
 
 def _averages(figures: Sequence[tuple[float, float]]) -> list[str]:

@@ -39,10 +39,11 @@ class DisKnECorpus(NLICorpus):
     """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training pairs it lacks).
 
     name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
-    wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: of the demo, "similar" or
-    "random" with `negatives_seed`. annotations: the published files, () = all of the data folder. names_from: the
-    ontology that names the annotated diseases, "" = what the hypotheses call them. least: positive examples of a
-    disease in a category with a fold. dev: share of dev examples. pool: what a fold may train on, see folds.folds.
+    wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
+    demo with `negatives_seed`; of the published files those with this word in their names, "" = all. annotations: the
+    published files, () = all of the data folder. names_from: the ontology that names the annotated diseases, "" = what
+    the hypotheses call them. least: positive examples of a disease in a category with a fold. dev: share of dev
+    examples. pool: what a fold may train on, see folds.folds.
     """
 
     wording: str = ""
@@ -91,9 +92,10 @@ class DisKnECorpus(NLICorpus):
     def _annotation_files(self) -> list[Path]:
         if self.annotations:
             return list(self.annotations)
-        found = annotation_files(self._folder())
+        found = annotation_files(self._folder(), self.negatives)
         if not found:
-            problem = f"{self._folder / 'diskne'}: holds no annotation file (.csv)"
+            kind = f" of {self.negatives} negatives" if self.negatives else ""
+            problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
             raise ConfigError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
         return found
 

@@ -146,6 +146,8 @@ def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
 def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: str = "group") -> tuple[Fold, ...]:
     """A fold for each group and disease with at least `least` positive examples in a category (sections 3.3, 4.1).
 
+    A category in which no negative example is made from those of the disease is not reported for it.
+
     Trained on is every example that does not claim the disease, and in whose premise and hypothesis no name of it
     stands; `dev` of these, whole premises, are held out.
     pool: what may be trained on: examples of the same "group" (as the published files), or "all" of them.
@@ -156,10 +158,15 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
     table, found = _Columns(benchmark), []
     rows = _firsts(table.tested, table.positive)
     counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
+    with_negatives = set(zip(table.target[~table.positive], table.category[~table.positive], strict=True))
     for group, of_group in GROUPS.items():
         usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)
         for disease in sorted({target for target, category in counts if category in of_group}):
-            categories = tuple(category for category in of_group if counts[disease, category] >= least)
+            categories = tuple(
+                category
+                for category in of_group
+                if counts[disease, category] >= least and (disease, category) in with_negatives
+            )
             if categories:
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 from mednli_jax.corpora.diskne.benchmark import Benchmark, Positive, assembled, premise_key
@@ -119,9 +120,13 @@ def _mediqa_nli(folder):
         return None
 
 
-def annotation_files(folder: Path) -> list[Path]:
-    """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone."""
-    return sorted([*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")])
+def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
+    """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone.
+
+    negatives: "similar" or "random", a word that the file's name must have; "" = any.
+    """
+    found = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
+    return sorted(path for path in found if negatives in path.name.lower())
 
 
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
@@ -153,7 +158,9 @@ def read_published(
     unknown pairs; negatives whose disease has no name, or which a positive example claims on the same premise.
     Raises: DataError, or DataErrors with the first 20 faults.
     """
-    rows = [row for path in paths for row in read_annotations(path)]
+    of_file = {Path(path).name: read_annotations(path) for path in paths}
+    _check_alternatives(of_file)
+    rows = [row for of_this in of_file.values() for row in of_this]
     by_uid = {pair.uid: pair for pair in pairs}
     unknown = _unknown(rows, by_uid)
     known = [row for row in rows if row.pair_id in by_uid]
@@ -170,6 +177,17 @@ def read_published(
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
     return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
+
+
+def _check_alternatives(of_file: Mapping[str, Sequence[Annotation]]) -> None:
+    """Raises DataError for two files of the same positive examples: their negatives are alternatives."""
+    positives = {
+        name: {(r.pair_id, r.disease, r.category) for r in rows if r.is_positive} for name, rows in of_file.items()
+    }
+    for (one, of_one), (other, of_other) in combinations(positives.items(), 2):
+        if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
+            fix = "--config.diskne.negatives=similar or random, or --config.diskne.annotations=FILE,FILE"
+            raise DataError(f"has the positive examples of {one}: only one of the two can be used", file=other, fix=fix)
 
 
 def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:

@@ -9,7 +9,7 @@ A capital sigma at a word's end becomes σ, as in the library's fast tokenisers;
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from mednli_jax import files
 from mednli_jax.errors import DataError, Problems
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+MASK = "[MASK]"  # which only masked language models need
 FILES = ("vocab.txt", "tokenizer.json")
 CONFIG = "tokenizer_config.json"
 LONGEST_WORD = 100  # characters; a longer word is unknown
@@ -122,7 +123,9 @@ class WordPieces:
         return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
 
     @classmethod
-    def of_texts(cls, texts: Iterable[str], size: int, *, lowercase: bool = True) -> "WordPieces":
+    def of_texts(
+        cls, texts: Iterable[str], size: int, *, lowercase: bool = True, specials: Sequence[str] = SPECIALS
+    ) -> "WordPieces":
         """A vocabulary of at most `size` pieces for models without pretrained weights.
 
         The special pieces, every character of the texts at the head of a word and (##) within one, then the most
@@ -137,7 +140,7 @@ class WordPieces:
             for word, _ in split.pre_tokenize_str(bare.normalize_str(text.encode("utf-8", "replace").decode("utf-8")))
         )
         characters = sorted({character for word in counts for character in word})
-        words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
+        words = [*specials, *characters, *(f"##{character}" for character in characters)]
         if len(words) > size:
             fault = f"the texts have {len(characters)} characters, which take {len(words)} of {size} pieces"
             raise DataError(fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
@@ -149,6 +152,16 @@ class WordPieces:
         """Writes the pieces and how text is prepared for them, as JSON."""
         content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
         files.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
+
+    def export(self, folder: Path) -> None:
+        """Writes the files that `load`, and the Transformers library, read."""
+        files.write_atomic(folder / FILES[0], "\n".join(self.words) + "\n")
+        said = {
+            "do_lower_case": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "tokenizer_class": "BertTokenizer",
+        }
+        files.write_json(folder / CONFIG, said)
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":

@@ -56,6 +56,22 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
     assert found["symptoms"]["macro"]["sd"] == pytest.approx(0.52915, abs=1e-4)
 
 
+def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
+    """The paper's Table 2 lists pneumonia and urinary tract infection, and no asthma."""
+    positives = []
+    for disease, name in (("C06", "pneumonia"), ("C05", "urinary tract infection"), ("C07", "asthma")):
+        for number in range(2):
+            one = pair(f"{disease}{number}", f"{name[:2]} finding {number}", f"Patient has {name}.")
+            positives.append(Positive(one, disease, "symptoms", 12, 12 + len(name)))
+    found = assemble(positives)
+    runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}  # no asthma is found
+    rows = {row[0]: row for row in table("2", found, folds(found), {"ours": runs}).rows}
+    at = 2  # behind the disease and its positives
+    assert rows["macro average"][at] == "67"
+    assert rows["macro average, the 2 of the paper's list"][at] == "100"
+    assert "macro average, the 3 of the paper's list" not in rows
+
+
 def test_the_weighted_average_weighs_by_positive_examples(benchmark):
     wrong = {f"C06{number}.symptoms.C06" for number in range(3)}
     found = scores(benchmark, folds(benchmark), {"0": said(benchmark, wrong=wrong)})["symptoms"]

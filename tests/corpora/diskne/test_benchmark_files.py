@@ -19,7 +19,7 @@ from mednli_jax.corpora.diskne.benchmark import Positive, hypothesis_of, with_ar
 from mednli_jax.corpora.diskne.folds import folds, folds_of_disease, mentioned
 from mednli_jax.corpora.diskne.store import read_benchmark, write_benchmark
 from mednli_jax.corpora.nli.readers import read_nli_file
-from mednli_jax.errors import DataErrors, UserError
+from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
@@ -147,6 +147,27 @@ def published(path, rows=ROWS, header=MEDICAL):
 
 def read(path, pairs=PAIRS, **options):
     return files.read_published([path], pairs, options.pop("ontology", ontology()), **options)
+
+
+def test_a_category_without_a_negative_is_not_reported(tmp_path):
+    """Pneumonia has an example of symptoms and one of treatments; without the latter's negative, symptoms alone."""
+    whole = folds(read(published(tmp_path / "whole.csv")), least=1)
+    assert {fold.disease: fold.categories for fold in whole}["C06"] == ("symptoms", "treatments")
+    less = folds(read(published(tmp_path / "less.csv", ROWS[:-1])), least=1)
+    assert {fold.disease: fold.categories for fold in less}["C06"] == ("symptoms",)
+
+
+def test_files_with_the_same_positive_examples_are_never_merged(tmp_path):
+    others = [row if row[2] == "entailment" else (row[0], "C07", *row[2:]) for row in ROWS]
+    paths = [published(tmp_path / "m_similar.csv"), published(tmp_path / "m_random.csv", others)]
+    with pytest.raises(DataError) as caught:
+        files.read_published(paths, PAIRS, ontology())
+    assert caught.value.file == "m_random.csv"
+    (tmp_path / "diskne").mkdir()
+    for path in paths:
+        path.rename(tmp_path / "diskne" / path.name)
+    assert [path.name for path in files.annotation_files(tmp_path, "random")] == ["m_random.csv"]
+    assert len(files.annotation_files(tmp_path)) == 2
 
 
 def test_the_published_rows_join_their_pairs(tmp_path):

@@ -1,0 +1,14 @@
+"""A masked language model on text (Devlin et al. 2019), to begin BERT from: what ClinicalBERT did with notes.
+
+  python -m mednli_jax.train --config=configs/mlm.py                       # the demo's facts, from scratch
+  python -m mednli_jax.train --config=configs/mlm.py:file --config.data.dir=FOLDER --config.model.weights=BERT
+
+FOLDER holds train.txt, and perhaps dev.txt: an empty line ends a document. The weights of the best epoch are written to
+private/weights-SEED of the run in Hugging Face's layout; configs/bert.py reads them by --config.model.weights.
+"""
+
+from mednli_jax import defaults
+
+
+def get_config(variant="demo"):
+    return defaults.mlm("masked_lm", variant)
