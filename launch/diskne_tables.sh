@@ -32,7 +32,7 @@ fold_run() { # name, config, flags
 
 for system in ${SYSTEMS:-BOW ESIM ESIM-KD ESIM-hypothesis}; do
   case $system in
-  BOW) fold_run BOW diskne_esim --config.model.name=bow --config.model.dropout=0.5 "$@" ;;
+  BOW) fold_run BOW diskne_bow "$@" ;;
   ESIM) fold_run ESIM diskne_esim "$@" ;;
   ESIM-KD) fold_run ESIM-KD diskne_esim_kd "$@" ;;
   ESIM-hypothesis) fold_run ESIM-hypothesis diskne_esim --config.data.hypothesis_only=True "$@" ;;
