@@ -23,6 +23,10 @@ demo | mednli) ;;
 *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
 read -ra weights <<<"${WEIGHTS:-}"
+if [ ${#weights[@]} -gt 1 ] && [[ " ${WEIGHTS}" =~ [[:space:]][^=[:space:]]+([[:space:]]|$) ]]; then
+  echo "$0: several weights need names. Fix: WEIGHTS=\"NAME=PLACE NAME=PLACE\"." >&2
+  exit 2
+fi
 
 fold_run() { # name, config, flags
   local name=$1 config=$2
