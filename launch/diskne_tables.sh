@@ -23,6 +23,10 @@ demo | mednli) ;;
 *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
 read -ra weights <<<"${WEIGHTS:-}"
+if [ ${#weights[@]} -gt 1 ] && [[ " ${WEIGHTS}" =~ [[:space:]][^=[:space:]]+([[:space:]]|$) ]]; then
+  echo "$0: several weights need names. Fix: WEIGHTS=\"NAME=PLACE NAME=PLACE\"." >&2
+  exit 2
+fi
 
 fold_run() { # name, config, flags
   local name=$1 config=$2
@@ -32,7 +36,7 @@ fold_run() { # name, config, flags
 
 for system in ${SYSTEMS:-BOW ESIM ESIM-KD ESIM-hypothesis}; do
   case $system in
-  BOW) fold_run BOW diskne_esim --config.model.name=bow --config.model.dropout=0.5 "$@" ;;
+  BOW) fold_run BOW diskne_bow "$@" ;;
   ESIM) fold_run ESIM diskne_esim "$@" ;;
   ESIM-KD) fold_run ESIM-KD diskne_esim_kd "$@" ;;
   ESIM-hypothesis) fold_run ESIM-hypothesis diskne_esim --config.data.hypothesis_only=True "$@" ;;

@@ -14,14 +14,14 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax.corpora.demo.diskne import diseases
 from mednli_jax.corpora.demo.facts import CONTENTS, fact_text
-from mednli_jax.files import write_atomic
+from mednli_jax.files import private_folder, write_atomic
 
 
 def main(given: argparse.Namespace) -> int:
     withheld = [name for name in given.withhold.split(",") if name and name != "tested"]
     if "tested" in given.withhold.split(","):
         withheld += [row["mesh"] for row in diseases()]
-    given.out.mkdir(parents=True, exist_ok=True)
+    private_folder(given.out)
     for split, documents in fact_text(given.content, withheld).items():
         path = given.out / f"{split}.txt"
         write_atomic(path, "\n".join("\n".join([*document, ""]) for document in documents))

@@ -100,6 +100,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     config.model = _section(
         name=model, hidden_size=300, dropout=0.5, train_vectors=False, knowledge=knowledge, masking="masked"
     )
+    if model == "bow":
+        config.model.matching = "concat"  # or "full": with the difference and product of both sides
     if model == "infersent":
         config.model.update(cell="lstm", pooling="max", matching="full")
     if model == "esim":
@@ -179,9 +181,9 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     if named != variant:
         config.diskne.wording = "mention"
+    if named != variant and model == "bert":
+        config.model.num_classes = 2
         config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
-        if model == "bert":
-            config.model.num_classes = 2
     return config
 
 

@@ -193,6 +193,8 @@ RULES = (
     *(Rule(field, *_SHARE) for field in ("train.momentum", "train.warmup", "model.dropout")),
     *(Rule(field, *_PART) for field in ("train.decay", "model.subsample")),
     *(between(field, 1, MOST) for field in ("data.max_length", "vectors.dim", "knowledge.max_links")),
+    # Three special pieces and one of the text.
+    between("data.max_length", 4, MOST, when=lambda c: kind(c) == "mlm"),
     # -- training
     *(
         between(f"train.{name}", 0, 1e300, "give a number from 0 up")

@@ -295,7 +295,7 @@ def test_every_refused_flag_and_every_rule_of_a_config_has_a_fix():
         assert names
         assert set(tasks) < set(kinds.KINDS)
     configs = [defaults.nli(name) for name in ("features", "bow", "infersent", "esim", "fasttext", "bert")]
-    configs += [defaults.cloze("sa_reader"), defaults.cloze("ga_reader"), defaults.diskne("esim")]
+    configs += [defaults.cloze("sa_reader"), defaults.cloze("ga_reader"), defaults.diskne("esim"), defaults.mlm()]
     fields = {name for config in configs for name in fields_of(config.to_dict())}
     for rule in validation.RULES:
         assert rule.fix, rule.field

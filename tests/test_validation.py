@@ -38,6 +38,13 @@ def test_a_setting_of_folds_that_cannot_work_is_named(field, value):
         experiment.of(changed(defaults.diskne("esim"), field, value))
 
 
+def test_a_row_of_text_has_room_for_a_piece_beside_the_special_ones():
+    for length in (1, 2, 3):
+        with pytest.raises(ConfigError, match=r"^config\.data\.max_length is \d\. Fix: give 4 "):
+            experiment.of(changed(defaults.mlm(), "data.max_length", length))
+    assert experiment.of(changed(defaults.mlm(), "data.max_length", 4)).corpus.pieces.room == 4
+
+
 def test_a_disease_may_be_a_number():
     """A command line gives `--config.diskne.diseases=1` as a number."""
     asked = experiment.of(changed(defaults.diskne("esim"), "diskne.diseases", (1, "gout,mumps")))

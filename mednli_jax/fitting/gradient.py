@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from mednli_jax.files import write_atomic
+from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.models import table
 from mednli_jax.training import transfer
@@ -82,8 +82,7 @@ def _keep_weights(best, experiment, session) -> None:
     vocabulary = experiment.corpus.read_vocabulary(directory.private / "vocabulary.json")
     for place, seed in enumerate(experiment.seeds):
         params = jax.tree.map(lambda leaf, place=place: leaf[place], best.params)
-        folder = directory.private / f"weights-{seed}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = private_folder(directory.private / f"weights-{seed}")
         fields = {**experiment.model.fields, "vocab_size": len(params["decoder_bias"])}
         for name, content in writer(params, fields).items():
             write_atomic(folder / name, content)

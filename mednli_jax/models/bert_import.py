@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import save as serialised
 
 from mednli_jax.errors import DataError, UserError
 
@@ -148,7 +148,7 @@ def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
     config |= {f"{part}_dropout_prob": fields["dropout"] for part in ("hidden", "attention_probs")}
     config["architectures"] = ["BertForMaskedLM" if "transform" in params else "BertModel"]
     described = json.dumps(config, indent=2, sort_keys=True) + "\n"
-    return {WEIGHTS: save(tensors, metadata={"format": "pt"}), CONFIGS[0]: described.encode()}
+    return {WEIGHTS: serialised(tensors, metadata={"format": "pt"}), CONFIGS[0]: described.encode()}
 
 
 def _least_bytes(values) -> int:

@@ -20,6 +20,7 @@ class BOW(nn.Module):
     weighting, knowledge_scale: see layers.KnowledgeEnergies.
     masking "paper": both sides are padded to `padded_length` tokens, and padding counts as words with vectors of zero:
     each adds ReLU(bias) to the sum, and takes its share of the softmax (pad all batches to one length then).
+    matching: "concat", or "full", which adds |p - h| and p * h of the normalised sums of both sides, as InferSent does.
     heads: domains with layers of their own after the first of the three.
     """
 
@@ -33,6 +34,7 @@ class BOW(nn.Module):
     padded_length: int = 50
     longest_path: int = 0
     knowledge_scale: float = 1.0
+    matching: str = "concat"
     heads: int = 1
     axis_name: str | None = None
 
@@ -63,6 +65,9 @@ class BOW(nn.Module):
             attended = self._attend(batch, packing.unpack(projected_ND, *layers.shapes(batch)), padding_D)
             sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
         sides = [norm(f"norm_{name}")(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()]
+        if self.matching == "full":
+            premise_BD, hypothesis_BD = sides[:2]
+            sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = layers.with_features(jnp.concatenate(sides, axis=-1), batch)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
 

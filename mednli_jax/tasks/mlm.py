@@ -18,7 +18,7 @@ LOSS, RIGHT, COUNT = range(3)  # what models.masked_lm.MaskedLM returns of a row
 class MaskedLMTask(NLITask):
     """Prediction of masked pieces (see task.Task); a row's "logits" are its mean loss, share right and count [.., 3].
 
-    A row weighs as much as it has predicted pieces, so that losses are means over these.
+    A row counts as often as it has predicted pieces. Losses are therefore means over predicted pieces.
     """
 
     pieces: bool = True

@@ -22,6 +22,7 @@ from mednli_jax.training.step import row_keys
 WIDTH = (12, 8)
 MODELS = {
     "bow": ("bow", {}),
+    "bow-full": ("bow", {"matching": "full"}),
     "bow-replace": ("bow", {"knowledge": "replace"}),
     "infersent": ("infersent", {}),
     "infersent-gru-mean": ("infersent", {"cell": "gru", "pooling": "mean"}),

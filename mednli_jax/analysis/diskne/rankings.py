@@ -1,7 +1,8 @@
 """DisKnE without a threshold: where a model ranks the true disease of a premise among the made-up ones.
 
 With one positive in eleven examples a model may rank well and still call nothing positive: its F1 is 0 then. A query is
-a positive example with the negatives made from it; equal probabilities share their ranks.
+a positive example with the negatives made from it. Where probabilities are equal, a measure is its mean over all
+orders.
 """
 
 from collections import defaultdict

@@ -162,23 +162,23 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
         counts = [str(sum(one[name] for one in diseases)) for name in ("positives", "negatives")]
         averages = [_mean_sd(found[average]) for average in tables.AVERAGES]
         always = points(found["always_positive"]["macro"])
-        ranked = found.get("ranking", {})
-        measures = [_mean_sd(ranked[name]) if ranked else "-" for name in rankings.MEASURES]
-        chance = points(ranked.get("chance"))
-        row = (str(len(found["diseases"])), *counts, *averages, always, *measures, chance)
-        rows.append((tables.TITLES[category], *row))
+        row = (tables.TITLES[category], str(len(found["diseases"])), *counts, *averages, always)
+        if ranked := found.get("ranking"):
+            row += (*(_mean_sd(ranked[name]) for name in rankings.MEASURES), points(ranked["chance"]))
+        rows.append(row)
         each += [
             (names[disease], tables.TITLES[category], str(one["positives"]), points(one["f1"]))
             for disease, one in found["diseases"].items()
         ]
-    counts = ("diseases", "positives", "negatives")
-    ranking = (*rankings.MEASURES.values(), "hits@1 by chance")
-    header = ("category", *counts, "macro F1", "weighted F1", tables.ALWAYS, *ranking)
-    words = [
-        "F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold",
-        "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among the ten or so that a "
-        "premise is tested with; average precision (AP) over the examples of a disease; means over diseases",
-    ]
+    header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", tables.ALWAYS)
+    words = ["F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold"]
+    if any("ranking" in found for found in categories.values()):
+        header += (*rankings.MEASURES.values(), "hits@1 by chance")
+        words.append(
+            "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among the ten or so "
+            "that a premise is tested with; average precision (AP) over a disease's examples; means over diseases"
+        )
+    rows = [row + ("-",) * (len(header) - len(row)) for row in rows]
     return [
         Section("Scores", words, [Grid("", header, rows)]),
         Section("Diseases", grids=[Grid("", ("disease", "category", "positives", "F1"), each, left=2)]),

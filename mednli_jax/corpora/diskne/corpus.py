@@ -40,10 +40,10 @@ class DisKnECorpus(NLICorpus):
 
     name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
     wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
-    demo with `negatives_seed`; of the published files those with this word in their names, "" = all. annotations: the
-    published files, () = all of the data folder. names_from: the ontology that names the annotated diseases, "" = what
-    the hypotheses call them. least: positive examples of a disease in a category with a fold. dev: share of dev
-    examples. pool: what a fold may train on, see folds.folds.
+    demo with `negatives_seed`; of the published files without those that the other word names, "" = all.
+    annotations: the published files, () = all of the data folder. names_from: the ontology that names the annotated
+    diseases, "" = what the hypotheses call them. least: positive examples of a disease in a category with a fold. dev:
+    share of dev examples. pool: what a fold may train on, see folds.folds.
     """
 
     wording: str = ""

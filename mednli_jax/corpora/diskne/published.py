@@ -123,10 +123,11 @@ def _mediqa_nli(folder):
 def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
     """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone.
 
-    negatives: "similar" or "random", a word that the file's name must have; "" = any.
+    negatives: "similar" or "random": without the files that the other word names, as the published ones; "" = all.
     """
+    other = {"similar": "random", "random": "similar"}.get(negatives, "/")
     found = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
-    return sorted(path for path in found if negatives in path.name.lower())
+    return sorted(path for path in found if other not in path.name.lower())
 
 
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:

@@ -120,8 +120,11 @@ class TextCorpus:
         for split, document in self.documents():
             for first, second in pairs_of((vocabulary.encode(text).numbers for text in document), room):
                 rows[split].add(first, second)
+        if not len(rows["train"]):
+            raise DataError("no piece of the text is left", file="train.txt", fix="give text of letters or digits")
         if not len(rows["dev"]):
-            raise DataError("no document is left for dev", file="dev.txt", fix=f"give dev.txt, or {DEV} documents")
+            fix = f"give dev.txt, or {DEV} documents" + f"; config.data.limit is {self.limit}" * bool(self.limit)
+            raise DataError("no document is left for dev", file="dev.txt", fix=fix)
         splits, facts_of, first = {}, {}, 0
         for split, kept in rows.items():
             splits[split] = Split(split, tuple(Row(f"{split}-{number}") for number in range(len(kept))))

@@ -64,6 +64,19 @@ def test_a_file_without_text_is_refused(tmp_path, text):
     assert caught.value.file == "train.txt"
 
 
+def test_text_without_a_piece_is_refused(tmp_path):
+    write(tmp_path, train="\u200b\n\n" * 3, dev="words\n")
+    with pytest.raises(DataError) as caught:
+        corpus(tmp_path).prepare()
+    assert caught.value.file == "train.txt"
+
+
+def test_a_limit_that_leaves_nothing_for_dev_is_named(tmp_path):
+    write(tmp_path, train="\n\n".join(f"document {i}" for i in range(40)))
+    with pytest.raises(DataError, match=r"config\.data\.limit is 1\b"):
+        corpus(tmp_path, limit=1).prepare()
+
+
 def test_a_missing_file_too_few_documents_and_a_vocabulary_without_mask_are_refused(tmp_path):
     with pytest.raises(DataError) as caught:
         corpus(tmp_path).prepare()
