@@ -181,9 +181,9 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     if named != variant:
         config.diskne.wording = "mention"
-    if named != variant and model == "bert":
-        config.model.num_classes = 2
-        config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
+        if model == "bert":
+            config.model.num_classes = 2
+            config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
     return config
 
 

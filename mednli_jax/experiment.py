@@ -252,7 +252,7 @@ def _cloze(config, folder):
         masses="pointer" in model and model.pointer == "sum",
         spelled="characters" in model and bool(model.characters),
         answer_vectors=file_path(data.answer_vectors, folder),
-        renumber=data.get("renumber", False),
+        renumber=data.renumber,
     )
 
 

@@ -29,6 +29,7 @@ DATA_FIELDS = {
     "cloze": (*_FILES, "candidates.types_of_train"),
     "mlm": (*_FILES, "pieces.mask"),
 }
+PARENTS = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne, "mlm": defaults.mlm}
 
 
 def load_run(folder) -> "FinishedRun":
@@ -110,9 +111,9 @@ class FinishedRun:
             raise UsageError(
                 f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
             )
-        splits = corpus.splits()
-        examples = [example for split in splits.values() for example in split.examples]
-        finder = entities.finder_of(corpus, splits, spans)
+        texts = corpus.splits()
+        examples = [example for split in texts.values() for example in split.examples]
+        finder = entities.finder_of(corpus, texts, spans)
         mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in SIDES}
         examples = entities.merged(examples, mentions)
         arrays = trained.texts(self.vocabulary).arrays(examples)
@@ -340,10 +341,7 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     """The config of a run of this version. Raises UserError where a field is missing."""
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
-    parent = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne, "mlm": defaults.mlm}[
-        values["task"]
-    ]
-    _check_fields(path, values, _fields(parent(values["model"]["name"]).to_dict()))
+    _check_fields(path, values, _fields(PARENTS[values["task"]](values["model"]["name"]).to_dict()))
     return restored_config(values)
 
 

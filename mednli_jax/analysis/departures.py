@@ -11,8 +11,8 @@ from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, read_json
 
 MISSING = "missing"  # for a field that a config lacks
-# Field of a config -> how a value that is not the paper's is told. Those of `train` are looked at in models that are
-# trained by gradients alone.
+# Field of a config -> what a page says of a value that is not the paper's. Those of `train` are looked at in models
+# that are trained by gradients alone.
 SETTINGS = {
     "model.hidden_size": "hidden size {}",
     "model.trees": "{} trees",

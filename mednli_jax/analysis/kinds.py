@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mednli_jax.analysis import text
+from mednli_jax.analysis import mlm
 from mednli_jax.analysis.cloze import evaluation as cloze_evaluation
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import predictions as cloze_predictions
@@ -81,9 +81,9 @@ TEXTS = replace(
     PAIRS,
     corpus="running text",
     units="rows",
-    run_sections=lambda _, result: text.run_sections(result),
-    compare=text.compare,
-    evaluate=text.evaluate,
+    run_sections=lambda _, result: mlm.run_sections(result),
+    compare=mlm.compare,
+    evaluate=mlm.evaluate,
 )
 KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS, MLM: TEXTS}
 # (command, flags that only runs of some tasks take, these tasks, the message for runs of others)

@@ -116,10 +116,10 @@ def _statistics(folder) -> list[dict]:
         else:
             ours = _at({**read["splits"], "all": read["all"]}, way)
             if read["corpus"] != paper["corpus"]:
-                told = NOT_JUDGED, f"of {read['corpus']}"
+                verdict, remark = NOT_JUDGED, f"of {read['corpus']}"
             else:
-                told = PASS if ours is not None and round(ours, decimals) == printed else FAIL, ""
-            cell |= {"ours": ours, "verdict": told[0], "remark": told[1]}
+                verdict, remark = PASS if ours is not None and round(ours, decimals) == printed else FAIL, ""
+            cell |= {"ours": ours, "verdict": verdict, "remark": remark}
         cells.append(cell)
     return cells
 

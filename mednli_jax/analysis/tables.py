@@ -138,7 +138,8 @@ class Table:
     """A table of accuracies.
 
     Args:
-      script: of launch/, trains what is missing; with `variables` what the paper has alone.
+      script: of launch/, trains the runs that are missing.
+      variables: the environment with which the script trains the paper's rows and no others.
       others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
         run `over`-model.
     """

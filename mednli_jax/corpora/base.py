@@ -68,4 +68,7 @@ def required_folder(name: str, folder: Path | None) -> Path:
         problem = f"no data folder is set for corpus '{name}'"
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
         raise ConfigError(f"{problem}. Fix: {fix}.")
+    if not folder.is_dir():
+        where = "config.data.dir, or $MEDNLI_JAX_DATA"
+        raise ConfigError(f"{folder}: no such folder. Fix: correct {where}.")
     return folder

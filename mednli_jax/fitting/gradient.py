@@ -83,8 +83,7 @@ def _keep_weights(best, experiment, session) -> None:
     for place, seed in enumerate(experiment.seeds):
         params = jax.tree.map(lambda leaf, place=place: leaf[place], best.params)
         folder = private_folder(directory.private / f"weights-{seed}")
-        fields = {**experiment.model.fields, "vocab_size": len(params["decoder_bias"])}
-        for name, content in writer(params, fields).items():
+        for name, content in writer(params, experiment.model.fields).items():
             write_atomic(folder / name, content)
         vocabulary.export(folder)
         session.say(f"weights for --config.model.weights: {folder}")

@@ -134,7 +134,7 @@ def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
 
     Args:
       params: those of one seed, nested, as for `load_weights`.
-      fields: of the module: the names of SIZES, epsilon, dropout.
+      fields: of the module: the names of SIZES, epsilon, dropout; the table of pieces decides vocab_size.
     """
     tensors = {}
     for place, names in _sources(params).items():
@@ -142,6 +142,7 @@ def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
         for name, part in zip(names, np.split(array, len(names), axis=-1), strict=True):
             prefix = "bert." if name.startswith(_ENCODER) else ""
             tensors[prefix + name] = np.ascontiguousarray(part.T if place[-1] == "kernel" else part)
+    fields = {**fields, "vocab_size": len(params["embeddings"]["words"])}
     config = {theirs: fields[ours] for theirs, ours in SIZES.items()}
     config |= {name: value for name, (value, _) in FIXED.items()}
     config |= {"layer_norm_eps": fields["epsilon"], "pad_token_id": 0, "tie_word_embeddings": True}

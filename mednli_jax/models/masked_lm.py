@@ -13,7 +13,7 @@ from jax import lax
 from mednli_jax.models.bert import BERT, Affine, LayerNorm, Noise, gelu, mixed, rows_of_pairs
 
 SHARE = 0.15  # of a row's pieces that are predicted
-KEPT, RANDOM = 0.1, 0.1  # of these: the piece stays; another piece stands there; in all other cases [MASK]
+KEPT, RANDOM = 0.1, 0.1  # of these: the piece stays; a piece drawn from the vocabulary; in all other cases [MASK]
 
 
 class MaskedLM(BERT):
@@ -59,7 +59,7 @@ def predicted_pieces(length_B):
 def masked(row, key_B2, mask_id: int, vocab_size: int):
     """What the encoder is given, and what it has to predict.
 
-    key_B2: two random words of each row. The places of a row depend on its key and its length alone.
+    key_B2: two random 32-bit numbers of each row. The places of a row depend on its key and its length alone.
     Returns pieces [B, T] with the replaced ones, places [B, M] in no order, and which of these are predicted
     [B, M] bool.
     """
@@ -77,7 +77,7 @@ def masked(row, key_B2, mask_id: int, vocab_size: int):
 
 
 def _words_of_keys(batch, train):
-    """[B, 2] random words: of the row's key in training, else of its number."""
+    """[B, 2] random 32-bit numbers: of the row's key in training, else of its number."""
     if train:
         return jax.vmap(jax.random.key_data)(batch["row_key"])
     number_B = batch["row_number"].astype(jnp.uint32)

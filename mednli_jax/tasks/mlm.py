@@ -9,7 +9,7 @@ from mednli_jax import metrics
 from mednli_jax.corpora.arrays import SIDES, Rows
 from mednli_jax.errors import RunError
 from mednli_jax.models.masked_lm import predicted_pieces
-from mednli_jax.tasks.nli import NLITask
+from mednli_jax.tasks.nli import NLITask, pieces_facts
 
 LOSS, RIGHT, COUNT = range(3)  # what models.masked_lm.MaskedLM returns of a row
 
@@ -26,7 +26,7 @@ class MaskedLMTask(NLITask):
     units: str = "rows"
 
     def model_facts(self, manifest: dict) -> dict:
-        return {**super().model_facts(manifest), "mask_id": manifest["pieces"]["mask"]}
+        return {**pieces_facts(manifest["pieces"]), "mask_id": manifest["pieces"]["mask"]}
 
     def new_inputs(self, run):
         raise RunError(

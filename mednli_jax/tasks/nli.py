@@ -46,13 +46,10 @@ class NLITask:
 
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build: the longest path between concepts, the vocabulary of pieces."""
-        facts, pieces = {"longest_path": manifest["knowledge"]["longest_path"]}, manifest.get("pieces")
+        facts = {"longest_path": manifest["knowledge"]["longest_path"]}
         if self.padded_length:
             facts["padded_length"] = self.padded_length
-        if pieces:
-            facts |= {"vocab_size": pieces["size"], "room": pieces["room"]}
-            facts |= {"cls_id": pieces["cls"], "sep_id": pieces["sep"]}
-        return facts
+        return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that live on the device: all splits, as one block per field."""
@@ -145,6 +142,11 @@ class NLITask:
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} accuracy", scores, self.units)
+
+
+def pieces_facts(pieces: dict) -> dict[str, int]:
+    """Arguments of models.table.build from what a manifest says of a vocabulary of pieces."""
+    return {"vocab_size": pieces["size"], "room": pieces["room"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
 
 
 def _scores(label, predicted):

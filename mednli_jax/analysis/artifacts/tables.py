@@ -38,8 +38,11 @@ def _averages(paper) -> str:
         full, *parts = given[split]
         mean = (parts[0] * easy + parts[1] * difficult) / (easy + difficult)
         each.append(f"{split} {mean:.0f}, not {full}")
-    said = f"({INPUTS['hypothesis']}, fastText: {'; '.join(each)})"
-    return f"The paper's parts do not average to its full sets {said}: those are of merged text, these of raw text."
+    figures = f"({INPUTS['hypothesis']}, fastText: {'; '.join(each)})"
+    return (
+        f"The paper's parts do not average to its full sets {figures}: the parts are of merged text, the full sets of "
+        "raw text."
+    )
 
 
 def _accuracies(result, paper) -> Grid:

@@ -1,8 +1,8 @@
 """DisKnE without a threshold: where a model ranks the true disease of a premise among the made-up ones.
 
 With one positive in eleven examples a model may rank well and still call nothing positive: its F1 is 0 then. A query is
-a positive example with the negatives made from it. Where probabilities are equal, a measure is its mean over all
-orders.
+a positive example with the negatives made from it. Where probabilities are equal, hits@1 and MRR are their means over
+all orders; AP takes equal ones at once, as scikit-learn does.
 """
 
 from collections import defaultdict

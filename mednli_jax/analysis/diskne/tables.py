@@ -161,11 +161,12 @@ def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, d
         rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
     for average in AVERAGES:
         rows[category, average], paper[category, average] = (f"{average} average",), _averages(theirs[average])
-    if called and len(called) < len(ours):
+    listed = list(called) if len(called) < len(ours) else []
+    if listed:
         for average in AVERAGES:
-            title = f"{average} average, the {len(called)} of the paper's list"
+            title = f"{average} average, the {len(listed)} of the paper's list"
             rows[category, LISTED, average], paper[category, LISTED, average] = (title,), _averages(theirs[average])
-    return rows, positives, paper, list(called) if len(called) < len(ours) else []
+    return rows, positives, paper, listed
 
 
 def _paper_names(benchmark: Benchmark, diseases, wanted) -> dict[str, str]:

@@ -13,6 +13,7 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order, read_mesh
 
 FORMAT = 1  # of the sentences; tests/corpora/test_prepared_content.py says when to raise it
+NOTE = "demo fact text, synthetic: sentences of a bundled table and MeSH"
 CONTENTS = ("facts", "names", "both")
 SEED = 20211107
 DOCUMENTS = 8  # of each disease for training, each with all its facts in other words and another order
@@ -20,21 +21,18 @@ TOGETHER = 3  # facts that a sentence states at most
 CATEGORIES = ("symptoms", "treatments", "tests", "procedures")
 
 
-def fact_text(
-    content: str = "both", withhold: Sequence[str] = (), *, ontology: Ontology | None = None
-) -> dict[str, list[list[str]]]:
+def fact_text(content: str = "both", withhold: Sequence[str] = ()) -> dict[str, list[list[str]]]:
     """{"train" and "dev": documents, lists of sentences}; a document is about one disease. The same on every platform.
 
     Args:
       content: "facts" of the table, "names" of MeSH (synonyms, broader terms), or "both".
       withhold: diseases by their names or MeSH ids, and categories of facts, of which nothing is said.
-      ontology: `read_mesh()` where the caller has it already.
 
     Raises: ConfigError for an unknown content, disease or category.
     """
     if content not in CONTENTS:
         raise ConfigError(f"config.data.content: unknown value '{content}'. Fix: give one of {', '.join(CONTENTS)}.")
-    rows, ontology = table("clinical_facts")["conditions"], read_mesh() if ontology is None else ontology
+    rows, ontology = table("clinical_facts")["conditions"], read_mesh()
     known = {name for row in rows for name in (row["name"], row["mesh"])} | set(CATEGORIES)
     if unknown := sorted(set(withhold) - known):
         problem = f"config.data.withhold: no disease or category '{unknown[0]}'"

@@ -125,9 +125,11 @@ def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
 
     negatives: "similar" or "random": without the files that the other word names, as the published ones; "" = all.
     """
-    other = {"similar": "random", "random": "similar"}.get(negatives, "/")
     found = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
-    return sorted(path for path in found if other not in path.name.lower())
+    if negatives:
+        other = "random" if negatives == "similar" else "similar"
+        found = [path for path in found if other not in path.name.lower()]
+    return sorted(found)
 
 
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:

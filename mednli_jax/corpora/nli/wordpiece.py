@@ -156,12 +156,12 @@ class WordPieces:
     def export(self, folder: Path) -> None:
         """Writes the files that `load`, and the Transformers library, read."""
         files.write_atomic(folder / FILES[0], "\n".join(self.words) + "\n")
-        said = {
+        settings = {
             "do_lower_case": self.lowercase,
             "strip_accents": self.strip_accents,
             "tokenizer_class": "BertTokenizer",
         }
-        files.write_json(folder / CONFIG, said)
+        files.write_json(folder / CONFIG, settings)
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":

@@ -8,6 +8,7 @@ alone in its row is a premise without a hypothesis.
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from mednli_jax.corpora.nli.pieces import SPECIAL_PIECES, PieceEncoding
 from mednli_jax.corpora.nli.wordpiece import MASK, SPECIALS, WordPieces, vocabulary_files
 from mednli_jax.errors import DataError
 from mednli_jax.examples import Split
+from mednli_jax.files import sha256
 from mednli_jax.knowledge.sentences import lines, split_sentences
 from mednli_jax.textfiles import either_name, no_such_file
 
@@ -97,20 +99,27 @@ class TextCorpus:
         """(split, sentences) of each document. Raises: DataError."""
         if self.name == DEMO:
             for split, documents in facts.fact_text(self.content, self.withhold).items():
-                yield from ((split, document) for document in documents[: self._most(split)])
+                yield from ((split, document) for document in self._first(split, documents))
             return
         files = self._files()
         for split, path in files.items():
             number = 0
-            for number, document in enumerate(_documents(lines(path)), start=1):
-                if number > (self._most(split) or number):
-                    break
+            for number, document in enumerate(self._first(split, _documents(lines(path))), start=1):
                 yield split if "dev" in files or number % DEV else "dev", document
             if not number:
                 raise DataError("holds no text", file=path.name, fix="give text, a sentence or more a line")
 
-    def _most(self, split):
-        return self.limit if split == "train" else None
+    def _first(self, split, documents):
+        """The documents of a split that `limit` leaves."""
+        return islice(documents, self.limit if split == "train" else None)
+
+    def _source(self, split) -> dict:
+        """Where a split's text is from."""
+        if self.name == DEMO:
+            return {"note": facts.NOTE, "seed": facts.SEED}
+        files = self._files()
+        path = files.get(split, files["train"])
+        return {"file": path.name, "sha256": sha256(path)}
 
     def build(self) -> tuple:
         """What the cache writes: (splits, arrays, vocabulary, no vectors [V, 1], facts)."""
@@ -128,21 +137,20 @@ class TextCorpus:
         splits, facts_of, first = {}, {}, 0
         for split, kept in rows.items():
             splits[split] = Split(split, tuple(Row(f"{split}-{number}") for number in range(len(kept))))
-            facts_of[split] = {"first": first, "rows": len(kept), "pieces": kept.total}
+            facts_of[split] = {"first": first, "rows": len(kept), "pieces": kept.total, **self._source(split)}
             first += len(kept)
         arrays = joined(rows.values())
         arrays["label"] = np.zeros(first, np.int8)
         words, source = len(vocabulary), self.pieces.file.name if self.pieces.file else "these texts"
-        facts_ = {
+        about = {
             "splits": facts_of,
             "pieces": {
                 **{"size": words, "cls": vocabulary.cls, "sep": vocabulary.sep, "unknown": vocabulary.unk},
                 **{"mask": vocabulary.words.index(MASK), "room": self.pieces.room},
             },
             "vocabulary": {"words": words, "with_vector": 0, "source": f"pieces of {source}", "sha256": ""},
-            "knowledge": {"longest_path": 0},
         }
-        return splits, arrays, vocabulary, np.zeros((words, 1), np.float32), facts_
+        return splits, arrays, vocabulary, np.zeros((words, 1), np.float32), about
 
     def _vocabulary(self) -> WordPieces:
         if self.pieces.file is None:
@@ -196,7 +204,6 @@ class PackedRows:
     """The rows of a split one after the other, in two or four bytes a piece: notes have billions of them."""
 
     def __init__(self, words: int):
-        self.dtype = np.uint16 if words <= 1 << 16 else np.int32
         self._pieces = {side: array("H" if words <= 1 << 16 else "i") for side in SIDES}
         self._length = {side: array("i") for side in SIDES}
 
@@ -214,7 +221,8 @@ class PackedRows:
 
     def side(self, side: str) -> tuple[np.ndarray, np.ndarray]:
         """(pieces one after the other, length of each row)."""
-        return np.frombuffer(self._pieces[side], self.dtype), np.frombuffer(self._length[side], np.int32)
+        pieces = self._pieces[side]
+        return np.frombuffer(pieces, pieces.typecode), np.frombuffer(self._length[side], np.int32)
 
 
 def joined(splits: Iterable[PackedRows]) -> dict[str, np.ndarray]:
