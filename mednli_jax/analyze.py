@@ -13,6 +13,7 @@ from mednli_jax.examples import LABELS
 
 CLOZE = "cloze-stats"  # whose corpus is of cloze queries
 
+WORDS = 1  # without -- that may follow the flags
 USAGE = f"""Analyse a corpus.
 
   python -m mednli_jax.analyze all --corpus=demo --out=figures
@@ -155,4 +156,4 @@ def _options(values):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define, words=1))
+    sys.exit(cli.run(main, USAGE, define, words=WORDS))

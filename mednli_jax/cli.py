@@ -5,11 +5,13 @@ Whatever a command or a script writes is for its user alone, files 0600 and fold
 quotes no data, see errors.
 """
 
+import ast
 import difflib
 import errno
 import os
 import re
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +19,16 @@ from pathlib import Path
 from absl import flags
 from ml_collections import config_dict, config_flags
 
-from mednli_jax import defaults, errors
+import mednli_jax
+from mednli_jax import defaults, errors, field_help
 from mednli_jax.errors import UsageError, UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as a user's errors, without a traceback.
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
-CONFIG_HELP = """  --config=FILE[:VARIANT]      a file of configs/, e.g. configs/esim_kd.py:mednli
-  --config.FIELD=VALUE         any field of it, e.g. --config.seeds=0,1,2 --config.train.epochs=4
+CONFIGS = Path(mednli_jax.__file__).parent / "configs"
+CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
+  --config.FIELD=VALUE         any field of it (--fields tells them), e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
@@ -61,8 +65,18 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
         if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & set(argv[1:]):
             print(usage.strip(), flush=True)
             return OK
+        if "--version" in argv[1:]:
+            print(f"mednli_jax {mednli_jax.__version__}")
+            return OK
+        if "--list" in argv[1:]:
+            print(_list())
+            return OK
         values = flags.FlagValues()
-        rest = _parse(values, argv, define(values))
+        wants_fields = "--fields" in argv[1:]
+        rest = _parse(values, [argument for argument in argv if argument != "--fields"], define(values))
+        if wants_fields:
+            print(*field_help.lines(config(values)), sep="\n")
+            return OK
         if len(rest) > words:
             raise UsageError(f"unexpected argument '{rest[words]}'. Fix: flags are --name=value; see --help.")
         return main(values, *rest)
@@ -113,9 +127,10 @@ def _named(path) -> str:
 
 def _parse(values, argv, corpus_config) -> list[str]:
     """Sets the flags and returns the words behind them. corpus_config: the config file of --corpus, or None."""
-    argv = typed = [argv[0], *map(_underscored, argv[1:])]
+    argv = typed = [argv[0], *map(_underscored, _joined(argv[1:]))]
     if corpus_config:
         argv = _with_config(typed, corpus_config)
+    argv = [_with_path(argument) for argument in argv]
     files = _given(argv, "config")
     if not files and any(argument.startswith("--config.") for argument in argv[1:]):
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
@@ -125,7 +140,7 @@ def _parse(values, argv, corpus_config) -> list[str]:
     sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
     try:
         rest = values(sys.argv)[1:]
-        if argv is not typed:
+        if argv != typed:
             sys.argv = typed  # what a report calls its command can be typed again
         return rest
     except UserError:
@@ -159,6 +174,46 @@ def _with_config(argv, config_file) -> list[str]:
         more = [f"--config.data.dir={path if path.is_dir() else path.parent}"]
         value = "file"
     return [argv[0], f"--config={config_file}:{value}", *more, *argv[1:]]
+
+
+def _joined(arguments) -> list[str]:
+    """The arguments with `--config FILE` as `--config=FILE`."""
+    joined = list(arguments)
+    for place, argument in enumerate(joined[:-1]):
+        if argument == "--config" and not joined[place + 1].startswith("--"):
+            joined[place : place + 2] = [f"--config={joined[place + 1]}"]
+            return _joined(joined)
+    return joined
+
+
+def _with_path(argument) -> str:
+    """--config=NAME as --config=PATH of the package's own config, unless a file has the name."""
+    flag, _, value = argument.partition("=")
+    name, colon, variant = value.partition(":")
+    if flag.lstrip("-") != "config" or Path(name).is_file() or not re.fullmatch(r"\w+", name):
+        return argument
+    path = CONFIGS / f"{name}.py"
+    if not path.is_file():
+        known = [path.stem for path in _config_files()]
+        hint = defaults.did_you_mean(name, known)
+        raise UsageError(f"--config: no config or file '{name}'.{hint} Fix: give a file or one of {', '.join(known)}.")
+    return f"{flag}={path}{colon}{variant}"
+
+
+def _config_files() -> list[Path]:
+    return sorted(CONFIGS.glob("*.py"))
+
+
+def _list() -> str:
+    """The configs, a line each, and the names of the corpora that they take."""
+    lines = ["Configs, for --config=NAME or --config=NAME:VARIANT"]
+    for path in _config_files():
+        purpose = " ".join(ast.get_docstring(ast.parse(path.read_text("utf-8"))).partition("\n\n")[0].split())
+        lines.append(f"  {path.stem:28} {purpose.partition(': ')[0]}")
+    lines += ["", "Corpora, the VARIANT of a config; `doctor` tells which are there, and where to get them"]
+    for kind, variants in defaults.VARIANTS_OF.items():
+        lines += textwrap.wrap(f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join(lines)
 
 
 def _config_file_fault(files, error) -> UserError | None:
@@ -211,19 +266,11 @@ def _unchanged(program, files):
 
 def _near_field(config, name):
     """The field somebody meant: in the section named, or of that name in another one."""
-    fields = [f"config.{field}" for field in _fields(config)]
+    fields = [f"config.{field}" for field, *_ in field_help.fields(config)]
     last = {field.rpartition(".")[2]: field for field in fields}
     near = difflib.get_close_matches(name, fields, n=1, cutoff=0.8)
     near = near or [last[word] for word in difflib.get_close_matches(name.rpartition(".")[2], last, n=1)]
     return f" Did you mean --{near[0]}?" if near else ""
-
-
-def _fields(config, prefix=""):
-    for name, value in config.items(preserve_field_references=True):
-        if isinstance(value, config_dict.ConfigDict):
-            yield from _fields(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
 
 
 def _wrong_type(name, value, kind):

@@ -51,24 +51,24 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         name=corpus,
         dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
         builder="direct",  # or "tfds": read through a TFDS builder, with the same arrays
-        genre=genre,
+        genre=genre,  # of MultiNLI
         limit=config_dict.placeholder(int),  # first N labelled training pairs
-        lowercase=True,
+        lowercase=True,  # the words
         # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what stands between the blanks of the raw
         # sentence, punctuation and all.
         tokens="words",
         pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
         max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
         keep="first",  # or "last": which words of a longer sentence stay
-        hypothesis_only=False,
+        hypothesis_only=False,  # premises are left empty
         features=False,  # the 35 features of the feature-based system beside the sentences, for any classifier
         sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
         mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
     config.vectors = _section(
         path=config_dict.placeholder(str),  # FILE, or FILE+FILE side by side; random where there is none
-        dim=300,
-        seed=0,
+        dim=300,  # numbers of a vector
+        seed=0,  # of random vectors
         unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
         lowered=True,  # a word that has a vector in lower case alone takes that
         # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
@@ -78,13 +78,13 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         retrofit_relations=("is_a",),  # of the ontology, besides shared names
     )
     config.knowledge = _section(
-        ontology="mesh",
-        direction="either",
-        max_path=0,
-        max_links=64,
-        permute_seed=config_dict.placeholder(int),
+        ontology="mesh",  # bundled; or "umls", "snomed", "wordnet" in the data folder, or an .obo file
+        direction="either",  # is-a steps up to an ancestor, whichever side that is; "undirected"; "all" relations
+        max_path=0,  # edges of the longest path that makes a link; 0: of any length
+        max_links=64,  # of a pair, the shortest ones
+        permute_seed=config_dict.placeholder(int),  # a control: concepts change places
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
-        languages=("ENG",),
+        languages=("ENG",),  # of the UMLS's names
         relations="is_a",  # or "all", which direction "all" walks
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
@@ -98,7 +98,12 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         stop="",  # a list of names that are not linked, in place of the built-in one
     )
     config.model = _section(
-        name=model, hidden_size=300, dropout=0.5, train_vectors=False, knowledge=knowledge, masking="masked"
+        name=model,  # see models/table.py
+        hidden_size=300,
+        dropout=0.5,
+        train_vectors=False,  # word vectors are trained, too
+        knowledge=knowledge,  # "none", "replace" (attention by the ontology alone) or "bias" (added to the model's own)
+        masking="masked",  # or "paper": padding takes part, as in the published code
     )
     if model == "bow":
         config.model.matching = "concat"  # or "full": with the difference and product of both sides
@@ -117,7 +122,11 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
             name=model, knowledge=knowledge, masking="masked", dim=100, buckets=1 << 17, train_vectors=True
         )
     else:
-        config.model.update(weighting="auto", knowledge_scale=1.0, heads=1)
+        config.model.update(
+            weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "paper", "learned" with bias
+            knowledge_scale=1.0,  # of the paper's weights
+            heads=1,  # domains with last layers of their own (multi-target transfer)
+        )
     config.transfer = _section(
         init_from="",  # a finished run whose weights are the start (sequential transfer); "" draws them
         private=False,  # the domain's own layers are drawn anew (multi-target transfer)
@@ -238,11 +247,11 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
 def _train() -> config_dict.ConfigDict:
     """How any model is trained; the values are those of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
-        epochs=40,
+        epochs=40,  # at most
         batch_size=512,
         learning_rate=1e-3,
         weight_decay=1e-6,
-        clip=0.0,
+        clip=0.0,  # the gradient's norm; 0 leaves it
         optimizer="adam",  # or "amsgrad", "adamw", "sgd"
         momentum=0.0,  # of sgd
         schedule="constant",  # or "plateau", "halving", "cyclical", "linear", "warmup_linear"
@@ -342,6 +351,15 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         # GA: N(0, 1). SA: the spread of U(-.01, .01).
         config.vectors.random_sd = 1.0 if model == "ga_reader" else 0.01 / 3**0.5
     return config
+
+
+# By what they hold: what --list shows.
+VARIANTS_OF = {
+    "sentence pairs": VARIANTS + CODE_VARIANTS,
+    "cloze queries": tuple(CLOZE_VARIANTS),
+    "DisKnE": DISKNE_VARIANTS,
+    "running text": MLM_VARIANTS,
+}
 
 
 def _demo(config):

@@ -8,6 +8,7 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
 
+WORDS = sys.maxsize  # without -- that may follow the flags
 USAGE = """Report on finished runs.
 
   python -m mednli_jax.report runs/esim-demo                              # its page: runs/esim-demo/report.html
@@ -154,4 +155,4 @@ def _write(path, page):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define, words=sys.maxsize))
+    sys.exit(cli.run(main, USAGE, define, words=WORDS))

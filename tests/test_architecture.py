@@ -25,9 +25,11 @@ LAYERS = (
     ("tasks",),
     ("fitting",),
     ("defaults", "validation"),
+    ("field_help",),
     ("experiment", "finished_run", "new_run", "cli", "sweeps"),
     ("benchmarking",),
     COMMANDS,
+    ("__main__",),
 )
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {
