@@ -170,6 +170,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     config.train.update(batch_size=32, group=1)
     if model == "bert":  # section 4.1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)
+        config.train.checkpoint_minutes = 20.0  # one has the weights of all slots three times, and the best: many GB
         if variant != "demo":
             config.data.max_length = 256
             config.train.batch_size = 8

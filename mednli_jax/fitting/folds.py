@@ -134,16 +134,17 @@ class FoldTraining:
         )
 
     def _fitting(self) -> int:
-        """How many slots fit the memory; a run that is resumed keeps its number, by which its chunks are cut."""
+        """How many slots fit the memory and the disk. A run that is resumed keeps its number, which cuts its chunks."""
         place = self.directory.checkpoints / AT_ONCE
         if not place.exists():
             room = min(map(memory.room, self.program.devices.all))
+            disk = memory.room_of_checkpoint(self.directory.checkpoints)
             self.session.say(f"finding how many slots fit {room >> 20:,} MiB, by what a step takes that is compiled")
             found = []
             for chunk in self.chunks:
                 self.program.optimizer = self.optimizers[chunk.group]
                 batches = self.batches[f"{chunk.group}/train"]
-                found.append(memory.fitting(self.program, batches, len(chunk.slots), room))
+                found.append(memory.fitting(self.program, batches, len(chunk.slots), room, disk))
             write_json(place, min(found))
         return json.loads(place.read_bytes())
 

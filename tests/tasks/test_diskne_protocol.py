@@ -279,10 +279,10 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
     whole.program.optimizer = optimizer
 
-    def fitting(room):
-        return memory.fitting(whole.program, batches, 7, room)
+    def fitting(room, checkpoint=1 << 40):
+        return memory.fitting(whole.program, batches, 7, room, checkpoint)
 
-    assert (fitting(1), fitting(1 << 40)) == (1, 7)
+    assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
     room = next(room for room in range(1 << 16, 1 << 24, 1 << 16) if fitting(room) >= 3)
     at_once = fitting(room)
     assert 3 <= at_once < 7
