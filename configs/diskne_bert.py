@@ -4,8 +4,8 @@
   python -m mednli_jax.train --config=configs/diskne_bert.py:mednli --config.model.weights=FOLDER
 
 The protocol is the paper's: rate 2e-5, batch 8, at most 8 epochs with early stopping, 256 pieces, three runs;
-`:mednli_code` is that of the published scripts (docs/results-diskne.md). One slot (fold and seed) is trained at a time,
-from the weights as they came; the program is compiled once for a group. On the demo with weights:
+`:mednli_code` is that of the published scripts (docs/results-diskne.md). Each slot (fold and seed) starts from the
+weights as they came; as many are trained at once as the memory holds. On the demo with weights:
 --config.train.learning_rate=2e-5. BERT in the paper, macro F1: symptoms 46.
 """
 

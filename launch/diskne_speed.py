@@ -2,6 +2,7 @@
 
     python launch/diskne_speed.py                                     ESIM, hidden size 32, one seed, two epochs
     python launch/diskne_speed.py --processes=4 --flag=--config.model.hidden_size=16 --flag=--config.train.epochs=1
+    python launch/diskne_speed.py --slots=1,4,8                       BERT's steps of so many slots at once, in turn
 
 Together: one `train` of all folds. Apart: a `train` for each of some folds (--processes, spread over the groups), whose
 mean by group is taken times the number of folds: that is extrapolated, as said in the output. Each process compiles for
@@ -20,9 +21,12 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import jax
+
 from mednli_jax import cli, defaults, experiment
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import folds_of
+from mednli_jax.corpora.diskne.fold_batches import slot_code
 from mednli_jax.progress import say
 
 CONFIG = Path(__file__).parent.parent / "configs" / "diskne_esim.py"
@@ -86,6 +90,30 @@ def _total(seconds, folds, shared):
     return folds * sum(seconds) / len(seconds)
 
 
+def steps(counts: list[int], rounds: int = 5) -> dict[int, list[float]]:
+    """Examples a second in training steps of BERT on the demo, by slots at once; the counts take turns."""
+    asked = experiment.of(defaults.diskne("bert"))
+    prepared, _ = asked.prepare()
+    program, batches = asked.program(prepared, ["medical/train"])
+    batches = batches["medical/train"]
+    program.optimizer = asked.optimizer_for(batches)
+    layout, learners, plans, speeds = batches.layouts[-1], {}, {}, {count: [] for count in counts}
+    for turn in range(rounds + 1):
+        for count in counts:
+            if turn == 0:
+                codes = [slot_code(fold, 0) for fold in batches.of_group[:count]]
+                learners[count] = program.draw(layout, codes)
+                plans[count] = [index for other, index in batches.epoch(1, codes) if other == layout]
+            begun = time.monotonic()
+            for index in plans[count]:
+                learners[count], sums = program.train(layout, learners[count], index)
+            jax.block_until_ready(sums)
+            examples = sum(int((index >= 0).sum()) for index in plans[count])
+            if turn:  # the first compiles
+                speeds[count].append(round(examples / (time.monotonic() - begun), 1))
+    return speeds
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=4, help="folds that are trained by a process each")
@@ -95,11 +123,15 @@ def main() -> int:
         default=[],
         help="a flag of train, of model or train, for both ways",
     )
+    parser.add_argument("--slots", help="numbers of slots whose steps are timed, instead")
     parser.add_argument("--shared-cache", action="store_true", help="processes share what they compiled")
     arguments = parser.parse_args()
 
     def work():
-        found = measure(arguments.processes, [*FLAGS, *arguments.flag], arguments.shared_cache)
+        if arguments.slots:
+            found = steps([int(count) for count in arguments.slots.split(",")])
+        else:
+            found = measure(arguments.processes, [*FLAGS, *arguments.flag], arguments.shared_cache)
         print(json.dumps(found, indent=2))
 
     return cli.script(work)

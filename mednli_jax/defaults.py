@@ -164,7 +164,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
-        at_once=0 if variant == "demo" else 16,  # slots (fold and seed) in one program; 0 = all of a group
+        at_once=0,  # slots (fold and seed) in one program; 0 = as many as the memory holds
         diseases=(),  # ids, or names without a comma, of those whose folds are trained; () = all
         categories=(),  # those that are reported, and what trains the diseases that have them; () = all
         least=2,  # positive examples of a disease in a category that is reported
@@ -177,9 +177,9 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
     )
     config.train.update(batch_size=32, group=1)
-    if model == "bert":  # section 4.1; one model fills a device
-        config.diskne.at_once = 1
+    if model == "bert":  # section 4.1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)
+        config.train.checkpoint_minutes = 20.0  # one has the weights of all slots three times, and the best: many GB
         if variant != "demo":
             config.data.max_length = 256
             config.train.batch_size = 8

@@ -15,6 +15,7 @@ from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import write_json
 from mednli_jax.inputs import text_pairs
+from mednli_jax.models import table
 from mednli_jax.runs import RunDirectory, environment, read_json
 from mednli_jax.text import TOKENISERS, UNK
 from mednli_jax.training import transfer
@@ -294,6 +295,9 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
     """
     source = load_run(asked.transfer.init_from)
+    if table.MODELS[source.experiment.model.name].writer:
+        problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
+        raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
     if source.experiment.trains_words and not asked.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config would leave behind"

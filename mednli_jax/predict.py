@@ -42,10 +42,10 @@ def main(values: cli.Flags) -> None:
 
     # The lines are read before the run is opened, which takes a while; a folder that is no run is refused then.
     kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]
-    if sys.stdin.isatty():
+    if kind.inputs and sys.stdin.isatty():
         first, second = inputs.FORMS[kind.inputs].names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
-    pairs = read_pairs(sys.stdin.buffer, kind.inputs)
+    pairs = read_pairs(sys.stdin.buffer, kind.inputs) if kind.inputs else []  # the run says why it takes none
     from mednli_jax import experiment, finished_run
 
     experiment.use_compile_cache()

@@ -39,7 +39,7 @@ def main(values: cli.Flags) -> None:
 
     started = time.monotonic()
     if values.metamap:
-        if config.task == "cloze":
+        if config.task not in ("nli", "diskne"):
             raise UsageError("--metamap is for corpora of sentence pairs. Fix: leave it out.")
         splits = experiment.nli_corpus(config).splits()
         examples = (example for split in splits.values() for example in split.examples)

@@ -166,7 +166,7 @@ AT_LEAST_0 = {  # field -> the fix
     "train.least_epochs": "",
     "vectors.retrofit_rounds": "",
     "knowledge.max_path": "give a length, or 0 for no limit",
-    "diskne.at_once": "give a number, or 0 for all",
+    "diskne.at_once": "give a number, or 0 for as many as fit",
 }
 # What fasttext's training fixes.
 BY_ROWS = {

@@ -27,7 +27,7 @@ class Kind:
     Args:
       corpus: what its corpora are called in messages.
       units: what the rows of its corpora are called.
-      inputs: the kind of new inputs that its runs take, a key of inputs.FORMS.
+      inputs: the kind of new inputs that its runs take, a key of inputs.FORMS; "" where they take none.
       run_sections: (RunDirectory, result) -> sections of the page before and after the learning curves.
       closing_sections: the same arguments -> what `train` prints besides the scores of the splits.
       compare: (folders, split, prepared_of) -> the first run against each other. prepared_of gives the prepared corpus
@@ -81,6 +81,7 @@ TEXTS = replace(
     PAIRS,
     corpus="running text",
     units="rows",
+    inputs="",
     run_sections=lambda _, result: mlm.run_sections(result),
     compare=mlm.compare,
     evaluate=mlm.evaluate,

@@ -1,12 +1,12 @@
 """All folds of DisKnE in one program: each slot, a fold and a seed, is trained as a seed of the loop is.
 
-Slots are trained in chunks of `at_once`. What a chunk predicts is kept when the chunk is done; one that was interrupted
-goes on from its checkpoint. Weights are not kept. Faults: a fold without examples.
+Slots are trained in chunks of `at_once`, or of as many as fit the memory. What a chunk predicts is kept when the chunk
+is done; one that was interrupted goes on from its checkpoint. Weights are not kept. Faults: a fold without examples.
 """
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -18,17 +18,20 @@ from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
 from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.files import write_atomic
+from mednli_jax.files import write_atomic, write_json
 from mednli_jax.fitting.gradient import start_from_pretrained
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.tasks import nli
+from mednli_jax.training import memory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.loop import Trainer
+
+AT_ONCE = "at_once.json"  # among the checkpoints
 
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """Which folds are trained. at_once: slots in one program, 0 = all of a group. diseases: ids or names, () = all.
+    """Which folds are trained. at_once: slots in one program, 0 = as many as fit. diseases: ids or names, () = all.
     categories: those that are reported, and what trains the diseases that have them, () = all."""
 
     at_once: int = 0
@@ -71,7 +74,7 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
 
 
 def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
-    """The slots, seed by seed, in parts of nearly equal size that are not above `at_once`."""
+    """The slots, seed by seed, in parts of nearly equal size that are not above `at_once`; 0: a part for each group."""
     folds, chunks = folds_of(prepared), []
     chosen = chosen_folds(choice, prepared)
     for group in GROUPS:
@@ -110,6 +113,9 @@ class FoldTraining:
             group: self.experiment.optimizer_for(self.batches[f"{group}/train"]) for group in self.groups
         }
         self.session.write_facts(self.prepared.manifest, self.program.devices.all)
+        if not self.experiment.folds.at_once:
+            choice = replace(self.experiment.folds, at_once=self._fitting())
+            self.chunks = chunks_of(choice, self.experiment.seeds, self.prepared)
         runs.write_examples(self.directory, self.benchmark)
         self.slots = runs.read_slots(self.directory)
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
@@ -126,6 +132,21 @@ class FoldTraining:
             f"{', '.join(map(str, self.experiment.seeds))}: {self.total} slots in {len(self.chunks)} chunks"
             + (f", {len(done)} slots done" if done else "")
         )
+
+    def _fitting(self) -> int:
+        """How many slots fit the memory and the disk. A run that is resumed keeps its number, which cuts its chunks."""
+        place = self.directory.checkpoints / AT_ONCE
+        if not place.exists():
+            room = min(map(memory.room, self.program.devices.all))
+            disk = memory.room_of_checkpoint(self.directory.checkpoints)
+            self.session.say(f"finding how many slots fit {room >> 20:,} MiB, by what a step takes that is compiled")
+            found = []
+            for chunk in self.chunks:
+                self.program.optimizer = self.optimizers[chunk.group]
+                batches = self.batches[f"{chunk.group}/train"]
+                found.append(memory.fitting(self.program, batches, len(chunk.slots), room, disk))
+            write_json(place, min(found))
+        return json.loads(place.read_bytes())
 
     # -- a chunk ------------------------------------------------------------------------------------------------------
 

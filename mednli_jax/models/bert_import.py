@@ -175,7 +175,9 @@ def _weights_file(path) -> Path:
         if pickles and not here:
             raise _pickle(pickles[0])
         holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
-        raise UserError(f"{path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
+        ours = sorted(f"private/{folder.name}" for folder in path.glob("private/weights-*"))  # of a run of masked_lm
+        fix = f"name {ours[0]} below it" if ours else "name the one file of the weights"
+        raise UserError(f"{path.name}: the folder holds {holds}. Fix: {fix}.")
     if path.suffix != ".safetensors":
         raise _pickle(path.name)
     return path

@@ -106,11 +106,8 @@ class Trainer:
         self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
 
     def _initial(self):
-        program, layout = self.program, self.batches["train"].layouts[0]
-        padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
-        batch = program.task.to_batch(program.data, padding, layout)
-        started = time.monotonic()
-        learner = states.init_learner(program.model, program.optimizer, self.seeds, batch, program.frozen)
+        program, started = self.program, time.monotonic()
+        learner = program.draw(self.batches["train"].layouts[0], self.seeds)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # nearly all of it
         average = states.init_average(learner) if self.settings.average_from else None

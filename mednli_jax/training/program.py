@@ -8,10 +8,12 @@ import time
 from dataclasses import dataclass, field
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
 from mednli_jax.corpora import batching
+from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
@@ -37,13 +39,27 @@ class Program:
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
 
+    def draw(self, layout, seeds) -> states.Learner:
+        """New learners of these seeds; the layout gives the model's shapes."""
+        padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
+        batch = self.task.to_batch(self.data, padding, layout)
+        return states.init_learner(self.model, self.optimizer, seeds, batch, self.frozen)
+
     def train(self, layout, learner, index):
         """One step; index [S, Q, G]. Donates the learner."""
-        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
-        call = self._call(
-            ("train", self.optimizer, layout, index.shape[0]), body, learner, index, reduced=True, donate=True
-        )
+        call = self._training(layout, learner, index)
         return call(learner, self.frozen, self.data, self.devices.split(index))
+
+    def train_bytes(self, layout, learner, index) -> int:
+        """What `train` takes of each device: arguments, results and work space. learner: shapes are enough."""
+        sizes = self._training(layout, learner, index).memory_analysis()
+        held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+        return held + sizes.temp_size_in_bytes
+
+    def _training(self, layout, learner, index):
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        key = ("train", self.optimizer, layout, index.shape[0])
+        return self._call(key, body, learner, index, reduced=True, donate=True)
 
     def predict(self, layout, variables, index):
         """Logits [S, B, C] on the device(s); index [Q, G]."""

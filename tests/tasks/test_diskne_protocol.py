@@ -22,7 +22,7 @@ from mednli_jax.fitting import folds
 from mednli_jax.fitting.session import Session
 from mednli_jax.runs import RunDirectory
 from mednli_jax.tasks.diskne import DisKnETask, PartRows
-from mednli_jax.training import loop, state
+from mednli_jax.training import loop, memory, state
 from mednli_jax.training.loop import Interrupted
 
 SEEDS = (0, 3)
@@ -271,6 +271,34 @@ def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder
         check_same(slot, slots_of(unbroken[0])[key])
     # At most training (fitted, and roomy where a batch did not fit), dev, test: not for each chunk.
     assert len(one_by_one.program.compiled) - before <= 4
+
+
+def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
+    """What holds three slots makes chunks of three; a run that goes on keeps them in more memory; no score changes."""
+    whole = unbroken[0]
+    batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
+    whole.program.optimizer = optimizer
+
+    def fitting(room, checkpoint=1 << 40):
+        return memory.fitting(whole.program, batches, 7, room, checkpoint)
+
+    assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
+    room = next(room for room in range(1 << 16, 1 << 24, 1 << 16) if fitting(room) >= 3)
+    at_once = fitting(room)
+    assert 3 <= at_once < 7
+    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0})
+    monkeypatch.setattr(memory, "room", lambda device: room)
+    stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
+    with pytest.raises(Interrupted):
+        stopped.run()
+    stopped.directory._lock.close()
+    monkeypatch.setattr(memory, "room", lambda device: 1 << 40)
+    training = training_of(config, tmp_path / "run", resume=True)
+    training.run()
+    assert max(len(chunk.slots) for chunk in training.chunks) <= at_once
+    assert len(training.chunks) == -(-len(whole.slots) // at_once)
+    for key, slot in slots_of(training).items():
+        check_same(slot, slots_of(whole)[key])
 
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up_commands import call_command, config_flag, read_json
 
-from mednli_jax import evaluate, predict, report, train
+from mednli_jax import evaluate, predict, prepare, report, train
 from mednli_jax.corpora.arrays import SIDES, Rows
 from mednli_jax.corpora.batching import Layout
 from mednli_jax.tasks.mlm import MaskedLMTask
@@ -111,7 +111,7 @@ def test_a_classifier_begins_from_the_weights(run, tmp_path):
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
-        (predict, ["--premise=a", "--hypothesis=b"]),
+        (predict, []),
         (report, ["--compare"]),
         (evaluate, ["--config=configs/bow.py", "--split=dev"]),
         (evaluate, ["--split=test"]),
@@ -122,3 +122,16 @@ def test_what_has_no_meaning_is_one_line(run, command, flags):
     code, _, err = call_command(command, *named, *flags)
     assert code == 2
     assert err.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize("field", ["transfer.init_from", "model.weights"])
+def test_the_run_s_folder_is_no_weights_and_the_message_names_them(run, tmp_path, field):
+    flags = (f"--config.{field}={run}", "--config.data.limit=30", f"--workdir={tmp_path / 'bert'}")
+    code, _, err = call_command(train, config_flag("bert", "demo"), *flags)
+    assert (code, "weights-" in err) == (2, True)
+
+
+def test_prepare_says_what_the_rows_are(text):
+    code, out, _ = call_command(prepare, config_flag("mlm", "file"), f"--config.data.dir={text}", *TINY)
+    assert (code, "dev: 8 rows" in out) == (0, True)
+    assert call_command(prepare, config_flag("mlm", "demo"), "--metamap=nowhere")[0] == 2

@@ -1,0 +1,144 @@
+"""launch/diskne_tables.sh: all tables of DisKnE from made-up files of the published layouts, to the last cell."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import test_umls
+from canaries import WORDS, found_in, write_lines
+from made_up_commands import ROOT, environment_of
+
+from mednli_jax.analysis.diskne import runs as diskne_runs
+from mednli_jax.analysis.diskne import tables
+from mednli_jax.corpora.diskne.benchmark import CATEGORIES
+from mednli_jax.corpora.diskne.published import CATEGORIES as NAMED
+from mednli_jax.corpora.diskne.published import COLUMNS
+from mednli_jax.corpora.nli.files import CORPORA
+
+# The first two stand in all of the paper's tables but one, the last in none.
+DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")
+EACH = 3  # positive examples of a disease in a category
+DIM = 8
+MLM = ("--config.train.epochs=1", "--config.seeds=0,1", "--config.model.hidden_size=8", "--config.model.layers=1",
+       "--config.model.intermediate_size=8", "--config.data.pieces=300")  # fmt: skip
+SMALL = ("--config.train.epochs=1", "--config.seeds=0", "--config.train.max_buckets=1", f"--config.vectors.dim={DIM}")
+
+
+def cui(number):
+    return f"C{number + 1:07}"
+
+
+def write_published(data: Path) -> None:
+    """mednli/, mediqa_nli/, diskne/, umls/ and vectors/: each disease has positive examples in every category, each
+    with two negatives; of the two files of a group, similar and random, the negatives differ."""
+    pairs, rows = [], {(group, kind): [] for group in ("medical", "terminological") for kind in ("similar", "random")}
+    for category in CATEGORIES:
+        group = category if category == "terminological" else "medical"
+        for disease, name in enumerate(DISEASES):
+            for _ in range(EACH):
+                n = len(pairs)
+                hypothesis = f"The patient has {name}."
+                pairs.append(
+                    {"pairID": f"p-{n}", "gold_label": "entailment", "sentence1": _premise(n), "sentence2": hypothesis}
+                )
+                start = hypothesis.index(name)
+                kind = next((named for named, ours in NAMED.items() if ours == category), "")
+                for (of, negatives), found in rows.items():
+                    if of == group:
+                        found.append(
+                            (f"p-{n}", cui(disease), "entailment", cui(disease), start, start + len(name), kind)
+                        )
+                        for step in (1, 2) if negatives == "similar" else (2, 3):
+                            other = cui((disease + step) % len(DISEASES))
+                            found.append((f"p-{n},ng", other, "non-entailment", cui(disease), "", "", kind))
+    for pair in pairs:
+        pair.update({f"{side}_binary_parse": f"( {pair[side]} )" for side in ("sentence1", "sentence2")})
+    tail = pairs[-6:]  # annotated pairs of the shared task's test
+    mediqa = CORPORA["mediqa_nli"]
+    write_lines(data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail])
+    truth = "".join(f"{pair['pairID']},entailment\n" for pair in tail)
+    (data / "mediqa_nli" / mediqa.ground_truth).write_text("pair_id,label\n" + truth)
+    for place, file in enumerate(CORPORA["mednli"].files.values()):
+        write_lines(data / "mednli" / file, pairs[:-6][place::3])
+    (data / "diskne").mkdir()
+    for (group, negatives), found in rows.items():
+        columns = (*COLUMNS, *(("category",) if group == "medical" else ()))
+        with open(data / "diskne" / f"{group}_{negatives}_negatives.csv", "w", newline="") as file:
+            csv.writer(file).writerows([columns, *(row[: len(columns)] for row in found)])
+    (data / "umls").mkdir()
+    conso = "".join(test_umls.name(cui(n), name, preferred=True, CODE=str(n)) for n, name in enumerate(DISEASES))
+    kinds = "".join(test_umls.kind(cui(n), "T047") for n in range(len(DISEASES)))
+    isa = test_umls.relation(cui(4), "PAR", cui(2), "inverse_isa")
+    for file, content in {"MRCONSO.RRF": conso, "MRSTY.RRF": kinds, "MRREL.RRF": isa}.items():
+        (data / "umls" / file).write_text(content)
+    (data / "vectors").mkdir()
+    vectors = "".join(f"{word} {' '.join([str(n % 7 / 7)] * DIM)}\n" for n, word in enumerate(WORDS))
+    (data / "vectors" / "glove.840B.300d.txt").write_text(vectors)
+
+
+def _premise(number):
+    return " ".join(WORDS[(5 * number + k) % len(WORDS)] for k in range(5)) + "."
+
+
+def check_filled(folder, number, systems):
+    """Each cell has a figure but those of diseases that one side alone has."""
+    grid = diskne_runs.table_section(number, diskne_runs.systems(folder)).grids[0]
+    assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
+    theirs = tables.PAPER["tables"][number].get("diseases", {})
+    if theirs:
+        assert {row[0] for row in grid.rows if "average" not in row[0]} == {*theirs, *DISEASES}
+        assert sum("average" in row[0] for row in grid.rows) == 4  # over our diseases, and those of the paper's list
+    for row in grid.rows:
+        lacking = {name.partition(":")[0] for name, cell in zip(grid.header, row, strict=True) if not cell}
+        name, expected = row[0], set()
+        if theirs and "average" not in name:
+            expected = {"paper"} if name not in theirs else set(grid.header[1:-4]) if name not in DISEASES else set()
+        assert lacking - ({"positives"} if "average" in name else set()) == expected, (number, name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(tmp_path):
+    write_published(tmp_path / "data")
+    text = tmp_path / "text"
+    text.mkdir()
+    (text / "train.txt").write_text("".join(f"{_premise(n)}\n\n" for n in range(60)))
+    environment = {**os.environ, **environment_of(tmp_path), "TABLE7": "1", "TABLE8": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+
+    def call(*command):
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1700,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert found_in((done.stdout + done.stderr).encode()) == set()
+        return done
+
+    train = (sys.executable, "-m", "mednli_jax.train", "--config=configs/mlm.py:file", f"--config.data.dir={text}")
+    call(*train, *MLM, f"--workdir={tmp_path / 'mlm'}")
+    weights = {name: tmp_path / "mlm" / "private" / f"weights-{seed}" for seed, name in enumerate(("one", "two"))}
+    environment["WEIGHTS"] = " ".join(f"{name}={place}" for name, place in weights.items())
+    runs = tmp_path / "runs"
+    script = ("bash", "launch/diskne_tables.sh", runs, "mednli", *SMALL)
+    printed = call(*script).stdout
+    (tmp_path / "printed.txt").write_text(printed)
+    systems = {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis", *weights}
+    assert {path.parent.name for path in (runs / "main").glob("*/result.json")} == systems
+    for number in "12345678":
+        assert f"Table {number}:" in printed
+        columns = {"7": tables.PAPER["tables"]["7"]["columns"], "8": ["bert"]}.get(number, systems)
+        check_filled(runs / {"7": "table7", "8": "table8"}.get(number, "main"), number, columns)
+    assert json.loads((runs / "main" / "two" / "config.json").read_text())["model"]["weights"] == str(weights["two"])
+    again = call(*script)  # nothing is trained a second time
+    of_tables = [line for line in printed.splitlines() if not line.endswith("/result.json")]
+    assert (again.stdout.splitlines(), "epoch 1" in again.stderr) == (of_tables, False)
