@@ -1,10 +1,15 @@
-"""Time and memory of preparing CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
+"""Time and memory of CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
 
 Makes up a corpus of CliCR's size in its official format in a temporary folder (about 140 MB of JSON and 1 GB of arrays,
 removed at the end): --passages reports of 100 to 6,000 tokens, 1,466 on average, --queries queries about them with four
 synonyms each, 113,000 word types and some 590,000 types of marked phrases, as in the paper's Table 2. Then a child
 process reads, checks and prepares it with random vectors. Prints one line of JSON for each set-up: seconds and peak
 megabytes of memory, and what there was to do. Preparing is fit for CliCR when that is at most 360 s and 6,000 MB.
+
+With --steps=N training steps are timed instead, of GA-Ent and SA-Ent with CliCR's settings: N in turn with the tables
+of 600,000 types of phrases and of 2,000. A step reads the rows of its own passages whatever the table, so that some
+72 passages do, with tables filled up by rows that none of them reads. Prints one line of JSON for each reader: the
+median seconds of a step, and the peak megabytes of training with the large table.
 """
 
 import argparse
@@ -14,21 +19,27 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS, with_titles
+from mednli_jax.training.loop import Trainer
 
 WORDS = 113_000
 MEAN, SPREAD, SHORTEST, LONGEST = 1466, 0.55, 100, 6000  # tokens of a passage, log-normal
 SHARES = {"train": 0.871, "dev": 0.061, "test": 0.068}
 OWN_PHRASES, MENTIONS = 0.045, 0.06  # of a passage, per token
 ANSWERABLE = 0.59  # "% answers verbatim in passage"
+READERS = ("ga_reader", "sa_reader")
+STEP_PASSAGES, TYPES = 72, (600_000, 2_000)  # of --steps; types of phrases of its tables
 
 
 class Writer:
@@ -114,21 +125,70 @@ def prepare(folder: Path, setup: str) -> dict:
     }
 
 
+def time_steps(folder: Path, model: str, count: int) -> dict:
+    """What the child process reports of a reader's training steps."""
+    config = defaults.cloze(model, "clicr")
+    config.data.dir, config.vectors.path = str(folder), ""
+    asked = experiment.of(config)
+    splits = {name: with_titles(split) for name, split in clicr.load(folder).items()}
+    prepared, _ = Cache(folder / "cache").get(
+        "clicr", {"of": model}, lambda: encode_cloze(splits, asked.corpus.encoding)
+    )
+    report, seconds, stepped = {"reader": model}, {types: [] for types in TYPES}, {}
+    for types in TYPES:
+        corpus = asked.task.with_rows(with_tables(prepared, config.data.max_words or WORDS + types, types))
+        program, batches = asked.program_over(corpus)
+        trainer = Trainer(program, asked.settings, corpus.splits, batches, asked.seeds)
+        layout, index = batches["train"].epoch(1, np.asarray(asked.seeds))[0]
+        stepped[types] = program, layout, trainer, index
+        step(*stepped[types])  # compiles
+        if types == max(TYPES):
+            report |= {"vocabulary": len(corpus.vectors), "passage_slots": sum(t * rows for t, rows in layout.pairs)}
+            report["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    for types in TYPES * count:
+        seconds[types].append(step(*stepped[types]))
+    for types, times in seconds.items():
+        medians = np.round(np.median(times, axis=0), 3).tolist()
+        report |= dict(zip((f"seconds_with_{types}", f"seconds_of_processor_with_{types}"), medians, strict=True))
+    return report
+
+
+def with_tables(prepared, words: int, types: int):
+    """The corpus with tables of these sizes: rows that nothing reads fill up the vectors, types share numbers."""
+    vectors = np.zeros((words, prepared.vectors.shape[1]), np.float32)
+    vectors[: len(prepared.vectors)] = prepared.vectors
+    arrays = {**prepared.arrays, "candidate_type": prepared.arrays["candidate_type"] % types}
+    manifest = {**prepared.manifest, "candidates": {"types": types, "types_of_train": types}}
+    return replace(prepared, vectors=vectors, arrays=arrays, manifest=manifest)
+
+
+def step(program, layout, trainer, index) -> tuple[float, float]:
+    """(seconds, seconds of processor) of one training step."""
+    begun = time.perf_counter(), time.process_time()
+    trainer.learner, _ = jax.block_until_ready(program.train(layout, trainer.learner, index))
+    return time.perf_counter() - begun[0], time.process_time() - begun[1]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time and memory of preparing CliCR at full size.")
+    parser = argparse.ArgumentParser(description="Time and memory of CliCR at full size.")
     parser.add_argument("--passages", type=int, default=12_000)
     parser.add_argument("--queries", type=int, default=105_000)
     parser.add_argument("--setup", choices=SETUPS, nargs="+", default=["ent"])
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
-    parser.add_argument("--prepare", nargs=2, metavar=("FOLDER", "SETUP"), help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, default=0, help="training steps to time, in place of preparing")
+    parser.add_argument("--child", nargs=2, metavar=("FOLDER", "OF"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.prepare:
-        print(json.dumps(prepare(Path(options.prepare[0]), options.prepare[1])))
+    if options.child:
+        folder, name = Path(options.child[0]), options.child[1]
+        print(json.dumps(time_steps(folder, name, options.steps) if options.steps else prepare(folder, name)))
         return
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        write(Path(name), options.passages, options.queries)
-        for setup in options.setup:
-            command = [sys.executable, __file__, "--prepare", name, setup]
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        if options.steps:
+            write(Path(folder), STEP_PASSAGES, 9 * STEP_PASSAGES)
+        else:
+            write(Path(folder), options.passages, options.queries)
+        for name in READERS if options.steps else options.setup:
+            command = [sys.executable, __file__, f"--steps={options.steps}", "--child", folder, name]
             print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout, end="", flush=True)
 
 

@@ -9,6 +9,7 @@ import optax
 from jax import lax
 
 from mednli_jax.models import sparse_rows as rows
+from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 
 
@@ -38,6 +39,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     loss, correct, count. Division happens once, at the end of the epoch.
     """
 
+    takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
     optimizer = optax.with_extra_args_support(optimizer)  # one that accumulates batches asks for their rows
 
     vary = getattr(task, "vary", lambda data, batch: batch)
@@ -51,7 +53,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         batch = vary(data, batch)
         count = over_devices(batch["mask"].sum())
         variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
-        index = rows.read(model, variables, batch)
+        index = rows.read(model, variables, batch) if takes_rows else {}
 
         def loss_of(params):
             given = {**variables, "params": params, rows.INDEX: index}
@@ -64,11 +66,11 @@ def train_step(model, task, optimizer, layout, axis_name=None):
             rows.taken(learner.params, index)
         )
         gradients, index = rows.over_devices(gradients, index, axis_name)
-        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count)
+        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count, index=index)
         learner = Learner(
             seed=learner.seed,
             step=learner.step + 1,
-            params=rows.added(learner.params, updates, index),
+            params=rows.added(learner.params, updates, index if moves_rows else {}),
             batch_stats=changed.get("batch_stats", learner.batch_stats),
             opt_state=opt_state,
         )
