@@ -14,6 +14,7 @@ median seconds of a step, and the peak megabytes of training with the large tabl
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -39,7 +40,7 @@ SHARES = {"train": 0.871, "dev": 0.061, "test": 0.068}
 OWN_PHRASES, MENTIONS = 0.045, 0.06  # of a passage, per token
 ANSWERABLE = 0.59  # "% answers verbatim in passage"
 READERS = ("ga_reader", "sa_reader")
-STEP_PASSAGES, TYPES = 72, (600_000, 2_000)  # of --steps; types of phrases of its tables
+STEP_PASSAGES, TYPES, ROUNDS = 72, (600_000, 2_000), 3  # of --steps: passages, types of phrases, processes of each
 
 
 class Writer:
@@ -125,32 +126,38 @@ def prepare(folder: Path, setup: str) -> dict:
     }
 
 
-def time_steps(folder: Path, model: str, count: int) -> dict:
-    """What the child process reports of a reader's training steps."""
+def time_steps(folder: Path, model: str, types: int, count: int) -> dict:
+    """What the child process reports of a reader's training steps with a table of so many types."""
     config = defaults.cloze(model, "clicr")
     config.data.dir, config.vectors.path = str(folder), ""
     asked = experiment.of(config)
-    splits = {name: with_titles(split) for name, split in clicr.load(folder).items()}
-    prepared, _ = Cache(folder / "cache").get(
-        "clicr", {"of": model}, lambda: encode_cloze(splits, asked.corpus.encoding)
-    )
-    report, seconds, stepped = {"reader": model}, {types: [] for types in TYPES}, {}
-    for types in TYPES:
-        corpus = asked.task.with_rows(with_tables(prepared, config.data.max_words or WORDS + types, types))
-        program, batches = asked.program_over(corpus)
-        trainer = Trainer(program, asked.settings, corpus.splits, batches, asked.seeds)
-        layout, index = batches["train"].epoch(1, np.asarray(asked.seeds))[0]
-        stepped[types] = program, layout, trainer, index
-        step(*stepped[types])  # compiles
-        if types == max(TYPES):
-            report |= {"vocabulary": len(corpus.vectors), "passage_slots": sum(t * rows for t, rows in layout.pairs)}
-            report["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
-    for types in TYPES * count:
-        seconds[types].append(step(*stepped[types]))
-    for types, times in seconds.items():
-        medians = np.round(np.median(times, axis=0), 3).tolist()
-        report |= dict(zip((f"seconds_with_{types}", f"seconds_of_processor_with_{types}"), medians, strict=True))
-    return report
+
+    def encoded():
+        splits = {name: with_titles(split) for name, split in clicr.load(folder).items()}
+        return encode_cloze(splits, asked.corpus.encoding)
+
+    prepared, _ = Cache(folder / "cache").get("clicr", {"of": model}, encoded)
+    corpus = asked.task.with_rows(with_tables(prepared, config.data.max_words or WORDS + types, types))
+    program, batches = asked.program_over(corpus)
+    trainer = Trainer(program, asked.settings, corpus.splits, batches, asked.seeds)
+    layout, index = batches["train"].epoch(1, np.asarray(asked.seeds))[0]
+    seconds = [step(program, layout, trainer, index) for _ in range(count + 1)][1:]  # the first compiles
+    return {
+        "reader": model,
+        "types": types,
+        "vocabulary": len(corpus.vectors),
+        "slots": sum(steps * rows for steps, rows in layout.pairs),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6),
+        "seconds": seconds,
+    }
+
+
+def median_steps(reports: list[dict]) -> dict:
+    """One report of several of the same steps."""
+    seconds, of_processor = np.median([step for report in reports for step in report["seconds"]], axis=0)
+    peak = max(report["peak_mb"] for report in reports)
+    medians = {"seconds": round(float(seconds), 3), "seconds_of_processor": round(float(of_processor), 3)}
+    return {**reports[0], "peak_mb": peak, **medians}
 
 
 def with_tables(prepared, words: int, types: int):
@@ -176,20 +183,29 @@ def main() -> None:
     parser.add_argument("--setup", choices=SETUPS, nargs="+", default=["ent"])
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
     parser.add_argument("--steps", type=int, default=0, help="training steps to time, in place of preparing")
-    parser.add_argument("--child", nargs=2, metavar=("FOLDER", "OF"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        folder, name = Path(options.child[0]), options.child[1]
-        print(json.dumps(time_steps(folder, name, options.steps) if options.steps else prepare(folder, name)))
+        folder, (name, *types) = Path(options.child[0]), options.child[1:]
+        print(json.dumps(time_steps(folder, name, int(types[0]), options.steps) if types else prepare(folder, name)))
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+
+        def report(*child) -> dict:
+            command = [sys.executable, __file__, f"--steps={options.steps}", "--child", folder, *map(str, child)]
+            kept = {**os.environ, "JAX_COMPILATION_CACHE_DIR": f"{folder}/compiled"}
+            return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=kept).stdout)
+
         if options.steps:
             write(Path(folder), STEP_PASSAGES, 9 * STEP_PASSAGES)
-        else:
-            write(Path(folder), options.passages, options.queries)
-        for name in READERS if options.steps else options.setup:
-            command = [sys.executable, __file__, f"--steps={options.steps}", "--child", folder, name]
-            print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout, end="", flush=True)
+            for model in READERS:
+                rounds = [[report(model, types) for types in TYPES] for _ in range(ROUNDS)]
+                for reports in zip(*rounds, strict=True):
+                    print(json.dumps(median_steps(reports)), flush=True)
+            return
+        write(Path(folder), options.passages, options.queries)
+        for setup in options.setup:
+            print(json.dumps(report(setup)), flush=True)
 
 
 if __name__ == "__main__":

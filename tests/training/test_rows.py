@@ -17,8 +17,6 @@ from mednli_jax.training.state import init_learner
 WORDS, TYPES, DIM, WIDTH, QUERIES = 400, 150, 6, (12, 5), 4
 HOW = {
     "adam": {"learning_rate": 0.01, "clip": 0.05},
-    "adam, no clip": {"learning_rate": 0.01},
-    "adam, halving": {"learning_rate": 0.01, "clip": 0.05, "schedule": "halving", "epoch_steps": 1, "epochs": 9},
     "sgd": {"learning_rate": 0.5, "clip": 0.05, "optimizer": "sgd"},
 }
 
@@ -45,19 +43,20 @@ def arrays():
     }
 
 
-def vectors():
-    return np.random.default_rng(1).normal(size=(WORDS, DIM)).astype(np.float32)
+def vectors(words=WORDS):
+    return np.random.default_rng(1).normal(size=(words, DIM)).astype(np.float32)
 
 
-def trained(name, optimizer, devices=1, seeds=(0, 3), steps=5):
+def trained(name, optimizer, devices=1, seeds=(0, 3), steps=5, words=WORDS):
     """(learner, losses) after steps over all queries, the last of which is padding."""
     devices, task = Devices(jax.local_devices()[:devices]), ClozeTask()
+    table_VD = vectors(words)
     fields = {"hidden_size": 3, "dropout": 0.3}
-    data = task.resident(Prepared(None, {}, arrays(), vectors(), {}))
+    data = task.resident(Prepared(None, {}, arrays(), table_VD, {}))
     models = [table.build(name, fields, num_types=TYPES, axis_name=axis) for axis in (None, devices.axis_name)]
     first = task.to_batch(data, np.zeros((1, 1), np.int32), Layout.full(1, WIDTH, joint=False))
-    learner = init_learner(models[0], optimizer, seeds, first, task.frozen((), vectors()))
-    program = Program(models[1], task, devices, devices.replicate(task.frozen((), vectors())), devices.replicate(data))
+    learner = init_learner(models[0], optimizer, seeds, first, task.frozen((), table_VD))
+    program = Program(models[1], task, devices, devices.replicate(task.frozen((), table_VD)), devices.replicate(data))
     program.optimizer, learner = optimizer, devices.replicate(learner)
     index = np.tile(np.array([[0], [1], [2], [-1]], np.int32), (len(seeds), 1, 1))
     layout, losses = Layout.full(QUERIES // devices.count, WIDTH, joint=False), []
@@ -73,35 +72,22 @@ def whole(optimizer):
     return optax.GradientTransformationExtraArgs(optimizer.init, optimizer.update)
 
 
-@pytest.mark.parametrize("name", ["sa_reader", "ga_reader"])
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("name", "how"), [("ga_reader", "adam"), ("sa_reader", "sgd"), ("sa_reader", "adam")])
 def test_training_is_that_of_whole_tables(name, how):
     optimizer = optim.build_optimizer(**HOW[how])
     by_rows, losses, _ = trained(name, optimizer)
-    expected, whole_losses, _ = trained(name, whole(optimizer))
-    np.testing.assert_allclose(losses, whole_losses, atol=1e-5)
-    for path, leaf in jax.tree.leaves_with_path(expected):
-        other = by_rows
-        np.testing.assert_allclose(leaf, _at(other, path), atol=2e-5, err_msg=jax.tree_util.keystr(path))
-    vectors_SVD = expected.params["embedding"]["vectors"]
-    moved = (abs(vectors_SVD - vectors()) > 1e-4).any(axis=-1)
+    expected, of_whole, _ = trained(name, whole(optimizer))
+    np.testing.assert_allclose(losses, of_whole, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), by_rows, expected)
+    moved = (abs(by_rows.params["embedding"]["vectors"] - vectors()) > 1e-4).any(axis=-1)
     assert 0 < moved.sum() < 60
-
-
-def _at(tree, path):
-    return dict(jax.tree.leaves_with_path(tree))[path]
-
-
-@pytest.mark.parametrize("how", ["adam", "sgd"])
-def test_devices_agree(how):
-    optimizer = optim.build_optimizer(**HOW[how])
-    (one, losses, _), (two, others, _) = (trained("sa_reader", optimizer, count) for count in (1, 2))
-    np.testing.assert_allclose(losses, others, atol=1e-5)
-    for leaf, other in zip(jax.tree.leaves(one.params), jax.tree.leaves(two.params), strict=True):
-        np.testing.assert_allclose(leaf, other, atol=2e-5)
-    again, repeated, _ = trained("sa_reader", optimizer)
-    np.testing.assert_array_equal(losses, repeated)
-    jax.tree.map(np.testing.assert_array_equal, one, again)
+    if how == "sgd":
+        again, repeated, _ = trained(name, optimizer)
+        np.testing.assert_array_equal(losses, repeated)
+        jax.tree.map(np.testing.assert_array_equal, again, by_rows)
+        on_two, others, _ = trained(name, optimizer, devices=2)
+        np.testing.assert_allclose(losses, others, atol=1e-5)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), on_two.params, by_rows.params)
 
 
 @pytest.mark.parametrize("settings", [{"momentum": 0.5}, {"weight_decay": 0.1}, {"accumulate": 2}])
@@ -110,15 +96,8 @@ def test_what_is_of_every_row_takes_whole_tables(name, settings):
     assert not isinstance(optim.build_optimizer(learning_rate=0.1, optimizer=name, **settings), optim.ByRows)
 
 
-def test_a_step_makes_no_gradient_as_large_as_the_table():
-    """Its work space is the same with a table a hundred times as large, but for a number a row."""
-    optimizer, sizes = optim.build_optimizer(**HOW["adam"]), []
-    global WORDS
-    before = WORDS
-    try:
-        for WORDS in (before, 100 * before):
-            (compiled,) = trained("ga_reader", optimizer, seeds=(0,), steps=1)[2].compiled
-            sizes.append(compiled.memory_analysis().temp_size_in_bytes)
-    finally:
-        WORDS = before
-    assert sizes[1] - sizes[0] < 100 * before * DIM * 4 / 2
+def test_a_step_needs_no_room_for_a_second_table():
+    """Neither for a gradient nor for copies of parameters and moments."""
+    optimizer, large = optim.build_optimizer(**HOW["adam"]), 100 * WORDS
+    compiled = trained("ga_reader", optimizer, seeds=(0,), steps=1, words=large)[2].compiled
+    assert compiled[0].memory_analysis().temp_size_in_bytes < large * DIM * 4 / 2
