@@ -1,34 +1,46 @@
-"""Time and memory of preparing CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
+"""Time and memory of CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
 
 Makes up a corpus of CliCR's size in its official format in a temporary folder (about 140 MB of JSON and 1 GB of arrays,
 removed at the end): --passages reports of 100 to 6,000 tokens, 1,466 on average, --queries queries about them with four
 synonyms each, 113,000 word types and some 590,000 types of marked phrases, as in the paper's Table 2. Then a child
 process reads, checks and prepares it with random vectors. Prints one line of JSON for each set-up: seconds and peak
 megabytes of memory, and what there was to do. Preparing is fit for CliCR when that is at most 360 s and 6,000 MB.
+
+With --steps=N training steps are timed instead, of GA-Ent and SA-Ent with CliCR's settings: N in turn with the tables
+of 600,000 types of phrases and of 2,000. A step reads the rows of its own passages whatever the table, so that some
+72 passages do, with tables filled up by rows that none of them reads. Prints one line of JSON for each reader: the
+median seconds of a step, and the peak megabytes of training with the large table.
 """
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS, with_titles
+from mednli_jax.training.loop import Trainer
 
 WORDS = 113_000
 MEAN, SPREAD, SHORTEST, LONGEST = 1466, 0.55, 100, 6000  # tokens of a passage, log-normal
 SHARES = {"train": 0.871, "dev": 0.061, "test": 0.068}
 OWN_PHRASES, MENTIONS = 0.045, 0.06  # of a passage, per token
 ANSWERABLE = 0.59  # "% answers verbatim in passage"
+READERS = ("ga_reader", "sa_reader")
+STEP_PASSAGES, TYPES, ROUNDS = 72, (600_000, 2_000), 3  # of --steps: passages, types of phrases, processes of each
 
 
 class Writer:
@@ -114,22 +126,86 @@ def prepare(folder: Path, setup: str) -> dict:
     }
 
 
+def time_steps(folder: Path, model: str, types: int, count: int) -> dict:
+    """What the child process reports of a reader's training steps with a table of so many types."""
+    config = defaults.cloze(model, "clicr")
+    config.data.dir, config.vectors.path = str(folder), ""
+    asked = experiment.of(config)
+
+    def encoded():
+        splits = {name: with_titles(split) for name, split in clicr.load(folder).items()}
+        return encode_cloze(splits, asked.corpus.encoding)
+
+    prepared, _ = Cache(folder / "cache").get("clicr", {"of": model}, encoded)
+    corpus = asked.task.with_rows(with_tables(prepared, config.data.max_words or WORDS + types, types))
+    program, batches = asked.program_over(corpus)
+    trainer = Trainer(program, asked.settings, corpus.splits, batches, asked.seeds)
+    layout, index = batches["train"].epoch(1, np.asarray(asked.seeds))[0]
+    seconds = [step(program, layout, trainer, index) for _ in range(count + 1)][1:]  # the first compiles
+    return {
+        "reader": model,
+        "types": types,
+        "vocabulary": len(corpus.vectors),
+        "slots": sum(steps * rows for steps, rows in layout.pairs),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6),
+        "seconds": seconds,
+    }
+
+
+def median_steps(reports: list[dict]) -> dict:
+    """One report of several of the same steps."""
+    seconds, of_processor = np.median([step for report in reports for step in report["seconds"]], axis=0)
+    peak = max(report["peak_mb"] for report in reports)
+    medians = {"seconds": round(float(seconds), 3), "seconds_of_processor": round(float(of_processor), 3)}
+    return {**reports[0], "peak_mb": peak, **medians}
+
+
+def with_tables(prepared, words: int, types: int):
+    """The corpus with tables of these sizes: rows that nothing reads fill up the vectors, types share numbers."""
+    vectors = np.zeros((words, prepared.vectors.shape[1]), np.float32)
+    vectors[: len(prepared.vectors)] = prepared.vectors
+    arrays = {**prepared.arrays, "candidate_type": prepared.arrays["candidate_type"] % types}
+    manifest = {**prepared.manifest, "candidates": {"types": types, "types_of_train": types}}
+    return replace(prepared, vectors=vectors, arrays=arrays, manifest=manifest)
+
+
+def step(program, layout, trainer, index) -> tuple[float, float]:
+    """(seconds, seconds of processor) of one training step."""
+    begun = time.perf_counter(), time.process_time()
+    trainer.learner, _ = jax.block_until_ready(program.train(layout, trainer.learner, index))
+    return time.perf_counter() - begun[0], time.process_time() - begun[1]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time and memory of preparing CliCR at full size.")
+    parser = argparse.ArgumentParser(description="Time and memory of CliCR at full size.")
     parser.add_argument("--passages", type=int, default=12_000)
     parser.add_argument("--queries", type=int, default=105_000)
     parser.add_argument("--setup", choices=SETUPS, nargs="+", default=["ent"])
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
-    parser.add_argument("--prepare", nargs=2, metavar=("FOLDER", "SETUP"), help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, default=0, help="training steps to time, in place of preparing")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.prepare:
-        print(json.dumps(prepare(Path(options.prepare[0]), options.prepare[1])))
+    if options.child:
+        folder, (name, *types) = Path(options.child[0]), options.child[1:]
+        print(json.dumps(time_steps(folder, name, int(types[0]), options.steps) if types else prepare(folder, name)))
         return
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        write(Path(name), options.passages, options.queries)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+
+        def report(*child) -> dict:
+            command = [sys.executable, __file__, f"--steps={options.steps}", "--child", folder, *map(str, child)]
+            kept = {**os.environ, "JAX_COMPILATION_CACHE_DIR": f"{folder}/compiled"}
+            return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=kept).stdout)
+
+        if options.steps:
+            write(Path(folder), STEP_PASSAGES, 9 * STEP_PASSAGES)
+            for model in READERS:
+                rounds = [[report(model, types) for types in TYPES] for _ in range(ROUNDS)]
+                for reports in zip(*rounds, strict=True):
+                    print(json.dumps(median_steps(reports)), flush=True)
+            return
+        write(Path(folder), options.passages, options.queries)
         for setup in options.setup:
-            command = [sys.executable, __file__, "--prepare", name, setup]
-            print(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout, end="", flush=True)
+            print(json.dumps(report(setup)), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 Each rule names one field. It holds for configs that have the field; a rule with `when` holds for some of those.
 """
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
 from typing import Any
+
+from ml_collections import config_dict
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
@@ -22,6 +24,10 @@ from mednli_jax.models.table import MODELS
 from mednli_jax.training.transfer import PRIVATE
 
 MOST = (1 << 15) - 1  # of a length or a dimension that is kept in 16 bits
+COUNT = 10**9  # of rows, steps or epochs, which are counted in 32 bits
+LARGE = 1e30  # of what is computed in 32-bit floating point
+SHOWN = 200  # characters of a value in a message
+NAME = 4096  # bytes of the longest path that Linux opens
 
 
 @dataclass(frozen=True)
@@ -51,18 +57,20 @@ class Rule:
             section = value = section[part]
         if not self.when(config) or self.good(value, config):
             return
-        shown = f"'{value}'" if isinstance(value, str) else value
+        shown = repr(value) if len(repr(value)) <= SHOWN else f"{repr(value)[:SHOWN]} ..."
         problem = f": {self.problem.format(shown)}" if self.problem else f" is {shown}"
         raise ConfigError(f"config.{self.field}{problem}. Fix: {self.fix.format(config=config)}.")
 
 
-def at_least(field: str, least: float, fix: str = "") -> Rule:
-    return Rule(field, lambda value, _: value is None or value >= least, fix or f"give at least {least}")
+def between(field: str, least: float, most: float, zero: str | None = "", **when) -> Rule:
+    """least <= value <= most; nan is outside. zero: what 0 means where it is allowed, too, None where nothing may be
+    given in its place."""
+    fix = f"give {least} to {most}" + (f", or 0 for {zero}" if zero else ", or leave it out" if zero is None else "")
 
+    def good(value, _):
+        return value is None or least <= value <= most or (value == 0 and bool(zero))
 
-def between(field: str, least: float, most: float, fix: str = "", **when) -> Rule:
-    """least <= value <= most; nan is outside."""
-    return Rule(field, lambda value, _: least <= value <= most, fix or f"give {least} to {most}", **when)
+    return Rule(field, good, fix, **when)
 
 
 def one_of(field: str, known: Sequence[str], **when) -> Rule:
@@ -82,6 +90,15 @@ def _pattern(text, _):
     return True
 
 
+def _paths(value, _):
+    """Whether the system takes each path of a field: of short names, and in the folder of no unknown user."""
+    for path in value.split("+") if isinstance(value, str) else several(value or ()):
+        names = [len(os.fsencode(name)) for name in path.split("/")]
+        if max(names) > 255 or sum(names) + len(names) > NAME or os.path.expanduser(path).startswith("~"):
+            return False
+    return True
+
+
 def _seeds(seeds, _):
     whole = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in seeds)
     return bool(seeds) and whole and len(set(seeds)) == len(seeds)
@@ -94,9 +111,9 @@ def several(values: Sequence[str]) -> list[str]:
 
 def kind(config) -> str:
     """The task that a config was made for."""
-    marks = {"diskne": config, "setup": config.data, "content": config.data}
-    kinds = {"diskne": "diskne", "setup": "cloze", "content": "mlm"}
-    return next((kinds[mark] for mark, section in marks.items() if mark in section), "nli")
+    if "diskne" in config:
+        return "diskne"
+    return "cloze" if "setup" in config.data else "mlm" if "content" in config.data else "nli"
 
 
 def of_pieces(config):
@@ -104,7 +121,7 @@ def of_pieces(config):
 
 
 def of_blanks(config):
-    return config.task != "cloze" and config.data.tokens == "blanks"
+    return "tokens" in config.data and config.data.tokens == "blanks"
 
 
 def of_blanks_and_concepts(config):
@@ -157,17 +174,36 @@ CHOICES = {
     "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
-AT_LEAST_1 = """train.epochs train.batch_size train.patience train.checkpoint_epochs train.group train.halve_from
-    train.accumulate diskne.least model.hidden_size model.dim model.buckets model.hops model.trees model.depth
-    model.heads"""
-AT_LEAST_0 = {  # field -> the fix
-    **dict.fromkeys(("data.max_passage", "data.max_query", "data.max_words"), "give a number, or 0 for no limit"),
-    **dict.fromkeys(("train.average_every", "train.evaluate_every"), "give a number of steps, or 0 for an epoch's"),
-    "train.least_epochs": "",
-    "vectors.retrofit_rounds": "",
-    "knowledge.max_path": "give a length, or 0 for no limit",
-    "diskne.at_once": "give a number, or 0 for as many as fit",
-}
+NUMBERS = (  # fields, least, most, what 0 means beside them
+    ("data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions", 1, MOST, ""),
+    ("knowledge.max_links knowledge.min_length model.dim model.attention_heads diskne.least", 1, MOST, ""),
+    ("train.batch_size train.patience train.checkpoint_epochs train.halve_from train.accumulate", 1, COUNT, ""),
+    ("train.epochs", 1, 10_000, ""),
+    ("train.group model.layers model.hops model.depth model.heads", 1, 64, ""),  # each is compiled apart
+    ("train.max_buckets", 1, 4, ""),
+    ("model.buckets", 1, 1 << 30, ""),
+    ("model.trees", 1, 100_000, ""),
+    ("data.pieces", 1, 1 << 20, ""),
+    ("model.vocab_size", 1, 1 << 24, "that of the corpus"),
+    ("model.characters", 1, MOST, "none"),
+    ("data.limit data.sample", 1, COUNT, None),
+    ("data.max_passage data.max_query data.max_words", 1, COUNT, "no limit"),
+    ("knowledge.max_path", 1, MOST, "no limit"),
+    ("diskne.at_once", 1, COUNT, "as many as fit"),
+    ("train.average_every train.evaluate_every", 1, COUNT, "an epoch's"),
+    ("train.cycle", 2, COUNT, "an epoch's"),
+    ("train.least_epochs", 0, COUNT, ""),
+    ("vectors.retrofit_rounds", 0, 1000, ""),
+    ("vectors.seed knowledge.permute_seed diskne.negatives_seed", 0, 2**32 - 1, ""),
+    ("train.floor", 0, 1, ""),
+    ("model.epsilon", 1e-30, 1, ""),
+    ("train.learning_rate train.weight_decay train.clip vectors.random_sd", 0, LARGE, ""),
+    ("train.checkpoint_minutes", 0, LARGE, ""),
+    ("model.knowledge_scale", -LARGE, LARGE, ""),
+    ("model.learning_rate", 1e-30, LARGE, ""),
+)
+PATHS = """data.dir data.answer_vectors vectors.path vectors.retrofit knowledge.ontology knowledge.mentions
+    knowledge.abbreviations knowledge.stop model.weights transfer.init_from diskne.annotations"""
 # What fasttext's training fixes.
 BY_ROWS = {
     **{"train.optimizer": "sgd", "train.momentum": 0, "train.weight_decay": 0, "train.clip": 0},
@@ -188,22 +224,13 @@ RULES = (
     ),
     Rule("seeds", _seeds, "--config.seeds=0,1,2", "expected distinct numbers from 0 up"),
     *(one_of(field, known) for field, known in CHOICES.items()),
-    *(at_least(field, 1) for field in AT_LEAST_1.split()),
-    *(at_least(field, 0, fix) for field, fix in AT_LEAST_0.items()),
+    *(between(field, *limits) for fields, *limits in NUMBERS for field in fields.split()),
+    *(Rule(field, _paths, "give a path", "is no path that can be opened") for field in PATHS.split()),
     *(Rule(field, *_SHARE) for field in ("train.momentum", "train.warmup", "model.dropout")),
     *(Rule(field, *_PART) for field in ("train.decay", "model.subsample")),
-    *(between(field, 1, MOST) for field in ("data.max_length", "vectors.dim", "knowledge.max_links")),
     # Three special pieces and one of the text.
-    between("data.max_length", 4, MOST, when=lambda c: kind(c) == "mlm"),
+    between("data.max_length", 4, MOST, when=lambda c: c.task == "mlm"),
     # -- training
-    *(
-        between(f"train.{name}", 0, 1e300, "give a number from 0 up")
-        for name in ("learning_rate", "weight_decay", "clip", "checkpoint_minutes")
-    ),
-    between("vectors.random_sd", 0, 1e300, "give a number from 0 up"),
-    between("train.max_buckets", 1, 4),
-    between("train.floor", 0, 1),
-    Rule("train.cycle", lambda value, _: value == 0 or value >= 2, "give at least 2, or 0 for an epoch"),
     Rule(
         "train.average_from",
         lambda value, c: 0 <= value <= c.train.epochs,
@@ -240,8 +267,6 @@ RULES = (
         lambda c: (c.data.tokens == "pieces") > ("weights" in c.model),
         "leave it out, or give model bert",
     ),
-    *(at_least(f"data.{name}", 1, "give at least 1, or leave it out for all") for name in ("limit", "sample")),
-    between("vectors.seed", 0, 2**32 - 1),
     *left_out("data.builder", "DisKnE has no TFDS builder", lambda c: of_folds(c) and c.data.builder != "direct"),
     *left_out(
         "data.builder",
@@ -252,7 +277,6 @@ RULES = (
     *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not of word pieces", of_pieces),
     *left_out("data.features", "model 'features' has them already", of_features),
     # -- knowledge
-    between("knowledge.min_length", 1, MOST, when=takes_knowledge),
     Rule(
         "knowledge.mentions",
         lambda path, _: not path or ending(path) in MENTION_READERS,
@@ -284,8 +308,6 @@ RULES = (
     # -- models
     one_of("model.knowledge", ("none", "paths"), when=of_features),
     one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: not of_features(c)),
-    Rule("model.knowledge_scale", lambda value, _: isfinite(value), "give a finite number"),
-    Rule("model.learning_rate", lambda value, _: 0 < value < inf, "give a number over 0"),
     *left_out(
         "model.pooling",  # the attended states are appended along time: they have no last state of either direction
         "'last' cannot pool knowledge-directed attention",
@@ -359,5 +381,21 @@ RULES = (
 
 def check(config) -> None:
     """Raises ConfigError for the first rule that a config breaks."""
+    _check_strings(config, "config")
     for rule in RULES:
         rule.check(config)
+
+
+def _check_strings(value, field) -> None:
+    """Raises ConfigError for a string that is no line of text: messages are one line, and files have names in bytes."""
+    if isinstance(value, config_dict.ConfigDict):
+        for name in value:
+            _check_strings(value[name], f"{field}.{name}")
+        return
+    for text in value if isinstance(value, tuple) else (value,):
+        try:
+            lines = os.fsdecode(os.fsencode(text)).splitlines() if isinstance(text, str) else ()
+        except UnicodeEncodeError:  # half a surrogate
+            lines = ("", "")
+        if len(lines) > 1 or (lines and lines[0] != text):
+            raise ConfigError(f"{field} is no line of text. Fix: give one without line breaks and broken characters.")

@@ -38,6 +38,8 @@ class GAReader(nn.Module):
     pointer: str = "sum"
     train_vectors: bool = True
 
+    trains_rows = True
+
     @nn.compact
     def __call__(self, batch, *, train: bool):
         queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
@@ -66,14 +68,12 @@ class GAReader(nn.Module):
 
     def _words(self, passage_T, query_T, batch):
         """Vectors of the passages' tokens and of the queries': the words', the characters' beside them."""
-        embedding = WordEmbedding(self.train_vectors, name="embedding")
-        passage_TD, query_TD = embedding(passage_T), embedding(query_T)
-        if not self.characters:
-            return passage_TD, query_TD
         both_T = jnp.concatenate([passage_T, query_T])
-        spelled = Characters(self.characters, self.alphabet, name="characters")(both_T, distinct=batch.get("words", 0))
-        spelled = jnp.split(spelled, [len(passage_T)])
-        return tuple(jnp.concatenate(pair, axis=-1) for pair in zip((passage_TD, query_TD), spelled, strict=True))
+        words_TD = WordEmbedding(self.train_vectors, name="embedding")(both_T)
+        if self.characters:
+            characters = Characters(self.characters, self.alphabet, name="characters")
+            words_TD = jnp.concatenate([words_TD, characters(both_T, distinct=batch.get("words", 0))], axis=-1)
+        return jnp.split(words_TD, [len(passage_T)])
 
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
         """States of passage tokens, in slots, and of query tokens [B, Q, 2H]: D and Q of a hop."""

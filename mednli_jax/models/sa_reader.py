@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.sparse_rows import trained_rows
 from mednli_jax.models.words import WordEmbedding
 
 
@@ -34,20 +35,23 @@ class SAReader(nn.Module):
     num_types: int = 0
     train_vectors: bool = True
 
+    trains_rows = True
+
     @nn.compact
     def __call__(self, batch, *, train: bool):
         passages, queries = pointer.passages(batch), pointer.queries(batch)
-        embedding = WordEmbedding(self.train_vectors, name="embedding")
+        both_T = [passages.tokens(batch["passage"]), queries.tokens(batch["query"])]
+        words_TD = WordEmbedding(self.train_vectors, name="embedding")(jnp.concatenate(both_T))
+        of_passages_TD, of_queries_TD = jnp.split(words_TD, [len(both_T[0])])
 
-        def encode(tokens, packing, keys, name):
-            words_TD = embedding(packing.tokens(tokens))
+        def encode(words_TD, packing, keys, name):
             words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
             return layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=name)(words_TD, packing)
 
         keys_B = batch.get("row_key")
         keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key
-        states_TD = encode(batch["passage"], passages, keys_U, "passage")
-        query_BD = queries.ends(encode(batch["query"], queries, keys_B, "query"))
+        states_TD = encode(of_passages_TD, passages, keys_U, "passage")
+        query_BD = queries.ends(encode(of_queries_TD, queries, keys_B, "query"))
         if self.attention == "average":
             read_BD = pointer.per_query(passages.mean(states_TD), batch)
         elif self.attention == "last":
@@ -80,11 +84,15 @@ class SAReader(nn.Module):
         """[B, C] e(i)^T o + b_i of the candidates in each passage (Suster & Daelemans 2018, eq. 2; their code has the
         bias)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
-        vectors_ED = self.param("types", nn.initializers.glorot_uniform(), (types, size))
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
         type_UC = batch["candidate_type"]
         known_UC = jnp.clip(type_UC, 0, types - 1)
-        vectors_UCD, bias_UC = vectors_ED[known_UC], bias_E[known_UC]
+
+        def init(key):
+            return nn.initializers.glorot_uniform()(key, (types, size))
+
+        vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(*known_UC.shape, size)
+        bias_UC = bias_E[known_UC]
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
         scores_UGC = read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2) + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)

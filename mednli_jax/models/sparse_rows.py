@@ -1,8 +1,8 @@
 """Large tables of trained rows, of which a batch reads few: training touches those alone.
 
-A gradient as large as the table would cost a pass over all of it at every step. A step takes the rows that the batch
-reads out of the table, differentiates with respect to them, and adds their updates back. That is plain stochastic
-gradient descent, and only that: momentum, decay and a gradient's norm are matters of every row.
+A gradient as large as the table would cost several passes over all of it at every step. A step takes the rows that the
+batch reads out of the table and differentiates with respect to them. Plain stochastic gradient descent adds their
+updates back. Adam moves every row at every step, by its moments, yet needs the gradients of the rows read alone.
 
 Dimension letters: M rows of a table, N rows that a batch reads (the same row may come again), D feature.
 """
@@ -16,27 +16,31 @@ from jax import lax
 INDEX = "index"  # the collection of the rows that a batch reads: {path of the table: index [N]}
 
 
-class TrainedRows(nn.Module):
-    """Rows index [N] of a trained table [M, D], drawn from U(-1/D, 1/D) as fastText draws its own.
+def trained_rows(module, name: str, init, index_N):
+    """Rows index [N] of a module's trained table [M, D]: its parameter `name`, which init(key) draws.
 
     Where the collection INDEX is mutable, the index is left there. Where it is given, the parameter is no longer the
     table but the rows [N, D] that `taken` took out of it.
     """
+    if module.is_mutable_collection(INDEX):
+        module.put_variable(INDEX, name, index_N)
+    elif module.has_variable(INDEX, name):
+        return module.get_variable("params", name)
+    return module.param(name, init)[index_N]
+
+
+class TrainedRows(nn.Module):
+    """Rows index [N] of a trained table [M, D], drawn from U(-1/D, 1/D) as fastText draws its own."""
 
     rows: int
     dim: int
 
     @nn.compact
     def __call__(self, index_N):
-        if self.is_mutable_collection(INDEX):
-            self.put_variable(INDEX, "rows", index_N)
-        elif self.has_variable(INDEX, "rows"):
-            return self.get_variable("params", "rows")
-
         def init(key):
             return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim)
 
-        return self.param("rows", init)[index_N]
+        return trained_rows(self, "rows", init, index_N)
 
 
 def trains_rows(model) -> bool:
@@ -45,16 +49,34 @@ def trains_rows(model) -> bool:
 
 
 def read(model, variables, batch):
-    """The collection INDEX of a batch: which rows of its tables the model reads; empty where it has none."""
+    """The collection INDEX of a batch: which rows of its tables the model reads.
+
+    Without tables of which the batch reads as many rows as they have: those are trained whole.
+    """
     if not trains_rows(model):
         return {}
-    return model.apply(variables, batch, train=True, mutable=[INDEX])[1][INDEX]
+    found = model.apply(variables, batch, train=True, mutable=[INDEX])[1].get(INDEX, {})
+    found, tables = traverse_util.flatten_dict(found), traverse_util.flatten_dict(variables["params"])
+    return traverse_util.unflatten_dict({path: at for path, at in found.items() if len(at) < len(tables[path])})
 
 
 def taken(params, index):
     """The parameters with the rows read [N, D] in the place of each table."""
     at = traverse_util.flatten_dict(index)
-    return _walked(params, lambda path, leaf: leaf[at[path]] if path in at else leaf)
+    return walked(params, lambda path, leaf: leaf[at[path]] if path in at else leaf)
+
+
+def summed(gradients, params, index):
+    """The gradients of rows with those of equal rows summed in the place of the first one, and 0 in the others."""
+    at, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
+
+    def at_first(path, leaf):
+        if path not in at:
+            return leaf
+        first_M = jnp.full(len(tables[path]), len(leaf)).at[at[path]].min(jnp.arange(len(leaf)))
+        return _add(jnp.zeros_like(leaf), first_M[at[path]], leaf)
+
+    return walked(gradients, at_first)
 
 
 def over_devices(gradients, index, axis_name):
@@ -74,13 +96,20 @@ def added(params, updates, index):
     def moved(path, leaf):
         if path not in at:
             return (leaf + flat[path]).astype(leaf.dtype)
-        # Replicas have to agree, and a run is to repeat itself: a GPU adds equal rows in no fixed order.
-        return lax.platform_dependent(leaf, at[path], flat[path], cuda=add_summed, rocm=add_summed, default=add)
+        return _add(leaf, at[path], flat[path])
 
-    return _walked(params, moved)
+    return walked(params, moved)
 
 
-def _walked(tree, change):
+def _add(table, index_N, update_ND):
+    """The sum by what the platform needs.
+
+    Replicas have to agree, and a run is to repeat itself: a GPU adds equal rows in no fixed order.
+    """
+    return lax.platform_dependent(table, index_N, update_ND, cuda=add_summed, rocm=add_summed, default=add)
+
+
+def walked(tree, change):
     """The tree with change(path, leaf) in the place of each leaf."""
     flat = traverse_util.flatten_dict(tree)
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})

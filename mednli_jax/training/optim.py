@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from flax import traverse_util
 from jax import lax
 
 from mednli_jax.errors import ConfigError
+from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
 # "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
@@ -29,6 +31,15 @@ class AccumulatorState(NamedTuple):
     gathered_rows: jax.Array  # float32
     gathered_batches: jax.Array  # int32
     gathering: Any  # the state of the optimiser that takes their mean
+
+
+class ByRows(optax.GradientTransformationExtraArgs):
+    """An optimiser whose `update(..., index=index)` takes gradients of single rows of tables (models.sparse_rows) and
+    gives updates of those rows."""
+
+
+class ByMoments(ByRows):
+    """The same, but all rows of the tables have updates."""
 
 
 def build_optimizer(
@@ -66,7 +77,7 @@ def build_optimizer(
     if weight_decay > 0 and optimizer != "adamw":
         parts.append(optax.add_decayed_weights(weight_decay))
     direction = {
-        "adam": optax.scale_by_adam,
+        "adam": scale_by_adam,
         "amsgrad": scale_by_amsgrad,
         "adamw": lambda: scale_by_adamw(weight_decay),
         "sgd": lambda: optax.trace(momentum) if momentum > 0 else optax.identity(),
@@ -80,7 +91,26 @@ def build_optimizer(
         by_batch = rate_of_step(schedule, learning_rate, epochs=epochs, epoch_steps=epoch_steps, **how)
         rate = optax.scale_by_learning_rate(lambda step: by_batch(step * accumulate))
     made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam: checkpoints name its arrays so
-    return accumulated(made, accumulate) if accumulate > 1 else made
+    if accumulate > 1:
+        return accumulated(made, accumulate)
+    if optimizer not in ("adam", "sgd") or momentum > 0 or weight_decay > 0:  # which are of every row
+        return made
+    return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
+
+
+def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
+    """The optimiser for gradients of rows too: its updates are those of gradients of whole tables.
+
+    moments: whether it gives updates of whole tables. norms: whether it asks for the norm of the gradients.
+    """
+    made = optax.with_extra_args_support(optimizer)
+
+    def update(updates, state, params=None, *, index=None, **extra):
+        if index and (moments or norms):  # of which a row that was read twice has two parts
+            updates = sparse_rows.summed(updates, params, index)
+        return made.update(updates, state, params, index=index, **extra)
+
+    return (ByMoments if moments else ByRows)(made.init, update)
 
 
 def rate_of_step(
@@ -164,6 +194,34 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
     return optax.GradientTransformationExtraArgs(start, update)
 
 
+def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:
+    """Adam (Kingma & Ba 2015) as optax has it, which takes gradients of single rows of tables, too.
+
+    The moments of all rows decay at every step, and all rows move by them, as if the other rows' gradients were 0.
+    """
+    whole = optax.scale_by_adam(b1, b2, eps)
+
+    def update(updates, state, params=None, *, index=None, **extra):
+        if not index:
+            return whole.update(updates, state, params)
+        at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
+
+        def moment(decay, power):
+            def moved(path, old):
+                new = (1 - decay) * flat[path] ** power
+                return (decay * old).at[at[path]].add(new) if path in at else decay * old + new
+
+            return moved
+
+        count = optax.safe_increment(state.count)
+        mu, nu = sparse_rows.walked(state.mu, moment(b1, 1)), sparse_rows.walked(state.nu, moment(b2, 2))
+        mean, size = optax.tree.bias_correction(mu, b1, count), optax.tree.bias_correction(nu, b2, count)
+        updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, size)
+        return updates, optax.ScaleByAdamState(count, mu, nu)
+
+    return optax.GradientTransformationExtraArgs(whole.init, update)
+
+
 def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformation:
     """AMSGrad (Reddi et al. 2018) as PyTorch has it: the largest second moment so far, then corrected for its start.
 
@@ -214,4 +272,5 @@ def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTr
             )
         return jax.tree.map(lambda hit: "stays" if hit else "moves", named)
 
-    return optax.multi_transform({"moves": optimizer, "stays": optax.set_to_zero()}, labels)
+    made = optax.multi_transform({"moves": optimizer, "stays": optax.set_to_zero()}, labels)
+    return ByRows(made.init, made.update) if type(optimizer) is ByRows else made

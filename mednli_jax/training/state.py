@@ -4,6 +4,8 @@ Dimension letters: S seeds still training, A all seeds of the run.
 """
 
 import functools
+import math
+import os
 from typing import Any
 
 import jax
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from mednli_jax.errors import RunError
 from mednli_jax.training import optim
 
 
@@ -60,11 +63,25 @@ class Average(_Weights):
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
     """One learner per seed: parameters are drawn from key(seed) alone, whatever the other seeds.
 
-    Compiled once for a model and shapes, however often learners are drawn.
+    Compiled once for a model and shapes, however often learners are drawn. Raises: RunError where they, and the best
+    weights that are kept beside them, do not fit into memory.
     """
     arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
     shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
-    return _drawn(jnp.asarray(seeds, jnp.uint32), arrays, frozen, shape=shape, model=model, optimizer=optimizer)
+    given = jnp.asarray(seeds, jnp.uint32), arrays, frozen
+    how = {"shape": shape, "model": model, "optimizer": optimizer}
+    planned, room = _drawn.eval_shape(*given, **how), _memory()
+    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
+    if needed > room:
+        problem = f"weights and the optimiser's state take {needed / 1e9:.0f} GB of memory, of {room / 1e9:.0f} GB"
+        raise RunError(f"{problem}. Fix: give smaller sizes in config.model, or fewer seeds.")
+    return _drawn(*given, **how)
+
+
+def _memory() -> int:
+    """Bytes of a device's memory; on a CPU the machine's."""
+    device = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    return device or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @functools.partial(jax.jit, static_argnames=("shape", "model", "optimizer"))

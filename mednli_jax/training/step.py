@@ -9,6 +9,7 @@ import optax
 from jax import lax
 
 from mednli_jax.models import sparse_rows as rows
+from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 
 
@@ -38,6 +39,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     loss, correct, count. Division happens once, at the end of the epoch.
     """
 
+    takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
     optimizer = optax.with_extra_args_support(optimizer)  # one that accumulates batches asks for their rows
 
     vary = getattr(task, "vary", lambda data, batch: batch)
@@ -45,13 +47,14 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     def over_devices(x):
         return x if axis_name is None else lax.psum(x, axis_name)
 
-    def one_seed(learner, frozen, data, index_QG):
+    def slopes(learner, frozen, data, index_QG):
+        """(gradients, rows of tables that they are of, sums, batch statistics) of the global batch."""
         batch = task.to_batch(data, index_QG, layout)
         batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
         batch = vary(data, batch)
         count = over_devices(batch["mask"].sum())
         variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
-        index = rows.read(model, variables, batch)
+        index = rows.read(model, variables, batch) if takes_rows else {}
 
         def loss_of(params):
             given = {**variables, "params": params, rows.INDEX: index}
@@ -64,18 +67,25 @@ def train_step(model, task, optimizer, layout, axis_name=None):
             rows.taken(learner.params, index)
         )
         gradients, index = rows.over_devices(gradients, index, axis_name)
-        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count)
-        learner = Learner(
+        sums = {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
+        return gradients, index, sums, changed.get("batch_stats", learner.batch_stats)
+
+    def moved(learner, gradients, index, count, batch_stats):
+        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count, index=index)
+        return Learner(
             seed=learner.seed,
             step=learner.step + 1,
-            params=rows.added(learner.params, updates, index),
-            batch_stats=changed.get("batch_stats", learner.batch_stats),
+            params=rows.added(learner.params, updates, index if moves_rows else {}),
+            batch_stats=batch_stats,
             opt_state=opt_state,
         )
-        return learner, {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
 
     def step(learner, frozen, data, index_SQG):
-        return _over_seeds(lambda learner, index: one_seed(learner, frozen, data, index), (learner, index_SQG))
+        gradients, index, sums, batch_stats = _over_seeds(
+            lambda learner, index: slopes(learner, frozen, data, index), (learner, index_SQG)
+        )
+        # With the axis of a single seed, too: without it XLA copies parameters and moments instead of reusing them.
+        return jax.vmap(moved)(learner, gradients, index, sums["count"], batch_stats), sums
 
     return step
 

@@ -1,0 +1,104 @@
+"""Absurd values of every field of every config: refused in one line, or good to train with."""
+
+import random
+import runpy
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from math import inf, nan
+
+import pytest
+from made_up_commands import ROOT, environment_of
+from ml_collections import config_dict
+
+from mednli_jax import experiment, validation
+from mednli_jax.errors import UserError
+
+CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if not path.stem.startswith(("search", "sweep"))]
+VALUES = {
+    int: (0, -1, 2**31, 2**63, 10**12),
+    float: (0.0, -1.0, 2.0**31, 2.0**63, 1e12, 1e300, nan, inf, -inf),
+    str: ("", "x" * 5000, "y/" * 3000, "~nouser/x", "\ud800", "\n"),
+    tuple: ((), (-1,), (2**63,), ("",), ("x" * 5000,), ("~nouser/x",), ("\ud800",), (0, 0)),
+}
+
+
+def absurd():
+    """(config file, field, value): each field of each config with each absurd value of its type."""
+    for path in CONFIGS:
+        config = runpy.run_path(str(path))["get_config"]()
+        for field, kind in typed(config):
+            for value in VALUES.get(kind, ()):
+                yield path, config, field, value
+
+
+def typed(config, prefix=""):
+    for name in config:
+        if isinstance(config[name], config_dict.ConfigDict):
+            yield from typed(config[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", config.get_type(name)
+
+
+def owner(config, field):
+    *sections, name = field.split(".")
+    for section in sections:
+        config = config[section]
+    return config, name
+
+
+def refused(config, field, value, check):
+    """The error of a check that refuses the value, None where it takes it."""
+    section, name = owner(config, field)
+    before = section[name]
+    try:
+        section[name] = value
+        check(config)
+    except UserError as error:
+        return str(error)
+    finally:
+        section[name] = before
+    return None
+
+
+def test_every_number_has_a_range():
+    ranged = {rule.field for rule in validation.RULES}
+    for path in CONFIGS:
+        config = runpy.run_path(str(path))["get_config"]()
+        assert not [field for field, kind in typed(config) if kind in (int, float) and field not in ranged], path
+
+
+def test_absurd_values_are_refused_or_make_an_experiment():
+    counts, seen = Counter(), set()
+    for _, config, field, value in absurd():
+        error = refused(config, field, value, validation.check)
+        case = (config.task, config.model.name, field, str(value))
+        if error is None and case not in seen:
+            error = refused(config, field, value, experiment.of)
+        seen.add(case)
+        counts["taken" if error is None else "refused"] += 1
+        assert error is None or len(error.splitlines()) == 1, case
+        if error is None and isinstance(value, int | float):
+            assert abs(value) <= (2**32 if isinstance(value, int) else 1e30), case
+    print(dict(counts))
+    assert counts["refused"] > counts["taken"]
+
+
+@pytest.mark.slow
+def test_a_command_refuses_absurd_values_at_once(tmp_path):
+    """Exit code 2 and one line within 10 s; a value of each field that a command line can hold."""
+    by_field, draw = defaultdict(list), random.Random(0)
+    for path, config, field, value in absurd():
+        if "\ud800" not in str(value) and not isinstance(value, tuple) and refused(config, field, value, experiment.of):
+            by_field[field].append((path, value))
+    print(f"{len(by_field)} fields")
+    draw = random.Random(0)
+    for field, group in by_field.items():
+        path, value = draw.choice(group)
+        command = [sys.executable, "-m", "mednli_jax.train", f"--config={path}", f"--config.{field}={value}"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, timeout=10, env=environment_of(tmp_path), check=False
+        )
+        assert done.returncode == 2, (path, field, value)
+        assert len(done.stderr.splitlines()) == 1, (path, field, value)
+        assert not list(tmp_path.glob("runs/*")), (path, field, value)
