@@ -13,6 +13,7 @@
 # ANALYZE="--stop_words --entities=parts" gives the analyses further flags.
 set -euo pipefail
 umask 077
+. "$(dirname "$0")/usage.sh"
 corpus=${1:-demo_full} folder=${2:-runs/artifacts-${1:-demo_full}}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"

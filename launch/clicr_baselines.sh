@@ -7,7 +7,7 @@
 #
 # CORPUS: clicr, demo_cloze (default) or a folder in CliCR's layout. VECTORS "search": trains some on the corpus first,
 # as in Appendix A (launch/cloze_vectors.py, needs `pip install 'mednli_jax[embeddings]'`); "": none, no similarities.
-case ${1:-} in -h | --help) exec sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
+. "$(dirname "$0")/usage.sh"
 set -euo pipefail
 folder=${1:-runs/clicr_baselines} corpus=${2:-demo_cloze} vectors=${3:-}
 shift $(($# < 3 ? $# : 3))

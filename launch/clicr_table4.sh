@@ -12,7 +12,7 @@
 # than 200 (demo: 64) need --config.vectors.dim=SIZE.
 # $BASELINE_FLAGS: further flags of launch/cloze_baselines.py, such as --vectors=FILE for others than the readers'.
 # What is done is skipped. With $DRY_RUN the runs are listed.
-case ${1:-} in -h | --help) exec sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
+. "$(dirname "$0")/usage.sh"
 set -euo pipefail
 folder=${1:-runs/clicr_table4} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))

@@ -103,7 +103,8 @@ def steps(counts: list[int], rounds: int = 5) -> dict[int, list[float]]:
             if turn == 0:
                 codes = [slot_code(fold, 0) for fold in batches.of_group[:count]]
                 learners[count] = program.draw(layout, codes)
-                plans[count] = [index for other, index in batches.epoch(1, codes) if other == layout]
+                plan = [index for other, index in batches.epoch(1, codes) if other == layout]
+                plans[count] = plan[: max(4, 32 // count)]
             begun = time.monotonic()
             for index in plans[count]:
                 learners[count], sums = program.train(layout, learners[count], index)

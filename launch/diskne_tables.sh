@@ -11,6 +11,7 @@
 # which takes $BERT_FLAGS, too: a run NAME for each. Tables 7 and 8 have runs of their own: of all wordings and of random
 # negatives, by $TABLE7=1 and $TABLE8=1, with ESIM, or BERT of the first weights. What is done is skipped.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 root=${1:-runs/diskne} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 launch=$(dirname "$0")

@@ -4,6 +4,7 @@
 #
 #   bash launch/knowledge_mechanism.sh [FOLDER] [further flags of train, e.g. --config.model.hidden_size=100]
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 folder=${1:-runs/mechanism}
 shift || true
 

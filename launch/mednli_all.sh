@@ -13,6 +13,7 @@
 set -euo pipefail
 dry=''
 [ "${1:-}" != --dry-run ] || { dry=1; shift; }
+. "$(dirname "$0")/usage.sh"
 folder=${1:-runs/mednli} corpus=${2:-mednli}
 shift $(($# < 2 ? $# : 2))
 launch=$(dirname "$0")

@@ -6,6 +6,7 @@
 # $NEURAL_FLAGS are flags for all but the features, e.g. --config.model.hidden_size=100; $FEATURES_FLAGS are for these
 # alone. The default is the demo corpus, six seeds: about 20 minutes on 2 cores. What is done is skipped.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table3} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"

@@ -11,6 +11,7 @@
 # those trained (default: sequential multi mixed; direct needs no training). For MedNLI the sources train in its batches of
 # 512, as in the paper. What is done is skipped.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table4} corpus=${2:-demo} sources=${3:-}
 shift $(($# < 3 ? $# : 3))
 . "$(dirname "$0")/runs.sh"

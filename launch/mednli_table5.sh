@@ -12,6 +12,7 @@
 # launch/pretrain_vectors.py trains vectors, also from others. On the demo corpus two rows are trained here, from its
 # training sentences: `demo`, and `glove-demo`, which starts from GloVe. Six seeds. What is done is skipped.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 if [ $# -lt 2 ]; then
   sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
   exit 2

@@ -11,6 +11,7 @@
 # $TOGETHER=0 leaves out retrofitting with attention. The default is the demo corpus, six seeds: about two hours on
 # 2 cores. What is done is skipped; an interrupted run goes on.
 set -euo pipefail
+. "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table6_7} corpus=${2:-demo}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"

@@ -17,6 +17,7 @@ tpu=(gcloud compute tpus tpu-vm)
 dry=
 [ "${1:-}" = --dry-run ] && dry=1 && shift
 
+. "$(dirname "$0")/usage.sh"
 run() {
   if [ -n "$dry" ]; then printf '%q ' "$@" && echo; else "$@"; fi
 }

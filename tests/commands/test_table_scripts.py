@@ -163,3 +163,20 @@ def test_help_prints_the_usage_and_does_nothing(tmp_path, name):
 def test_every_table_script_is_sound_bash():
     for path in sorted((ROOT / "launch").glob("*.sh")):
         assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0, path.name
+
+
+SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.name not in ("runs.sh", "usage.sh"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
+    for flag in ("--help", "-h"):
+        done = subprocess.run(["bash", ROOT / "launch" / name, flag], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0
+        assert f"launch/{name}" in done.stdout
+        assert not any(line.startswith("#") for line in done.stdout.splitlines())
+    done = subprocess.run(["bash", ROOT / "launch" / name, "--frob"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,9 @@
+# Sourced by the other scripts before they read their arguments: --help prints the comment at a script's top; a flag in
+# the place of its first argument is refused.
+case ${1:-} in
+-h | --help) exec sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0" ;;
+-*)
+  echo "error: '$1' stands where the first argument belongs. Fix: bash $0 --help" >&2
+  exit 2
+  ;;
+esac
