@@ -177,7 +177,8 @@ CHOICES = {
 NUMBERS = (  # fields, least, most, what 0 means beside them
     ("data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions", 1, MOST, ""),
     ("knowledge.max_links knowledge.min_length model.dim model.attention_heads diskne.least", 1, MOST, ""),
-    ("train.batch_size train.patience train.checkpoint_epochs train.halve_from train.accumulate", 1, COUNT, ""),
+    ("train.batch_size", 1, 1 << 16, ""),
+    ("train.patience train.checkpoint_epochs train.halve_from train.accumulate", 1, COUNT, ""),
     ("train.epochs", 1, 10_000, ""),
     ("train.group model.layers model.hops model.depth model.heads", 1, 64, ""),  # each is compiled apart
     ("train.max_buckets", 1, 4, ""),

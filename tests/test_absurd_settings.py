@@ -7,12 +7,18 @@ import sys
 from collections import Counter, defaultdict
 from math import inf, nan
 
+import jax.numpy as jnp
+import made_up
 import pytest
 from made_up_commands import ROOT, environment_of
 from ml_collections import config_dict
 
 from mednli_jax import experiment, validation
-from mednli_jax.errors import UserError
+from mednli_jax.corpora.batching import Layout
+from mednli_jax.errors import RunError, UserError
+from mednli_jax.models import table
+from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.training import optim, state
 
 CONFIGS = [path for path in sorted((ROOT / "configs").glob("*.py")) if not path.stem.startswith(("search", "sweep"))]
 VALUES = {
@@ -102,3 +108,17 @@ def test_a_command_refuses_absurd_values_at_once(tmp_path):
         assert done.returncode == 2, (path, field, value)
         assert len(done.stderr.splitlines()) == 1, (path, field, value)
         assert not list(tmp_path.glob("runs/*")), (path, field, value)
+
+
+def test_weights_beyond_the_memory_are_refused_before_they_are_drawn(monkeypatch):
+    data = {name: jnp.asarray(array) for name, array in made_up.arrays().items()}
+    batch = NLITask().to_batch(data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, (12, 8)))
+    model, optimizer = table.build("fasttext", {}), optim.build_optimizer(learning_rate=0.1, optimizer="sgd")
+    monkeypatch.setattr(state, "_drawn", OnlyPlanned(state._drawn))
+    with pytest.raises(RunError, match="Fix: "):
+        state.init_learner(model, optimizer, range(10**6), batch, frozen(made_up.vectors()))
+
+
+class OnlyPlanned:
+    def __init__(self, drawn):
+        self.eval_shape = drawn.eval_shape
