@@ -39,20 +39,26 @@ class Program:
 
     def train(self, layout, learner, index):
         """One step; index [S, Q, G]. Donates the learner."""
-        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
-        call = self._call(
-            ("train", self.optimizer, layout, index.shape[0]), body, learner, index, reduced=True, donate=True
-        )
+        call = self.train_body(layout, learner, index)
         return call(learner, self.frozen, self.data, self.devices.split(index))
 
     def predict(self, layout, variables, index):
         """Logits [S, B, C] on the device(s); index [Q, G]."""
-        body = predict_step(self.model, self.task, layout)
-        seeds = jax.tree.leaves(variables)[0].shape[0]
-        call = self._call(("predict", layout, seeds), body, variables, index, reduced=False)
+        call = self.predict_body(layout, variables, index)
         return call(variables, self.frozen, self.data, self.devices.split(index))
 
-    def _call(self, key, body, state, index, **how):
+    def train_body(self, layout, learner, index):
+        """The compiled body of `train`; shapes are enough."""
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        key = ("train", self.optimizer, layout, index.shape[0])
+        return self._compiled_for(key, body, learner, index, reduced=True, donate=True)
+
+    def predict_body(self, layout, variables, index):
+        """The compiled body of `predict`; shapes are enough."""
+        body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
+        return self._compiled_for(("predict", layout, seeds), body, variables, index, reduced=False)
+
+    def _compiled_for(self, key, body, state, index, **how):
         key = (*key, *((name, array.shape) for name, array in self.data.items()))
         if key not in self._compiled:
             started = time.monotonic()
