@@ -33,6 +33,7 @@ class SAReader(nn.Module):
     attention: str = "bilinear"
     num_types: int = 0
     train_vectors: bool = True
+    platform: str = "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -42,7 +43,8 @@ class SAReader(nn.Module):
         def encode(tokens, packing, keys, name):
             words_TD = embedding(packing.tokens(tokens))
             words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
-            return layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=name)(words_TD, packing)
+            gru = layers.BiRNN(self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name)
+            return gru(words_TD, packing)
 
         keys_B = batch.get("row_key")
         keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key

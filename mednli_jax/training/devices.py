@@ -57,6 +57,7 @@ class Devices:
         self.all = here if devices is None else list(devices)
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
+        self.platform = self.all[0].platform  # cpu, gpu or tpu
         self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
 
     def replicate(self, tree):
