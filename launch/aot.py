@@ -51,7 +51,7 @@ PACKAGES = {"h100": "jax_cuda12_plugin", "v5e": "libtpu"}  # what compiles for e
 # What libtpu asks a chip's host for; there is none.
 TPU_HOST = {
     "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-    "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
 }  # fmt: skip
 COUNTS = ("launches", "cycles", "bytes", "flops", "memory_bytes", "all_reduce_bytes")
 PAIRS, QUERIES = 11_232, 1_024  # rows of the made-up corpus
