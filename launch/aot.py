@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,7 +47,7 @@ are the compiler's, none is measured:
 pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
 
 TARGETS, MODES = ("h100", "v5e"), ("train", "predict")
-PACKAGES = {"h100": "jax_cuda12_plugin", "v5e": "libtpu"}  # what compiles for each
+PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # what compiles for each
 # What libtpu asks a chip's host for; there is none.
 TPU_HOST = {
     "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -246,9 +246,11 @@ class Hlo:
 
 def check_installed(target: str) -> None:
     """Raises UsageError where the package that compiles for the target is missing."""
-    if find_spec(PACKAGES[target]) is None:
+    try:
+        version(PACKAGES[target])
+    except PackageNotFoundError:
         problem = f"--target={target}: the package {PACKAGES[target]} is not installed"
-        raise UsageError(f"{problem}. Fix: pip install 'mednli_jax[aot]'")
+        raise UsageError(f"{problem}. Fix: pip install 'mednli_jax[aot]'") from None
 
 
 def described(target: str, count: int) -> list:
@@ -300,8 +302,10 @@ def made_up(asked, config, tokens: int, length: int):
 
 
 def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, length: int = 64):
-    """Compiles the step of a config; yields (layout of the batch, batches of an epoch that have it, Compiled, FLOPs), the
-    most frequent layout first."""
+    """Compiles the step of a config, once for each layout of a batch, the most frequent one first.
+
+    Yields: (layout, batches of an epoch that have it, Compiled, FLOPs).
+    """
     import jax
 
     from mednli_jax import experiment

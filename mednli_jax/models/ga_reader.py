@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import Packing
+from mednli_jax.models.sparse_rows import take
 from mednli_jax.models.words import WordEmbedding, distinct_words
 
 UNKNOWN = 1  # the number of all words without one of their own; two of them need not be the same word
@@ -57,7 +58,7 @@ class GAReader(nn.Module):
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
-            x_TD = jnp.concatenate([x_TD, numbers[occurs(paired, batch).astype(jnp.int32)]], axis=-1)
+            x_TD = jnp.concatenate([x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1)
         states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
         states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch["blank"][:, None, None], axis=1)[:, 0]
@@ -130,6 +131,6 @@ class Characters(nn.Module):
         vectors = self.param("vectors", nn.initializers.normal(0.01), (self.alphabet, self.size))
         numbers = jnp.clip(packing.tokens(spelling_WL), 0, self.alphabet - 1)
         gru = layers.BiRNN(self.size, "gru", lasagne=True, platform=self.platform, name="encoder")
-        states = gru(vectors[numbers], packing)
+        states = gru(take(vectors, numbers), packing)
         spelled_WD = layers.Linear(self.size, name="projection")(packing.ends(states))
         return jnp.take(spelled_WD, words.place, axis=0)

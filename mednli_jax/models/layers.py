@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mednli_jax.models import stacked
+from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import Words, project
@@ -228,7 +228,7 @@ class KnowledgeEnergies(nn.Module):
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
         distance_BK = batch["link_distance"].astype(jnp.int32)
-        value_BK = weights_L[jnp.clip(distance_BK, 0, self.longest_path)]
+        value_BK = sparse_rows.take(weights_L, jnp.clip(distance_BK, 0, self.longest_path))
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
         size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
         rows = jnp.arange(size[0])[:, None]

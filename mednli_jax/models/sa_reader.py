@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.sparse_rows import take
 from mednli_jax.models.words import WordEmbedding
 
 
@@ -86,7 +87,7 @@ class SAReader(nn.Module):
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
         type_UC = batch["candidate_type"]
         known_UC = jnp.clip(type_UC, 0, types - 1)
-        vectors_UCD, bias_UC = vectors_ED[known_UC], bias_E[known_UC]
+        vectors_UCD, bias_UC = take(vectors_ED, known_UC), take(bias_E, known_UC)
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
         scores_UGC = read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2) + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)

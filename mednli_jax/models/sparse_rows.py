@@ -67,6 +67,20 @@ def over_devices(gradients, index, axis_name):
     return traverse_util.unflatten_dict({**lax.psum(flat, axis_name), **gathered}), index
 
 
+@jax.custom_vjp
+def take(table, index):
+    """table[index], rows of a trained table [M, ...]. On a GPU, too, equal runs have equal gradients (see `added`)."""
+    return table[index]
+
+
+def _take_backward(saved, d_out):
+    table, index = saved
+    return summed(jnp.zeros_like(table), index.reshape(-1), d_out.reshape(-1, *table.shape[1:])), None
+
+
+take.defvjp(lambda table, index: (table[index], (table, index)), _take_backward)
+
+
 def added(params, updates, index):
     """The parameters plus their updates, where those of a table [N, D] belong to the rows `index`."""
     at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
@@ -74,8 +88,7 @@ def added(params, updates, index):
     def moved(path, leaf):
         if path not in at:
             return (leaf + flat[path]).astype(leaf.dtype)
-        # Replicas have to agree, and a run is to repeat itself: a GPU adds equal rows in no fixed order.
-        return lax.platform_dependent(leaf, at[path], flat[path], cuda=add_summed, rocm=add_summed, default=add)
+        return summed(leaf, at[path], flat[path])
 
     return _walked(params, moved)
 
@@ -86,15 +99,23 @@ def _walked(tree, change):
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})
 
 
+def summed(table, index_N, update_ND):
+    """The table with updates added at rows that may recur.
+
+    Replicas have to agree, and a run is to repeat itself: a GPU adds equal rows in no fixed order.
+    """
+    return lax.platform_dependent(table, index_N, update_ND, cuda=add_summed, rocm=add_summed, default=add)
+
+
 def add(table, index_N, update_ND):
-    """The table with updates added at rows that may recur."""
+    """The same by one addition for each update."""
     return table.at[index_N].add(update_ND)
 
 
 def add_summed(table, index_N, update_ND):
     """The same by one addition to each row: updates of equal rows are sorted together and summed beforehand."""
     order_N = jnp.argsort(index_N, stable=True)
-    index_N, update_ND = index_N[order_N], update_ND[order_N]
+    index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(len(index_N), -1)
     begins_N = jnp.append(True, index_N[1:] != index_N[:-1])
 
     def join(left, right):
@@ -104,4 +125,5 @@ def add_summed(table, index_N, update_ND):
     _, sum_ND = lax.associative_scan(join, (begins_N, update_ND))
     ends_N = jnp.append(begins_N[1:], True)
     beyond_N = len(table) + jnp.arange(len(index_N))  # all different, and dropped
-    return table.at[jnp.where(ends_N, index_N, beyond_N)].add(sum_ND, mode="drop", unique_indices=True)
+    sums = sum_ND.reshape(-1, *table.shape[1:])
+    return table.at[jnp.where(ends_N, index_N, beyond_N)].add(sums, mode="drop", unique_indices=True)

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mednli_jax.models.sparse_rows import take
+
 
 @dataclass(frozen=True)
 class Words:
@@ -79,7 +81,7 @@ class WordEmbedding(nn.Module):
     def __call__(self, tokens, *, distinct: int = 0):
         table_VD = self.get_variable("frozen", "vectors")
         if self.trainable:
-            table_VD = self.param("vectors", lambda key: table_VD)
-        elif distinct:
+            return take(self.param("vectors", lambda key: table_VD), tokens)
+        if distinct:
             return distinct_words(table_VD, tokens, distinct)
         return table_VD[tokens]
