@@ -18,6 +18,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
+from mednli_jax.files import write_atomic
 
 USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count what it would take.
 
@@ -387,7 +388,7 @@ def counted(config, target: str, *, count: int = 1, mode: str = "train", text: P
     for number, (layout, times, compiled, flops) in enumerate(steps_of(config, target, count, mode, **corpus)):
         seconds = time.monotonic() - before
         if text:
-            (text / f"{config.model.name}-{target}-{mode}-{number}.txt").write_text(compiled.as_text())
+            write_atomic(text / f"{config.model.name}-{target}-{mode}-{number}.txt", compiled.as_text())
         yield {
             "model": config.model.name, "target": target, "devices": count, "mode": mode, "seeds": len(config.seeds),
             "rows": layout.rows * count, "batches": times, "segments": len(layout.sentences),
