@@ -155,7 +155,9 @@ class Experiment:
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
         """A Program without data and optimiser. frozen: on the devices. model_facts: see tasks.task.Task."""
-        model = table.build(self.model.name, self.model.fields, axis_name=devices.axis_name, **model_facts)
+        model = table.build(
+            self.model.name, self.model.fields, axis_name=devices.axis_name, platform=devices.platform, **model_facts
+        )
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:

@@ -20,6 +20,7 @@ MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
 SEGMENT_COST = 0.006  # of a staircase's area: what one more loop is worth, in compile time and calls
 MARGIN = 0.02  # of the sentences alive, and one more: added to each step for epochs not looked at
+GPU_FLOOR = 256  # sentences: a GPU computes so many in about the time of one
 LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
 
 
@@ -71,10 +72,19 @@ class Layout:
         return cls(units, group, width, ((steps, units * (1 + group)),), ((steps, 2 * units * group),))
 
 
-def staircase(profile: np.ndarray) -> Segments:
-    """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops."""
+def floor_of(model) -> int:
+    """Sentences of a step below which fewer of them save a model no time, on the platform that it is built for."""
+    return GPU_FLOOR if getattr(model, "platform", "cpu") == "gpu" else 1
+
+
+def staircase(profile: np.ndarray, floor: int = 1) -> Segments:
+    """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops.
+
+    floor: sentences below which fewer save no time; a step has at least so many, if there are so many at all.
+    """
     profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
     profile = profile if len(profile) else np.ones(1, np.int64)
+    profile = np.maximum(profile, min(floor, profile[0]))
     steps = len(profile)
     price = max(SEGMENT_COST * profile.sum(), 1)
     best, cut = np.zeros(steps + 1), np.zeros(steps + 1, np.int64)
@@ -128,6 +138,7 @@ class Batches:
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
       shuffle: "even": every batch has units of all lengths, which chance deals among those of like length; "random":
         chance deals all units.
+      floor: of the staircases, see `staircase`.
     """
 
     def __init__(
@@ -148,8 +159,9 @@ class Batches:
         fixed: bool = False,
         joint: bool = True,
         shuffle: str = "even",
+        floor: int = 1,
     ):
-        self.shuffle = shuffle
+        self.shuffle, self.floor = shuffle, floor
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
@@ -211,7 +223,10 @@ class Batches:
             )
             words = int(words * (1 + MARGIN)) + 1 if words else 0
         return replace(
-            self.roomy[bucket], sentences=staircase(sentences), pairs=staircase(pairs), words=-(-words // 32) * 32
+            self.roomy[bucket],
+            sentences=staircase(sentences, self.floor),
+            pairs=staircase(pairs, self.floor),
+            words=-(-words // 32) * 32,
         )
 
     def _looks(self, seeds, epochs):

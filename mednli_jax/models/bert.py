@@ -17,6 +17,7 @@ from jax import lax
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.sparse_rows import take
 
 STATES = "states"  # the collection in which the last layer's states [B, T, D] are left where a caller makes it mutable
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
@@ -206,7 +207,7 @@ class Embeddings(nn.Module):
         words = self.param("words", _draw, (self.vocab_size, self.features))
         positions = self.param("positions", _draw, (self.positions, self.features))
         texts = self.param("texts", _draw, (2, self.features))
-        x_BTD = words[row.pieces_BT] + jnp.where(row.second_BT[..., None], texts[1], texts[0])
+        x_BTD = take(words, row.pieces_BT) + jnp.where(row.second_BT[..., None], texts[1], texts[0])
         x_BTD = x_BTD + positions[: x_BTD.shape[1]]
         return LayerNorm(self.epsilon, name="norm")(x_BTD.reshape(-1, self.features))
 

@@ -37,11 +37,12 @@ class BOW(nn.Module):
     matching: str = "concat"
     heads: int = 1
     axis_name: str | None = None
+    platform: str = "cpu"
 
     @property
     def shares_words(self) -> bool:
         """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
-        return not self.train_vectors
+        return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):

@@ -33,11 +33,12 @@ class ESIM(nn.Module):
     longest_path: int = 0
     knowledge_scale: float = 1.0
     heads: int = 1
+    platform: str = "cpu"
 
     @property
     def shares_words(self) -> bool:
         """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
-        return not (self.train_vectors or self.dropout)
+        return not (self.train_vectors or self.dropout) and self.platform == "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -49,10 +50,10 @@ class ESIM(nn.Module):
         distinct = batch.get("words", 0) if self.shares_words else 0
         words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         words = self._drop_tokens(words, packing, batch, "drop_words", train=train)
-        encoded_ND = layers.BiRNN(self.hidden_size, name="encoder")(words, packing)
+        encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(words, packing)
         inputs_ND = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train=train)
-        states_ND = layers.BiRNN(self.hidden_size, name="composition")(inputs_ND, paired)
+        states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(inputs_ND, paired)
         x = layers.with_features(self._pool(batch, states_ND, paired, masked), batch)
         x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
 

@@ -4,11 +4,14 @@ Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T sl
 W distinct words, L characters of a word, D feature.
 """
 
+from functools import partial
+
 import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import Packing
+from mednli_jax.models.sparse_rows import take
 from mednli_jax.models.words import WordEmbedding, distinct_words
 
 UNKNOWN = 1  # the number of all words without one of their own; two of them need not be the same word
@@ -37,6 +40,7 @@ class GAReader(nn.Module):
     alphabet: int = 257
     pointer: str = "sum"
     train_vectors: bool = True
+    platform: str = "cpu"
 
     trains_rows = True
 
@@ -56,7 +60,7 @@ class GAReader(nn.Module):
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
-            x_TD = jnp.concatenate([x_TD, numbers[occurs(paired, batch).astype(jnp.int32)]], axis=-1)
+            x_TD = jnp.concatenate([x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1)
         states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
         states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch["blank"][:, None, None], axis=1)[:, 0]
@@ -77,8 +81,9 @@ class GAReader(nn.Module):
 
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
         """States of passage tokens, in slots, and of query tokens [B, Q, 2H]: D and Q of a hop."""
-        states_TD = layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=f"passage_{hop}")(x_TD, packing)
-        query_TD = layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=f"query_{hop}")(words_TD, queries)
+        gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
+        states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
+        query_TD = gru(name=f"query_{hop}")(words_TD, queries)
         return states_TD, queries.unpack(query_TD, batch["query"].shape)[0]
 
     def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
@@ -114,6 +119,7 @@ class Characters(nn.Module):
 
     size: int
     alphabet: int
+    platform: str = "cpu"
 
     @nn.compact
     def __call__(self, tokens_T, *, distinct: int = 0):
@@ -124,6 +130,7 @@ class Characters(nn.Module):
         packing = Packing((spelling_WL > 0).sum(axis=1), None, steps=spelling_WL.shape[1])
         vectors = self.param("vectors", nn.initializers.normal(0.01), (self.alphabet, self.size))
         numbers = jnp.clip(packing.tokens(spelling_WL), 0, self.alphabet - 1)
-        states = layers.BiRNN(self.size, "gru", lasagne=True, name="encoder")(vectors[numbers], packing)
+        gru = layers.BiRNN(self.size, "gru", lasagne=True, platform=self.platform, name="encoder")
+        states = gru(take(vectors, numbers), packing)
         spelled_WD = layers.Linear(self.size, name="projection")(packing.ends(states))
         return jnp.take(spelled_WD, words.place, axis=0)

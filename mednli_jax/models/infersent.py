@@ -36,11 +36,12 @@ class InferSent(nn.Module):
     longest_path: int = 0
     knowledge_scale: float = 1.0
     heads: int = 1
+    platform: str = "cpu"
 
     @property
     def shares_words(self) -> bool:
         """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
-        return not self.train_vectors
+        return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -48,7 +49,7 @@ class InferSent(nn.Module):
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
         distinct = batch.get("words", 0) if self.shares_words else 0
         words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
-        states_ND = layers.BiRNN(self.hidden_size, self.cell, name="encoder")(words, packing)
+        states_ND = layers.BiRNN(self.hidden_size, self.cell, platform=self.platform, name="encoder")(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *layers.shapes(batch)))
         else:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import Words, project
@@ -157,11 +158,13 @@ class BiRNN(nn.Module):
 
     The backward direction reads mirrored sentences, so that both directions go down the same staircase.
     lasagne: weights are drawn as by Lasagne's GRU, N(0, .1^2) and biases of 0; else as by PyTorch's.
+    platform: of the device. A GPU has the loops of `stacked`, others those of `recurrence`.
     """
 
     hidden_size: int
     cell: str = "lstm"
     lasagne: bool = False
+    platform: str = "cpu"
 
     @nn.compact
     def __call__(self, x, packing):
@@ -172,10 +175,27 @@ class BiRNN(nn.Module):
         recurrent = self.param("recurrent", init, (2, size, width))
         bias = self.param("bias", nn.initializers.zeros if self.lasagne else init, (2 * width,))
         keep_N1 = packing.valid_N[:, None].astype(bias.dtype)
+        if self.platform == "gpu":
+            return self._stacked(x, kernel, recurrent, bias, keep_N1, packing)
         backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
         kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)
         projected = tuple(project(inputs, own) for inputs, own in zip((x, backwards), kernels, strict=True))
         states = recurrence(projected, tuple(recurrent), tuple(biases), keep_N1, packing.segments)
+        return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
+
+    def _stacked(self, x, kernel, recurrent, bias, keep_N1, packing):
+        size, gates = self.hidden_size, CELLS[self.cell][1]
+        more = stacked.padded_size(size) - size
+
+        def padded(weights, *shape):
+            weights = weights.reshape(*shape, gates, size)
+            return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, more)])
+
+        kernel, bias = padded(kernel, -1, 2), padded(bias, 2)
+        recurrent = jnp.pad(padded(recurrent, 2, size), ((0, 0), (0, more), (0, 0), (0, 0)))
+        projected = (project(x, kernel.reshape(x.shape[-1], -1)) + bias.reshape(-1)).reshape(-1, *bias.shape)
+        projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])])
+        states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[..., :size]
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 
@@ -208,7 +228,7 @@ class KnowledgeEnergies(nn.Module):
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
         distance_BK = batch["link_distance"].astype(jnp.int32)
-        value_BK = weights_L[jnp.clip(distance_BK, 0, self.longest_path)]
+        value_BK = sparse_rows.take(weights_L, jnp.clip(distance_BK, 0, self.longest_path))
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
         size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
         rows = jnp.arange(size[0])[:, None]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.models.sparse_rows import trained_rows
+from mednli_jax.models.sparse_rows import take, trained_rows
 from mednli_jax.models.words import WordEmbedding
 
 
@@ -34,6 +34,7 @@ class SAReader(nn.Module):
     attention: str = "bilinear"
     num_types: int = 0
     train_vectors: bool = True
+    platform: str = "cpu"
 
     trains_rows = True
 
@@ -46,7 +47,8 @@ class SAReader(nn.Module):
 
         def encode(words_TD, packing, keys, name):
             words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
-            return layers.BiRNN(self.hidden_size, "gru", lasagne=True, name=name)(words_TD, packing)
+            gru = layers.BiRNN(self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name)
+            return gru(words_TD, packing)
 
         keys_B = batch.get("row_key")
         keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key
@@ -92,7 +94,7 @@ class SAReader(nn.Module):
             return nn.initializers.glorot_uniform()(key, (types, size))
 
         vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(*known_UC.shape, size)
-        bias_UC = bias_E[known_UC]
+        bias_UC = take(bias_E, known_UC)
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
         scores_UGC = read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2) + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)

@@ -26,7 +26,7 @@ def trained_rows(module, name: str, init, index_N):
         module.put_variable(INDEX, name, index_N)
     elif module.has_variable(INDEX, name):
         return module.get_variable("params", name)
-    return module.param(name, init)[index_N]
+    return take(module.param(name, init), index_N)
 
 
 class TrainedRows(nn.Module):
@@ -89,6 +89,20 @@ def over_devices(gradients, index, axis_name):
     return traverse_util.unflatten_dict({**lax.psum(flat, axis_name), **gathered}), index
 
 
+@jax.custom_vjp
+def take(table, index):
+    """table[index], rows of a trained table [M, ...]. On a GPU, too, equal runs have equal gradients (see `_add`)."""
+    return table[index]
+
+
+def _take_backward(saved, d_out):
+    table, index = saved
+    return _add(jnp.zeros_like(table), index.reshape(-1), d_out.reshape(-1, *table.shape[1:])), None
+
+
+take.defvjp(lambda table, index: (table[index], (table, index)), _take_backward)
+
+
 def added(params, updates, index):
     """The parameters plus their updates, where those of a table [N, D] belong to the rows `index`."""
     at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
@@ -116,14 +130,14 @@ def walked(tree, change):
 
 
 def add(table, index_N, update_ND):
-    """The table with updates added at rows that may recur."""
+    """The same by one addition for each update."""
     return table.at[index_N].add(update_ND)
 
 
 def add_summed(table, index_N, update_ND):
     """The same by one addition to each row: updates of equal rows are sorted together and summed beforehand."""
     order_N = jnp.argsort(index_N, stable=True)
-    index_N, update_ND = index_N[order_N], update_ND[order_N]
+    index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(len(index_N), -1)
     begins_N = jnp.append(True, index_N[1:] != index_N[:-1])
 
     def join(left, right):
@@ -133,4 +147,5 @@ def add_summed(table, index_N, update_ND):
     _, sum_ND = lax.associative_scan(join, (begins_N, update_ND))
     ends_N = jnp.append(begins_N[1:], True)
     beyond_N = len(table) + jnp.arange(len(index_N))  # all different, and dropped
-    return table.at[jnp.where(ends_N, index_N, beyond_N)].add(sum_ND, mode="drop", unique_indices=True)
+    sums = sum_ND.reshape(-1, *table.shape[1:])
+    return table.at[jnp.where(ends_N, index_N, beyond_N)].add(sums, mode="drop", unique_indices=True)

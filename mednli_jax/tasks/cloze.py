@@ -128,6 +128,7 @@ class ClozeTask:
         rows = prepared.splits[name]
         widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
         common = {"width": widths, "shares": shares, "first": rows.first, "joint": False}
+        common["floor"] = batching.floor_of(model)
         group = min(training.group, training.size) if name == "train" else PREDICT_GROUP
         common["groups"] = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
         if name == "train":
@@ -159,7 +160,7 @@ class ClozeTask:
             "candidate_length": jnp.where(types.inside, data["candidate_length"][types.at], 0),
             "position": jnp.where(marks.inside, data["position"][marks.at], 0),
             "position_candidate": jnp.where(marks.inside, data["position_candidate"][marks.at], most),
-            "query": jnp.where(real[:, None], data["query"][row, : layout.width[1]], 0),
+            "query": jnp.where(real[:, None], data["query"][row][:, : layout.width[1]], 0),
             "query_length": jnp.where(real, data["query_length"][row], 0),
             "blank": data["blank"][row],
             "label": jnp.maximum(data["gold"][row], 0),

@@ -77,6 +77,7 @@ class NLITask:
     def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
         """Arguments of Batches that all splits share; tokens: of the rows, both sides."""
         common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
+        common["floor"] = batching.floor_of(model)
         if not self.pieces:
             common["tokens"] = tokens if model.shares_words else None
             common["fixed"] = bool(self.padded_length)
@@ -95,7 +96,8 @@ class NLITask:
         row, real = jnp.maximum(index, 0), index >= 0
         batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
         for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
-            batch[side] = data[side][jnp.maximum(of_side, 0), :width]
+            # Rows first: a TPU gathers whole rows at once, and parts of rows one after the other.
+            batch[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
             batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
         for name in OPTIONAL_FIELDS:
             if name in data:

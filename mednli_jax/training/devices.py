@@ -57,6 +57,10 @@ class Devices:
         self.all = here if devices is None else list(devices)
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
+        self.platform = self.all[0].platform  # cpu, gpu or tpu
+        # Whether the compiler chooses how arrays that stay on the device lie in its memory. A TPU's default for arrays
+        # with a short leading axis, as that of one seed is, costs a copy of all weights at every step.
+        self.chooses_formats = self.platform == "tpu" and self.count == 1
         self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
 
     def replicate(self, tree):
@@ -80,14 +84,15 @@ class Devices:
         rows = np.asarray(rows)
         return rows if self.count == 1 else np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
 
-    def map(self, body, *, reduced: bool, donate: bool = False):
+    def map(self, body, *, reduced: bool, donate: bool = False, **formats):
         """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once.
+        formats: of one device, in_shardings and out_shardings of jit.
 
         With many processes it has to be lowered and compiled: called as it is, it would give this process's part.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
-            return jax.jit(body, donate_argnums=donated)
+            return jax.jit(body, donate_argnums=donated, **formats)
         if not reduced and self.hosts.count > 1:  # a process reads nothing of the others' devices
             return self.map(lambda *given: jax.lax.all_gather(body(*given), AXIS), reduced=True, donate=donate)
         return jax.pmap(

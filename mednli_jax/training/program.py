@@ -11,12 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.experimental.layout import Format, Layout
 
 from mednli_jax.corpora import batching
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
+AUTO = Format(Layout.AUTO)
 LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
 
 
@@ -38,6 +40,7 @@ class Program:
     precision: str | None = None
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
+    _formats: dict = field(default_factory=dict)
 
     def draw(self, layout, seeds) -> states.Learner:
         """New learners of these seeds; the layout gives the model's shapes."""
@@ -47,38 +50,69 @@ class Program:
 
     def train(self, layout, learner, index):
         """One step; index [S, Q, G]. Donates the learner."""
-        call = self._training(layout, learner, index)
-        return call(learner, self.frozen, self.data, self.devices.split(index))
+        call = self.train_body(layout, learner, index)
+        return call(*self._placed(call, learner), self.devices.split(index))
 
     def train_bytes(self, layout, learner, index) -> int:
         """What `train` takes of each device: arguments, results and work space. learner: shapes are enough."""
-        sizes = self._training(layout, learner, index).memory_analysis()
+        sizes = self.train_body(layout, learner, index).memory_analysis()
         held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
         return held + sizes.temp_size_in_bytes
 
-    def _training(self, layout, learner, index):
-        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
-        key = ("train", self.optimizer, layout, index.shape[0])
-        return self._call(key, body, learner, index, reduced=True, donate=True)
-
     def predict(self, layout, variables, index):
         """Logits [S, B, C] on the device(s); index [Q, G]."""
-        body = predict_step(self.model, self.task, layout)
-        seeds = jax.tree.leaves(variables)[0].shape[0]
-        call = self._call(("predict", layout, seeds), body, variables, index, reduced=False)
-        return call(variables, self.frozen, self.data, self.devices.split(index))
+        call = self.predict_body(layout, variables, index)
+        return call(*self._placed(call, variables), self.devices.split(index))
 
-    def _call(self, key, body, state, index, **how):
-        key = (*key, *((name, array.shape) for name, array in self.data.items()))
+    def train_body(self, layout, learner, index):
+        """The compiled body of `train`; shapes are enough."""
+        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        key = ("train", self.optimizer, layout, index.shape[0])
+        return self._compiled_for(key, body, learner, index, reduced=True, donate=True)
+
+    def predict_body(self, layout, variables, index):
+        """The compiled body of `predict`; shapes are enough."""
+        body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
+        return self._compiled_for(("predict", layout, seeds), body, variables, index, reduced=False)
+
+    def _compiled_for(self, key, body, state, index, **how):
+        shapes = tuple((name, array.shape) for name, array in self.data.items())
+        key = (*key, *shapes)
         if key not in self._compiled:
             started = time.monotonic()
-            mapped = self.devices.map(body, **how)
-            with jax.default_matmul_precision(self.precision):
-                lowered = mapped.lower(state, self.frozen, self.data, self.devices.split(index))
-            self._compiled[key] = lowered.compile()
+            given = (state, self.frozen, self.data, self.devices.split(index))
+            compile_ = self._with_formats if self.devices.chooses_formats else self._with_defaults
+            self._compiled[key] = compile_(body, given, (key[0], "frozen", shapes), **how)
             self.devices.hosts.meet()  # some find it in their cache; a collective may have no patience with the others
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
+
+    def _with_defaults(self, body, given, names, **how):
+        with jax.default_matmul_precision(self.precision):
+            return self.devices.map(body, **how).lower(*given).compile()
+
+    def _with_formats(self, body, given, names, *, donate=False, **how):
+        """The body in the formats that the first one with such arrays chose; a learner leaves a step as it came."""
+        known = [self._formats.get(name, AUTO) for name in names]
+        out = {"out_shardings": (known[0], None)} if donate else {}
+        how |= {"donate": donate, "in_shardings": (*known, None)}
+        compiled = self._with_defaults(body, given, names, **how, **out)
+        self._formats |= dict(zip(names, compiled.input_formats[0], strict=False))
+        if donate and compiled.output_formats[0] != self._formats[names[0]]:
+            return self._with_formats(body, given, names, donate=donate, reduced=how["reduced"])
+        return compiled
+
+    def _placed(self, call, state):
+        """(state, frozen, data) in the formats of a compiled body. What a step gave back has them already."""
+        if not self.devices.chooses_formats:
+            return state, self.frozen, self.data
+
+        def put(leaf, asked):
+            return leaf if leaf.format == asked else jax.device_put(leaf, asked)
+
+        of_state, of_frozen, of_data, _ = call.input_formats[0]
+        self.frozen, self.data = (jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data)))
+        return jax.tree.map(put, state, of_state), self.frozen, self.data
 
     @property
     def compiled(self) -> list:

@@ -1,0 +1,435 @@
+"""The step of a config, compiled for an accelerator that is not here, and what the compiler says of it."""
+
+import itertools
+import json
+import math
+import os
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import SimpleNamespace
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import UsageError
+from mednli_jax.files import write_atomic
+
+USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count what it would take.
+
+  python launch/aot.py --config=configs/infersent.py:mednli --config.train.batch_size=64 --target=h100
+  python launch/aot.py --config=configs/esim.py:mednli --target=v5e --mode=predict
+  python launch/aot.py --config=configs/esim.py:mednli --target=v5e --devices=4 --json
+  python launch/aot.py --config=configs/ga_ent.py:clicr --config.seeds=0,1,2,3,4,5 --target=h100
+
+  --config=FILE[:VARIANT]      a file of configs/; --config.FIELD=VALUE sets any field of it
+  --target=h100|v5e            one H100, or v5e chips
+  --devices=N                  chips of v5e, 1 to 4 (default 1)
+  --mode=train|predict         the step of training (default), or that of prediction
+  --tokens=N                   tokens of a passage on average (1500), of readers
+  --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
+  --layouts=first|all          the layout that most batches of an epoch have (default), or a line for each
+  --json                       one JSON object in a line
+  --text=FOLDER                also writes the compiled programs there, as text
+
+No data and no device is needed: the corpus is the benchmark's, made up with the lengths of MedNLI or CliCR. All figures
+are the compiler's, none is measured:
+  launches          operations that the device starts in one step; those of a loop times its trips
+  cycles            the compiler's estimate (v5e), loops likewise; it knows nothing of custom calls
+  bytes, flops      read and written by the operations; of the matrix products alone; loops likewise
+  memory_bytes      of one device: arguments, results and work space
+  all_reduce_bytes  results of all-reduces on one device (--devices)
+  compile_seconds   on this machine, as busy as it is
+pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
+
+TARGETS, MODES = ("h100", "v5e"), ("train", "predict")
+PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # what compiles for each
+# What libtpu asks a chip's host for; there is none.
+TPU_HOST = {
+    "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
+}  # fmt: skip
+COUNTS = ("launches", "cycles", "bytes", "flops", "memory_bytes", "all_reduce_bytes")
+PAIRS, QUERIES = 11_232, 1_024  # rows of the made-up corpus
+LINKS, LONGEST_PATH, FEATURES = 16, 20, 35  # of a made-up pair; the longest path between its concepts, in edges
+# The device, as its driver describes it (XLA's GpuTargetConfigProto).
+H100 = """
+gpu_device_info {
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472
+  threads_per_core_limit: 2048
+  core_count: 132
+  fpus_per_core: 128
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: 3352320000000
+  l2_cache_size: 52428800
+  clock_rate_ghz: 1.98
+  device_memory_size: 84929347584
+  shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 }
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 8 }
+runtime_version { major: 12 minor: 8 patch: 0 }
+device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+
+
+# -- the compiled program as text (HLO) --------------------------------------------------------------------------------
+
+# Instructions that nothing is launched for.
+NO_LAUNCH = {
+    "parameter", "tuple", "get-tuple-element", "bitcast", "constant", "partition-id", "replica-id", "after-all",
+    "opt-barrier", "async-done", "copy-done", "all-reduce-done", "all-gather-done",
+}  # fmt: skip
+BYTES = {"f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "pred": 1}
+SLICES, UPDATES = ("dynamic-slice", "slice", "gather"), ("dynamic-update-slice",)
+HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{")
+INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)")
+SHAPE = re.compile(r"\b([a-z]+[0-9]*)\[([0-9,]*)\]")
+NAME = re.compile(r"%([\w.\-]+)")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a computation.
+
+    shape: of its result, as text. kind: what it does. given: its operands, or a constant's value, as text. rest: its
+    attributes, as text. root: whether the computation returns it.
+    """
+
+    name: str
+    shape: str
+    kind: str
+    given: str
+    rest: str
+    root: bool
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the result."""
+        dims = ((kind, map(int, filter(None, text.split(",")))) for kind, text in SHAPE.findall(self.shape))
+        return sum(BYTES.get(kind, 4) * math.prod(sizes) for kind, sizes in dims)
+
+    @cached_property
+    def operands(self) -> list[str]:
+        return NAME.findall(self.given)
+
+    def called(self, *names: str) -> str | None:
+        """The computation that the instruction names as one of these attributes."""
+        found = re.search(rf"\b(?:{'|'.join(names)})=%?([\w.\-]+)", self.rest)
+        return found and found[1]
+
+
+def _closing(text: str, start: int = 0) -> int:
+    """The place of the bracket that closes the one at `start`."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] == "(") - (text[place] == ")")
+        if depth == 0:
+            return place
+    return len(text)
+
+
+def _instruction(root, name, text) -> Instruction:
+    shape_end = _closing(text) + 1 if text.startswith("(") else text.index(" ")
+    shape, text = text[:shape_end], text[shape_end:].lstrip()
+    begin = text.index("(")
+    end = _closing(text, begin)
+    return Instruction(name, shape, text[:begin], text[begin + 1 : end], text[end + 1 :], bool(root))
+
+
+class Hlo:
+    """A compiled program: its computations by name, and which of them is run first."""
+
+    def __init__(self, text: str):
+        self.computations, self.entry, current = {}, "", None
+        for line in text.splitlines():
+            if head := HEAD.fullmatch(line):
+                current = self.computations.setdefault(head[2], {})
+                self.entry = head[2] if head[1] else self.entry
+            elif line.startswith("}"):
+                current = None
+            elif current is not None and (match := INSTRUCTION.match(line)):
+                each = _instruction(*match.groups())
+                current[each.name] = each
+
+    def trips(self, loop: Instruction) -> int:
+        """How often a loop runs: as the compiler states it; else the number that its condition compares a counter with,
+        since scans count from 0."""
+        if stated := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.rest):
+            return int(stated[1])
+        return max(self._numbers(loop.called("condition")), default=1)
+
+    def _numbers(self, computation):
+        for each in self.computations[computation].values():
+            if each.kind == "constant" and re.fullmatch(r"\d+", each.given):
+                yield int(each.given)
+            elif called := each.called("calls", "to_apply"):
+                yield from self._numbers(called)
+
+    def launched(self, computation: str = "", times: int = 1):
+        """(instruction, the instructions of its computation, how often it runs) of all that a step launches.
+
+        Of a condition's branches the first counts.
+        """
+        body = self.computations[computation or self.entry]
+        for each in body.values():
+            if each.kind == "while":
+                yield from self.launched(each.called("body"), times * self.trips(each))
+            elif each.kind == "conditional":
+                yield from self.launched(re.search(r"_computations?=\{?%?([\w.\-]+)", each.rest)[1], times)
+            elif each.kind == "call" or (each.kind == "async-start" and each.called("calls")):
+                yield from self.launched(each.called("to_apply", "calls"), times)
+            elif each.kind not in NO_LAUNCH:
+                yield each, body, times
+
+    def moved(self, each: Instruction, body) -> int:
+        """Bytes that an operation reads and writes: of slices, gathers and updates in place only what they touch."""
+        sizes = [body[name].size for name in each.operands if name in body]
+        if each.kind != "fusion":
+            if each.kind in SLICES:
+                return 2 * each.size
+            if each.kind in UPDATES:
+                return 2 * sizes[1]
+            return each.size + sum(sizes)
+        inside = self.computations[each.called("calls")]
+        return sum(
+            self._read(part, inside) if part.kind == "parameter" else self._written(part, inside) * part.root
+            for part in inside.values()
+        )
+
+    def _read(self, parameter, inside) -> int:
+        users = [part for part in inside.values() if parameter.name in part.operands]
+        if any(user.kind not in SLICES + UPDATES or user.operands[0] != parameter.name for user in users):
+            return parameter.size
+        return sum(user.size for user in users if user.kind in SLICES)
+
+    def _written(self, part, inside) -> int:
+        if part.kind in ("tuple", "bitcast"):
+            return sum(self._written(inside[name], inside) for name in part.operands)
+        return inside[part.operands[1]].size if part.kind in UPDATES else part.size
+
+    def counts(self) -> dict:
+        """launches, cycles, bytes and all_reduce_bytes of a step."""
+        found = dict.fromkeys(("launches", "cycles", "bytes", "all_reduce_bytes"), 0)
+        for each, body, times in self.launched():
+            found["launches"] += times
+            found["bytes"] += times * self.moved(each, body)
+            if estimate := re.search(r'"estimated_cycles":"?(\d+)', each.rest):
+                found["cycles"] += times * int(estimate[1])
+            if each.kind.startswith("all-reduce"):
+                found["all_reduce_bytes"] += times * each.size
+        return found
+
+    def by_kind(self) -> dict[str, int]:
+        """Launches of each kind of operation, the most first."""
+        found = Counter()
+        for each, _, times in self.launched():
+            target = re.search(r'custom_call_target="([^"]+)"', each.rest)
+            found[f"{each.kind} {target[1]}" if target else each.kind] += times
+        return dict(found.most_common())
+
+
+# -- the step ----------------------------------------------------------------------------------------------------------
+
+
+def check_installed(target: str) -> None:
+    """Raises UsageError where the package that compiles for the target is missing."""
+    try:
+        version(PACKAGES[target])
+    except PackageNotFoundError:
+        problem = f"--target={target}: the package {PACKAGES[target]} is not installed"
+        raise UsageError(f"{problem}. Fix: pip install 'mednli_jax[aot]'") from None
+
+
+def described(target: str, count: int) -> list:
+    """Devices that are not here, for compilers. Raises UsageError for more than there are."""
+    from jax.experimental import topologies
+
+    if target == "v5e":
+        found = topologies.get_topology_desc("v5e:2x2x1", "tpu").devices
+    else:
+        found = topologies.get_topology_desc("h100", "cuda", target_config=H100, topology="1x1x1").devices
+    if count > len(found):
+        raise UsageError(f"--devices={count}: {target} has {len(found)} here. Fix: give at most {len(found)}.")
+    return list(found[:count])
+
+
+def made_up(asked, config, tokens: int, length: int):
+    """A made-up corpus, prepared, of the shape of a config's corpus; with links and features where its model has them.
+
+    Raises: UsageError for a model that is no network.
+    """
+    import numpy as np
+
+    from mednli_jax.benchmarking import ours, workload
+    from mednli_jax.models import table
+
+    if table.MODELS[asked.model.name].module is None:
+        raise UsageError(f"the model '{asked.model.name}' is no network and has no step. Fix: give another config.")
+    if asked.task.name == "cloze":
+        work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
+    elif asked.task.pieces:
+        work = workload.made_up_pieces(PAIRS, length=length)
+    else:
+        work = workload.made_up_pairs(PAIRS, dim=config.vectors.dim)
+    prepared = ours.prepared_of(work)
+    rng, rows = np.random.default_rng(0), len(work.premise_of)
+    if config.model.get("knowledge", "none") != "none":
+        most = {side: work.arrays[f"{side}_length"][:, None] for side in ("premise", "hypothesis")}
+        for side, size in most.items():
+            prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * size).astype(np.int16)
+        prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(np.int16)
+        prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
+    if asked.features:
+        prepared.arrays["features"] = np.zeros((rows, FEATURES), np.float32)
+    if config.data.get("mix"):
+        prepared.arrays["domain"] = (np.arange(rows) % 2).astype(np.int32)
+    if "pieces" in prepared.manifest:
+        prepared.manifest["pieces"]["mask"] = workload.FIRST_PIECE
+    return prepared
+
+
+def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, length: int = 64):
+    """Compiles the step of a config, once for each layout of a batch, the most frequent one first.
+
+    Yields: (layout, batches of an epoch that have it, Compiled, FLOPs).
+    """
+    import jax
+
+    from mednli_jax import experiment
+    from mednli_jax.tasks.nli import NLITask
+    from mednli_jax.training import state
+    from mednli_jax.training.devices import Devices
+
+    class Described(Devices):
+        """Devices that hold shapes in the place of arrays."""
+
+        def replicate(self, tree):
+            place = jax.sharding.NamedSharding(self._mesh, jax.sharding.PartitionSpec()) if self.count == 1 else None
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), tree)
+
+        def split(self, index):
+            return jax.eval_shape(lambda x: x, super().split(index))
+
+        def map(self, body, **how):
+            mapped = super().map(body, **how)
+
+            def lower(*given):
+                traced = mapped.trace(*given)
+                self.flops = product_flops(traced.jaxpr)
+                return traced.lower()
+
+            return SimpleNamespace(lower=lower)
+
+    asked = experiment.of(config)
+    if config.task == "diskne":  # a slot's step is that of its pairs
+        asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
+    devices = Described(described(target, count))
+    program, batches = asked.program_over(made_up(asked, config, tokens, length), devices=devices)
+    plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
+    layouts = Counter(layout for layout, _ in plan)
+    index = dict(reversed(plan))
+
+    def learner_of(data, frozen, rows, layout):
+        batch = program.task.to_batch(data, rows, layout)
+        return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
+
+    for layout, times in layouts.most_common():
+        rows = jax.ShapeDtypeStruct((layout.units, layout.group), "int32")
+        learner = jax.eval_shape(partial(learner_of, layout=layout), program.data, program.frozen, rows)
+        learner = devices.replicate(learner)
+        if mode == "train":
+            compiled = program.train_body(layout, learner, index[layout])
+        else:
+            compiled = program.predict_body(layout, learner.variables, index[layout])
+        yield layout, times, compiled, devices.flops
+
+
+def product_flops(jaxpr) -> int:
+    """Operations of all matrix products of a traced program, on one device; those of a scan times its length."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
+        given = equation.params.values()
+        inner = (leaf for value in given for leaf in (value if isinstance(value, tuple) else (value,)))
+        found = [product_flops(each) for leaf in inner if hasattr(each := getattr(leaf, "jaxpr", leaf), "eqns")]
+        many = equation.params["length"] if equation.primitive.name == "scan" else 1
+        total += many * (max(found, default=0) if equation.primitive.name == "cond" else sum(found))
+    return total
+
+
+def figures(compiled, flops: int) -> dict:
+    """What the command prints of a compiled step."""
+    memory = compiled.memory_analysis()
+    held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    found = Hlo(compiled.as_text()).counts()
+    return {**found, "flops": flops, "memory_bytes": held + memory.temp_size_in_bytes}
+
+
+def counted(config, target: str, *, count: int = 1, mode: str = "train", text: Path | None = None, **corpus):
+    """Yields the figures of a config's step, one dict for each layout of its batches, the most frequent one first."""
+    before = time.monotonic()
+    for number, (layout, times, compiled, flops) in enumerate(steps_of(config, target, count, mode, **corpus)):
+        seconds = time.monotonic() - before
+        if text:
+            write_atomic(text / f"{config.model.name}-{target}-{mode}-{number}.txt", compiled.as_text())
+        yield {
+            "model": config.model.name, "target": target, "devices": count, "mode": mode, "seeds": len(config.seeds),
+            "rows": layout.rows * count, "batches": times, "segments": len(layout.sentences),
+            "steps": sum(steps for steps, _ in layout.sentences),
+            **figures(compiled, flops), "compile_seconds": round(seconds, 1),
+        }  # fmt: skip
+        before = time.monotonic()
+
+
+def define(values: cli.Flags) -> None:
+    cli.define_config(values)
+    flags.DEFINE_enum("target", None, TARGETS, "device", flag_values=values)
+    flags.DEFINE_enum("mode", "train", MODES, "step", flag_values=values)
+    flags.DEFINE_integer("devices", 1, "chips", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("tokens", 1500, "of a passage", lower_bound=8, flag_values=values)
+    flags.DEFINE_integer("length", 64, "of a pair", lower_bound=0, upper_bound=512, flag_values=values)
+    flags.DEFINE_enum("layouts", "first", ("first", "all"), "of batches", flag_values=values)
+    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+    flags.DEFINE_string("text", "", "folder for the programs", flag_values=values)
+
+
+def main(values: cli.Flags) -> None:
+    config, target = cli.config(values), cli.required(values, "target", "--target=h100 or --target=v5e")
+    check_installed(target)
+    os.environ.update({name: value for name, value in TPU_HOST.items() if name not in os.environ})
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    folder = cli.path(values.text)
+    if folder and not folder.is_dir():
+        raise UsageError(f"--text={folder}: no such folder. Fix: make it first.")
+    how = {"count": values.devices, "mode": values.mode, "tokens": values.tokens, "length": values.length}
+    layouts = counted(config, target, text=folder, **how)
+    for found in layouts if values.layouts == "all" else itertools.islice(layouts, 1):
+        if values.json:
+            print(json.dumps(found), flush=True)
+        else:
+            print(
+                ", ".join(f"{name} {value:,}" if name in COUNTS else f"{name} {value}" for name, value in found.items())
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, USAGE, define))

@@ -1,0 +1,165 @@
+"""launch/aot.py: what it reads in a compiled program; and, marked `aot`, what the compilers say of our steps.
+
+The bounds are upper bounds of the compilers' counts, for the versions that the extra names.
+"""
+
+import functools
+import json
+import os
+import runpy
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+from made_up_commands import ROOT
+
+SCRIPT = ROOT / "launch" / "aot.py"
+PACKAGES = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
+CHIP_MEMORY = 16e9  # bytes of a v5e chip
+# model, seeds, target, figure, bound: batches of 64.
+BOUNDS = [
+    ("infersent", 1, "h100", "launches", 450),
+    ("esim", 1, "h100", "launches", 900),
+    ("infersent", 1, "v5e", "cycles", 1_650_000),
+]
+AS_PUBLISHED = (
+    "bow:mednli",
+    "infersent:mednli",
+    "esim:mednli",
+    "esim_kd:mednli",
+    "bert:mednli",
+    "ga_ent:clicr",
+    "sa_ent:clicr",
+)
+LOOP = """HloModule step
+
+%fused (a: f32[8,4], b: f32[4], i: s32[]) -> f32[8,4] {
+  %a = f32[8,4]{1,0} parameter(0)
+  %b = f32[4]{0} parameter(1)
+  %i = s32[] parameter(2)
+  %row = f32[1,4]{1,0} bitcast(%b)
+  ROOT %update = f32[8,4]{1,0} dynamic-update-slice(%a, %row, %i, %i)
+}
+
+%body (state: (s32[], f32[8,4], f32[4])) -> (s32[], f32[8,4], f32[4]) {
+  %state = (s32[], f32[8,4]{1,0}, f32[4]{0}) parameter(0)
+  %i.1 = s32[] get-tuple-element(%state), index=0
+  %x = f32[8,4]{1,0} get-tuple-element(%state), index=1
+  %y = f32[4]{0} get-tuple-element(%state), index=2
+  %one = s32[] constant(1)
+  %next = s32[] add(%i.1, %one), backend_config={"estimated_cycles":"3"}
+  %new = f32[8,4]{1,0} fusion(%x, %y, %i.1), kind=kLoop, calls=%fused, backend_config={"estimated_cycles":"7"}
+  ROOT %all = (s32[], f32[8,4]{1,0}, f32[4]{0}) tuple(%next, %new, %y)
+}
+
+%condition (state.1: (s32[], f32[8,4], f32[4])) -> pred[] {
+  %state.1 = (s32[], f32[8,4]{1,0}, f32[4]{0}) parameter(0)
+  %i.2 = s32[] get-tuple-element(%state.1), index=0
+  %end = s32[] constant(5)
+  ROOT %less = pred[] compare(%i.2, %end), direction=LT
+}
+
+ENTRY %main (p: (s32[], f32[8,4], f32[4])) -> f32[8,4] {
+  %p = (s32[], f32[8,4]{1,0}, f32[4]{0}) parameter(0)
+  %loop = (s32[], f32[8,4]{1,0}, f32[4]{0}) while(%p), condition=%condition, body=%body
+  %out = f32[8,4]{1,0} get-tuple-element(%loop), index=1
+  ROOT %sum = f32[8,4]{1,0} all-reduce(%out), to_apply=%add, backend_config={"estimated_cycles":"11"}
+}
+"""
+
+
+def command(*arguments):
+    """The script in a process of its own, without the flags of this suite's compiler."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_PLATFORMS")}
+    environment["PYTHONPATH"] = str(ROOT)
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@functools.cache
+def compiled(config, target, *arguments):
+    done = command(f"--config=configs/{config.replace(':', '.py:')}", f"--target={target}", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def step(model, seeds, target):
+    return compiled(
+        f"{model}:mednli", target, "--config.train.batch_size=64", f"--config.seeds={','.join(map(str, range(seeds)))},"
+    )
+
+
+def test_a_loop_counts_as_often_as_it_runs():
+    found = runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts()
+    # In each of 5 trips: the sum of two numbers; a row that is read and written, and where.
+    moved = 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
+    assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
+
+
+@pytest.mark.parametrize(
+    "target", ["", "--target=h200", "--target=v5e --nonsense=1", "--target=v5e --config.train.nonsense=1"]
+)
+def test_wrong_flags_are_refused(target):
+    done = command("--config=configs/bow.py:mednli", *target.split())
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def installed():
+    try:
+        return [version(name) for name in PACKAGES]
+    except PackageNotFoundError:
+        return []
+
+
+@pytest.mark.skipif(bool(installed()), reason="the extra aot is installed")
+@pytest.mark.parametrize("target", ["h100", "v5e"])
+def test_a_missing_compiler_is_one_line(target):
+    done = command("--config=configs/bow.py:mednli", f"--target={target}")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+needs_compilers = pytest.mark.skipif(not installed(), reason="needs the extra aot")
+
+
+@pytest.mark.aot
+@needs_compilers
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("model", "seeds", "target", "figure", "bound"), BOUNDS)
+def test_a_step_keeps_its_bound(model, seeds, target, figure, bound):
+    assert 0 < step(model, seeds, target)[figure] <= bound
+
+
+@pytest.mark.aot
+@needs_compilers
+@pytest.mark.timeout(1200)
+def test_six_seeds_launch_hardly_more_than_one():
+    one, six = (step("infersent", seeds, "h100")["launches"] for seeds in (1, 6))
+    assert six <= 1.2 * one
+
+
+@pytest.mark.aot
+@needs_compilers
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("config", AS_PUBLISHED)
+def test_a_published_step_fits_a_chip(config):
+    assert 0 < compiled(config, "v5e")["memory_bytes"] < CHIP_MEMORY
+
+
+@pytest.mark.aot
+@needs_compilers
+@pytest.mark.timeout(1200)
+def test_chips_exchange_what_the_scaling_script_counts():
+    scaling = runpy.run_path(str(ROOT / "launch" / "scaling.py"))
+    text = scaling["Setting"]("infersent", scaling["HIDDEN"], 2, 2 * scaling["BATCH"]).compiled_text()
+    stated = sum(size for operation, size in scaling["operands"](text) if operation == "all-reduce")
+    found = compiled("infersent:mednli", "v5e", "--devices=4", "--config.seeds=0,")
+    assert found["all_reduce_bytes"] == stated > 0
