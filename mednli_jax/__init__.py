@@ -1,3 +1,3 @@
 """Clinical natural language inference and reading comprehension in JAX."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -1,0 +1,135 @@
+"""Every page of the documentation: its links lead somewhere, its commands exist, and have the flags that it gives them.
+
+Blocks of shell code run in bash, where `python`, `bash` and other programs are stubs that write down how they were
+called. The commands so found are parsed by the package's own flags; QUICK ones are run. docs/log.md says when the
+others last ran.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_up_commands import ROOT, call_command, run_command
+
+from mednli_jax.__main__ import COMMANDS
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+STANDS_FOR = {"CORPUS": "demo", "GENRE": "fiction", "FOLDER": "folder", "RUN": "run", "SOURCE": "run", "NAME": "esim"}
+STUB = f"""#!{sys.executable}
+import json, os, sys
+with open(os.environ["CALLS"], "a") as file:
+    print(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]), file=file)
+    print(json.dumps(sorted(set(os.environ) - set(os.environ["KNOWN"].split()))), file=file)
+"""
+PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "git")
+# Commands of the pages that take seconds, as they stand there.
+QUICK = (
+    "python -m mednli_jax.doctor",
+    "python -m mednli_jax.analyze cloze-stats --corpus=demo_cloze --out=figures",
+)
+
+
+def blocks(text):
+    """The shell code of a page: fenced and indented blocks, and commands within a line."""
+    fenced = re.findall(r"```bash\n(.*?)```", text, re.S)
+    rest = re.sub(r"```.*?```", "", text, flags=re.S)
+    indented = re.findall(r"(?:^ {4}\S.*\n?)+", rest, re.M)
+    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:python|bash|mednli-jax) [^`]+)`", rest)
+    return [
+        *fenced,
+        *(block for block in indented if re.search(r"\b(python|bash|mednli-jax) ", block)),
+        *(" ".join(code.split()) for code in inline),
+    ]
+
+
+def calls(code, folder):
+    """How a block of shell code calls each program: [(words, names of the environment's variables)]."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).write_text(STUB)
+        (programs / name).chmod(0o700)
+    (folder / "pairs.tsv").touch()
+    for word, value in STANDS_FOR.items():
+        code = re.sub(rf"\b{word}\b", value, code)
+    code = code.replace("...", "")
+    environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
+    environment["KNOWN"] = " ".join(
+        [*environment, "KNOWN", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"]
+    )
+    done = subprocess.run(
+        ["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{code}\n{done.stderr}"
+    lines = [json.loads(line) for line in Path(environment["CALLS"]).read_text().splitlines()]
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+def check(words, names, patch):
+    """Asserts that what a call names exists, with the flags it is given."""
+    if words[:2] == ["python", "-m"]:
+        package, _, command = words[2].partition(".")
+        words = ["mednli-jax", *filter(None, [command]), *words[3:]] if package == "mednli_jax" else ["other"]
+    if words[0] == "mednli-jax":
+        if words[1].startswith("-"):
+            return
+        module = COMMANDS[words[1]][0]
+        patch.setattr(module, "main", lambda *_: 0)
+        code, _, err = call_command(module, *words[2:], words=getattr(module, "WORDS", 0))
+        assert code == 0, err
+    elif words[0] in ("python", "bash") and words[1].startswith("launch/"):
+        script = ROOT / words[1]
+        text = script.read_text() + (ROOT / "launch" / "runs.sh").read_text()
+        given = {word[2:].partition("=")[0].replace("-", "_") for word in words[2:] if word.startswith("--")}
+        unknown = {
+            name
+            for name in given
+            if name != "help" and not name.startswith("config") and name not in text.replace("-", "_")
+        }
+        unknown |= {name for name in names if name not in text}
+        assert not unknown, f"{words[1]} knows nothing of {unknown}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for number, code in enumerate(blocks(page.read_text("utf-8"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for words, names in calls(code, folder):
+            check(words, names, monkeypatch)
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_a_quick_command_of_the_pages_runs(command, tmp_path):
+    assert any(command in page.read_text("utf-8") for page in PAGES)
+    words = command.split()
+    home = {"MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    done = run_command(words[2].partition(".")[2], *words[3:], cwd=tmp_path, **home)
+    assert done.returncode == 0, done.stderr
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_a_page_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = Path(os.path.normpath(page.parent / name)) if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+        assert target.is_relative_to(ROOT), link
+
+
+def test_the_first_page_stays_short():
+    assert len((ROOT / "README.md").read_bytes()) <= 8_000
