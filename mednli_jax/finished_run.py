@@ -295,7 +295,7 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
     """
     source = load_run(asked.transfer.init_from)
-    if table.MODELS[source.experiment.model.name].writer:
+    if table.entry(source.experiment.model.name).writer:
         problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
         raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
