@@ -277,7 +277,7 @@ def made_up(asked, config, tokens: int, length: int):
     from mednli_jax.benchmarking import ours, workload
     from mednli_jax.models import table
 
-    if table.MODELS[asked.model.name].module is None:
+    if table.entry(asked.model.name).module is None:
         raise UsageError(f"the model '{asked.model.name}' is no network and has no step. Fix: give another config.")
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)

@@ -1,3 +1,24 @@
-"""Clinical natural language inference and reading comprehension in JAX."""
+"""Clinical natural language inference and reading comprehension in JAX.
 
+From Python: `train_model`, `load_run`, `evaluate_run`, `get_config` and `Run`, see mednli_jax.api. They are imported at
+first use, so that `import mednli_jax` imports no jax.
+"""
+
+<<<<<<< HEAD
 __version__ = "1.0.0"
+=======
+__version__ = "1.0.0"
+_API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
+
+
+def __getattr__(name):
+    if name not in _API:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mednli_jax import api
+
+    return getattr(api, name)
+
+
+def __dir__():
+    return [*globals(), *_API]
+>>>>>>> w-py

@@ -321,6 +321,17 @@ def config(values: Flags):
     return values.config
 
 
+def read_config(name: str):
+    """The config that --config=NAME names, with no command around it. Raises UserError where there is none."""
+    values, before = flags.FlagValues(), sys.argv
+    define_config(values)
+    try:
+        _parse(values, ["mednli_jax", f"--config={name}"], None)
+        return config(values)
+    finally:
+        sys.argv = before
+
+
 def path(name: str | None) -> Path | None:
     """The file or folder that a flag names; None where it names none."""
     return Path(name).expanduser() if name else None

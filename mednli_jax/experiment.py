@@ -61,7 +61,7 @@ PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
 @dataclass(frozen=True)
 class Model:
-    """name: of models.table.MODELS. fields: of its module. weights: pretrained ones, None where they are drawn."""
+    """name: see models.table.entry. fields: of its module. weights: pretrained ones, None where they are drawn."""
 
     name: str
     fields: dict
@@ -178,7 +178,7 @@ class Experiment:
     @property
     def scores_types(self) -> bool:
         """Whether the model has one output for each phrase that training shows (its field num_types)."""
-        return table.MODELS[self.model.name].has_field("num_types")
+        return table.entry(self.model.name).has_field("num_types")
 
     @property
     def trains_words(self) -> bool:
@@ -195,7 +195,7 @@ def of(config) -> Experiment:
     validation.check(config)
     folder, train, seeds = data_folder(config.data.dir), config.train, tuple(config.seeds)
     corpus, task = {"nli": _nli, "cloze": _cloze, "diskne": _diskne, "mlm": _mlm}[config.task](config, folder)
-    entry = table.MODELS[config.model.name]
+    entry = table.entry(config.model.name)
     experiment = Experiment(
         seeds=seeds,
         corpus=corpus,

@@ -295,7 +295,7 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
     """
     source = load_run(asked.transfer.init_from)
-    if table.MODELS[source.experiment.model.name].writer:
+    if table.entry(source.experiment.model.name).writer:
         problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
         raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
@@ -342,11 +342,22 @@ def _fields(tree, prefix="") -> list[str]:
 
 
 def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run of this version. Raises UserError where a field is missing."""
+    """The config of a run. Fields that an older version did not have get their defaults, which are what it did; those
+    of the model, which its weights need, do not. Raises UserError where one is missing."""
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
-    _check_fields(path, values, _fields(PARENTS[values["task"]](values["model"]["name"]).to_dict()))
-    return restored_config(values)
+    config = PARENTS[values["task"]](values["model"]["name"])
+    _check_fields(path, values, _fields({"model": config.model.to_dict()}))
+    return restored_config(_filled(values, config.to_dict()))
+
+
+def _filled(values: dict, defaults_: dict) -> dict:
+    """The values, and the defaults of what they lack."""
+    known = {
+        name: _filled(values[name], value) if isinstance(value, dict) and name in values else values.get(name, value)
+        for name, value in defaults_.items()
+    }
+    return {**values, **known}
 
 
 def _finished(directory: RunDirectory) -> dict:

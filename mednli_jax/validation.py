@@ -20,7 +20,7 @@ from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.ontology import CYCLES, GRAPHS, RELATIONS
-from mednli_jax.models.table import MODELS
+from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
 
 MOST = (1 << 15) - 1  # of a length or a dimension that is kept in 16 bits
@@ -219,7 +219,7 @@ RULES = (
     Rule("task", lambda task, c: task == kind(c), "leave it as the config file has it"),
     Rule(
         "model.name",
-        lambda name, c: name in MODELS and MODELS[name].task == {"diskne": "nli"}.get(c.task, c.task),
+        lambda name, c: entry(name).task == {"diskne": "nli"}.get(c.task, c.task),
         "give a model of the config's task, e.g. esim for nli, ga_reader for cloze",
         "{} is no model of the config's task",
     ),

@@ -133,3 +133,14 @@ def test_the_links_of_a_page_lead_somewhere(page):
 
 def test_the_first_page_stays_short():
     assert len((ROOT / "README.md").read_bytes()) <= 8_000
+
+
+@pytest.mark.slow
+def test_the_notebook_runs(tmp_path):
+    cells = json.loads((ROOT / "docs" / "quickstart.ipynb").read_text("utf-8"))["cells"]
+    assert all(not cell.get("outputs") for cell in cells)
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    environment = {**os.environ, "MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "bow" / "report.html").is_file()

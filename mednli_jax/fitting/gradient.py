@@ -66,7 +66,7 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
 
     Raises: UserError, DataError where they do not fit.
     """
-    reader, weights = table.MODELS[experiment.model.name].pretrained, experiment.model.weights
+    reader, weights = table.entry(experiment.model.name).pretrained, experiment.model.weights
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.learner = trainer.learner.replace(params=params)
     trainer.begin()
@@ -76,7 +76,7 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
 
 def _keep_weights(best, experiment, session) -> None:
     """Writes the weights of a model to begin others from: each seed's in a folder of its own, with the vocabulary."""
-    writer, directory = table.MODELS[experiment.model.name].writer, session.directory
+    writer, directory = table.entry(experiment.model.name).writer, session.directory
     if not writer or not directory:
         return
     vocabulary = experiment.corpus.read_vocabulary(directory.private / "vocabulary.json")

@@ -1,8 +1,13 @@
 """The models by name, and the one place where typed fields become a linen module."""
 
 import dataclasses
+import difflib
+import os
+import pkgutil
 from collections.abc import Callable
 from types import ModuleType
+
+import flax.linen as nn
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import bert_import
@@ -49,6 +54,37 @@ MODELS = {
 }
 
 
+PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages whose code may be imported as models, with commas between them
+
+
+def entry(name: str) -> Entry:
+    """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of one's own, whose class
+    attribute `task` ("nli" where it has none) says what it is a model of.
+
+    A config, and so a run directory of somebody else, may name any code: only packages in $MEDNLI_JAX_PLUGINS are
+    imported. Raises: ConfigError for an unknown name, another package, or code that is no linen class.
+    """
+    if ":" not in name:
+        if name in MODELS:
+            return MODELS[name]
+        hint = difflib.get_close_matches(name, MODELS, n=1)
+        near = f" Did you mean '{hint[0]}'?" if hint else ""
+        fix = "give a model of the config's task, e.g. esim for nli, ga_reader for cloze, or package.module:Class"
+        raise ConfigError(f"config.model.name: unknown model '{name}'.{near} Fix: {fix}.")
+    package = name.partition(":")[0].partition(".")[0]
+    if package not in os.environ.get(PLUGINS, "").split(","):
+        problem = f"config.model.name: '{name}' is code of the package '{package}', which is not allowed to run"
+        raise ConfigError(f"{problem}. Fix: if you trust it, export {PLUGINS}={package}.")
+    try:
+        module = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"config.model.name: '{name}' cannot be imported ({reason}). Fix: install it.") from None
+    if not (isinstance(module, type) and issubclass(module, nn.Module)):
+        raise ConfigError(f"config.model.name: '{name}' is no class of flax.linen.Module. Fix: name one.")
+    return Entry(module, task=getattr(module, "task", "nli"))
+
+
 # Values of fields that every config of sentence pairs has, with which a module need not have the field.
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
 
@@ -57,7 +93,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
     """A linen module from typed fields.
 
     Args:
-      name: key of MODELS.
+      name: see `entry`.
       fields: the module's fields by name; a field the module lacks is an error unless its value changes nothing.
       axis_name: the mapped device axis, for models that normalise over the global batch.
       platform: of the devices, "cpu", "gpu" or "tpu", for models that have a form of their own for it.
@@ -66,7 +102,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
         room for them.
     Raises: UserError naming the field.
     """
-    module = MODELS[name].module
+    module = entry(name).module
     known = {field.name for field in dataclasses.fields(module)}
     extras = {**facts, "axis_name": axis_name, "platform": platform}
     arguments = {key: value for key, value in extras.items() if key in known}

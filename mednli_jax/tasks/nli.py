@@ -79,7 +79,7 @@ class NLITask:
         common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
         common["floor"] = batching.floor_of(model)
         if not self.pieces:
-            common["tokens"] = tokens if model.shares_words else None
+            common["tokens"] = tokens if getattr(model, "shares_words", False) else None
             common["fixed"] = bool(self.padded_length)
         return common
 

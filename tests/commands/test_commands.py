@@ -302,7 +302,7 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
 
 
 OLDER = {
-    "config.json": ("data.builder", "model.name", "train.batch_size"),
+    "config.json": ("model.name", "model.hidden_size"),
     "result.json": ("best_epoch",),
     "data.json": ("tokeniser",),
 }
@@ -311,7 +311,7 @@ OLDER = {
 @pytest.mark.parametrize(("file", "field"), [(file, field) for file, fields in OLDER.items() for field in fields])
 def test_a_run_of_an_older_version_is_refused_by_the_field_that_it_lacks(at_home, file, field):
     values = part = read_json("copy", file)
-    *sections, name = field.split(".") if field != "train.batch_size" else ["train"]
+    *sections, name = field.split(".")
     for section in sections:
         part = part[section]
     del part[name]
@@ -321,6 +321,20 @@ def test_a_run_of_an_older_version_is_refused_by_the_field_that_it_lacks(at_home
     for command in (evaluate, predict):
         code, _, err = call_command(command, "--run=copy", stdin="a\tb\n")
         assert (code, err.startswith(f"error: copy/{file}: "), err.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize("fields", [("data.builder",), ("train",), ("train.warmup", "data.keep", "transfer")])
+def test_a_run_of_an_older_version_is_scored_where_its_fields_were_what_the_defaults_are(at_home, fields):
+    expected = evaluate.load_run("copy").on_own_corpus().scores("test")[0]
+    values = read_json("copy", "config.json")
+    for field in fields:
+        *sections, name = field.split(".")
+        part = values
+        for section in sections:
+            part = part[section]
+        del part[name]
+    Path("copy", "config.json").write_text(json.dumps(values))
+    assert evaluate.load_run("copy").on_own_corpus().scores("test")[0] == expected
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+"""The package from Python, as a notebook or a script of one's own uses it.
+
+from mednli_jax import load_run, train_model
+
+run = train_model("esim_kd:demo", "runs/kd")
+run.predict([("Pt with h/o CHF, denies chest pain.", "The patient has heart failure.")])
+"""
+
+import contextlib
+import html
+import signal
+import threading
+from functools import cached_property
+from pathlib import Path
+
+from mednli_jax import cli, experiment, finished_run, new_run
+from mednli_jax.runs import RunDirectory
+
+
+class Run:
+    """A run directory: its scores, its files, and its predictions on new inputs.
+
+    folder: the run directory. result: its result.json. scores: {split: {metric: mean over the seeds}}, shares from 0
+    to 1. finished: the run with its weights (finished_run.FinishedRun), opened at first use.
+    """
+
+    def __init__(self, folder):
+        self.directory = RunDirectory.existing(Path(folder).expanduser())
+        self.folder, self.result = self.directory.folder, self.directory.result()
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        splits = {split: self.result.get(split) for split in ("dev", "test")}
+        return {split: _means(scores) for split, scores in splits.items() if scores}
+
+    @property
+    def report(self) -> Path:
+        """The page with curves, classes and slices."""
+        return self.folder / "report.html"
+
+    @cached_property
+    def finished(self) -> finished_run.FinishedRun:
+        experiment.use_compile_cache()
+        return finished_run.load_run(self.folder)
+
+    def predict(self, inputs) -> list[dict]:
+        """Predictions for new inputs, in their order: means over the seeds.
+
+        inputs: (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; of a reader passage and query.
+        Raises: UserError for a run that is not finished or keeps no weights, and for other inputs.
+        """
+        return self.finished.predict(inputs)
+
+    def evaluate(self, split: str = "test", config=None) -> dict:
+        """Scores of a split, as result.json has them. config: another corpus (see `get_config`), as it is.
+
+        Raises: UserError where the run, the split or the corpus cannot be used.
+        """
+        run = self.finished
+        scored = run.on_own_corpus() if config is None else run.on(_config(config).data, split)
+        return scored.scores(split)[0]
+
+    def __repr__(self):
+        lines = [f"Run({str(self.folder)!r}): {self.result['status']}"]
+        for split, scores in self.scores.items():
+            lines.append(f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        names = list(dict.fromkeys(name for scores in self.scores.values() for name in scores))
+        rows = [["", *names]]
+        for split, scores in self.scores.items():
+            rows.append([split, *(f"{scores[name]:.4f}" if name in scores else "" for name in names)])
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        table = "".join(f"<tr>{row}</tr>" for row in cells) if self.scores else ""
+        title = f"{self.folder.name}: {self.result['status']}"
+        return f"<b>{html.escape(title)}</b><table>{table}</table>"
+
+
+def get_config(name: str):
+    """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli".
+
+    Returns: a ConfigDict whose fields can be set. Raises: UserError where there is none.
+    """
+    return cli.read_config(name)
+
+
+def train_model(config, workdir, *, resume: bool = False, force: bool = False) -> Run:
+    """Trains a model into a run directory, as `python -m mednli_jax.train` does.
+
+    Args:
+      config: a ConfigDict, or the name of one (see get_config).
+      workdir: the run directory.
+      resume: go on with the run that it holds.
+      force: drop the run that it holds.
+
+    Raises: UserError for a config, corpus or folder that cannot be used; KeyboardInterrupt where it was interrupted:
+    with resume=True the run goes on.
+    """
+    named = config if isinstance(config, str) else ""
+    config = _config(config)
+    asked = experiment.of(config)
+    with _signals_kept():
+        code = new_run.train(
+            asked,
+            Path(workdir).expanduser(),
+            {**config.to_dict(), "model": asked.model.fields},
+            name=Path(named.partition(":")[0]).stem or asked.model.name,
+            resume=resume,
+            force=force,
+            command=f"train_model(..., {str(workdir)!r}, resume=True)",
+        )
+    if code == cli.INTERRUPTED:
+        raise KeyboardInterrupt
+    return Run(workdir)
+
+
+def load_run(folder) -> Run:
+    """The run in a folder. Raises: UserError where there is none."""
+    return Run(folder)
+
+
+def evaluate_run(folder, split: str = "test", config=None) -> dict:
+    """Run.evaluate of the run in a folder."""
+    return Run(folder).evaluate(split, config)
+
+
+def _config(given):
+    return get_config(given) if isinstance(given, str) else given
+
+
+def _means(scores) -> dict[str, float]:
+    return {name: of["mean"] for name, of in scores.items() if isinstance(of, dict) and "mean" in of}
+
+
+@contextlib.contextmanager
+def _signals_kept():
+    """Puts back what answers signals; a training takes them over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,108 @@
+"""The package from Python, and models that are plugged in."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_up_commands import ROOT, call_command, use_one_device
+
+import mednli_jax
+from mednli_jax import defaults, evaluate, predict, train
+from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.models import table
+
+NAME = "plugin_model:MeanVectors"
+FLAGS = ("--config.train.epochs=1", "--config.vectors.dim=8", "--config.data.limit=90", "--config.model.hidden_size=4")
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path, tmp_path_factory):
+    cache = tmp_path_factory.getbasetemp() / "cache-api"
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(cache))
+    monkeypatch.chdir(tmp_path)
+    use_one_device(monkeypatch)
+
+
+def small(name="bow"):
+    config = mednli_jax.get_config(name)
+    config.train.epochs, config.vectors.dim, config.data.limit, config.model.hidden_size = 1, 8, 90, 4
+    return config
+
+
+def test_the_package_is_light_until_it_is_used():
+    code = (
+        "import sys, mednli_jax; from mednli_jax import train; assert 'jax' not in sys.modules; mednli_jax.train_model"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(AttributeError):
+        mednli_jax.nonsense  # noqa: B018
+
+
+def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
+    handler = signal.getsignal(signal.SIGINT)
+    run = mednli_jax.train_model(small(), "runs/python")
+    assert signal.getsignal(signal.SIGINT) is handler
+    flags = [flag for flag in FLAGS if not flag.startswith("--workdir")]
+    assert call_command(train, f"--config={ROOT}/configs/bow.py", *flags, "--workdir=runs/shell")[0] == 0
+    other = mednli_jax.load_run("runs/shell")
+    assert run.scores == other.scores
+    assert run.scores["test"].keys() >= {"accuracy", "loss"}
+    assert run.report.is_file()
+    assert run.predict([("No CHF.", "CHF.")]) == other.predict([{"premise": "No CHF.", "hypothesis": "CHF."}])
+    assert run.evaluate() == run.result["test"] == mednli_jax.evaluate_run("runs/python")
+    assert "runs/python" in repr(run)
+    assert f"{run.scores['test']['accuracy']:.4f}" in run._repr_html_()
+
+
+def test_a_name_is_a_config(tmp_path):
+    assert mednli_jax.get_config("esim_kd:mednli") == mednli_jax.get_config(f"{ROOT}/configs/esim_kd.py:mednli")
+    for wrong in ("esim_kdd", "esim_kd:nowhere"):
+        with pytest.raises(UserError):
+            mednli_jax.get_config(wrong)
+
+
+def test_a_folder_that_is_taken_stays_as_it_is(tmp_path):
+    mednli_jax.train_model(small(), "run")
+    before = Path("run/result.json").read_bytes()
+    with pytest.raises(RunError):
+        mednli_jax.train_model(small(), "run")
+    assert Path("run/result.json").read_bytes() == before
+
+
+# -- models that are plugged in ----------------------------------------------------------------------------------
+
+
+def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
+    flags = (f"--config={ROOT}/configs/esim.py", f"--config.model.name={NAME}", *FLAGS, "--workdir=run")
+    code, _, err = call_command(train, *flags)
+    assert (code, len(err.splitlines())) == (2, 1)  # nobody allowed it
+    monkeypatch.setenv(table.PLUGINS, "another,plugin_model")
+    assert call_command(train, *flags)[0] == 0
+    assert call_command(evaluate, "--run=run")[0] == 0
+    assert call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")[0] == 0
+    monkeypatch.delenv(table.PLUGINS)
+    code, _, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "plugin_model" in err
+
+
+@pytest.mark.parametrize(
+    "name", ["plugin_model:Absent", "plugin_model:no_model", "plugin_modell:X", "os:system", "bowl"]
+)
+def test_what_is_no_model_is_refused(name, monkeypatch):
+    monkeypatch.setenv(table.PLUGINS, "plugin_model,plugin_modell")
+    with pytest.raises(ConfigError) as error:
+        table.entry(name)
+    assert "config.model.name" in str(error.value)
+
+
+def test_a_config_file_names_a_model_of_ones_own(monkeypatch):
+    from mednli_jax import validation
+
+    monkeypatch.setenv(table.PLUGINS, "plugin_model")
+    validation.check(defaults.nli(NAME))
+    with pytest.raises(ConfigError):
+        validation.check(defaults.cloze(NAME))
