@@ -4,9 +4,6 @@ From Python: `train_model`, `load_run`, `evaluate_run`, `get_config` and `Run`, 
 first use, so that `import mednli_jax` imports no jax.
 """
 
-<<<<<<< HEAD
-__version__ = "1.0.0"
-=======
 __version__ = "1.0.0"
 _API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
@@ -21,4 +18,3 @@ def __getattr__(name):
 
 def __dir__():
     return [*globals(), *_API]
->>>>>>> w-py
