@@ -5,6 +5,8 @@ Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows
 
 import collections
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import jax
@@ -114,6 +116,16 @@ class Program:
         self.frozen, self.data = (jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data)))
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
+    def compile(self, bodies: list[Callable]) -> None:
+        """Calls functions that each compile a body: side by side, so that the time of all together counts once."""
+        started, before = time.monotonic(), self.compile_seconds
+        # Processes meet after each body, and the first body on a TPU chooses the formats of the others.
+        in_turn = self.devices.hosts.count > 1 or self.devices.chooses_formats
+        with ThreadPoolExecutor(1 if in_turn else len(bodies) or 1) as pool:
+            for made in [pool.submit(body) for body in bodies]:
+                made.result()
+        self.compile_seconds = before + time.monotonic() - started
+
     @property
     def compiled(self) -> list:
         """The compiled bodies so far."""
@@ -123,8 +135,9 @@ class Program:
         """Drops the compiled bodies."""
         self._compiled.clear()
 
-    def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
+    def logits(self, variables, batches: batching.Batches, *, tick=lambda rows: None) -> np.ndarray:
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch
+        with its rows."""
         result, pending = None, collections.deque()
 
         def take():
@@ -134,7 +147,7 @@ class Program:
             if result is None:
                 result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
             result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
-            tick()
+            tick(int((rows >= 0).sum()))
 
         for layout, index in batches.once():
             pending.append((index.reshape(-1), self.predict(layout, variables, index)))
