@@ -1,11 +1,20 @@
 """Progress with ETA: a bar on a terminal, a plain line now and then elsewhere. Everything goes to stderr."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 PLAIN_SECONDS = 15.0
 SLOW_SECONDS = 2.0  # work that takes no longer shows no bar
@@ -41,14 +50,14 @@ class Bar:
         if sys.stderr.isatty():
             columns = (
                 TextColumn("{task.description}"),
-                BarColumn(),
+                BarColumn(bar_width=None),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 TextColumn("ETA"),
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[note]}"),
             )
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True)
             self._task = self._bar.add_task(title, total=total, completed=first, note="")
 
     def __enter__(self):
@@ -81,6 +90,19 @@ class Bar:
         if self._bar:
             self._bar.update(self._task, total=total)
         self.advance(done - self.done)
+
+
+@contextlib.contextmanager
+def spinner(title: str):
+    """Shows on a terminal that something of unknown length is under way; elsewhere it is said once."""
+    if not sys.stderr.isatty():
+        say(title)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(title, total=None)
+        yield
 
 
 class Watch(Bar):

@@ -18,7 +18,8 @@ import numpy as np
 
 MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
-SEGMENT_COST = 0.006  # of a staircase's area: what one more loop is worth, in compile time and calls
+SEGMENT_COST = 0.006  # of a staircase's area: what the calls of one more loop take
+COMPILE_TOKENS = 10_000  # of a run: what compiling one more loop takes
 MARGIN = 0.02  # of the sentences alive, and one more: added to each step for epochs not looked at
 GPU_FLOOR = 256  # sentences: a GPU computes so many in about the time of one
 LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
@@ -77,16 +78,17 @@ def floor_of(model) -> int:
     return GPU_FLOOR if getattr(model, "platform", "cpu") == "gpu" else 1
 
 
-def staircase(profile: np.ndarray, floor: int = 1) -> Segments:
+def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
     """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops.
 
     floor: sentences below which fewer save no time; a step has at least so many, if there are so many at all.
+    uses: batches that a run computes with these segments; 0 = many. Few do not pay for the compilation of many loops.
     """
     profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
     profile = profile if len(profile) else np.ones(1, np.int64)
     profile = np.maximum(profile, min(floor, profile[0]))
     steps = len(profile)
-    price = max(SEGMENT_COST * profile.sum(), 1)
+    price = max(SEGMENT_COST * profile.sum(), COMPILE_TOKENS / uses if uses else 0, 1)
     best, cut = np.zeros(steps + 1), np.zeros(steps + 1, np.int64)
     for start in range(steps - 1, -1, -1):
         costs = profile[start] * np.arange(1, steps - start + 1) + price + best[start + 1 :]
@@ -139,6 +141,7 @@ class Batches:
       shuffle: "even": every batch has units of all lengths, which chance deals among those of like length; "random":
         chance deals all units.
       floor: of the staircases, see `staircase`.
+      passes: how often a run computes the split, by all its seeds; 0 = often. Of training: epochs times seeds.
     """
 
     def __init__(
@@ -160,8 +163,9 @@ class Batches:
         joint: bool = True,
         shuffle: str = "even",
         floor: int = 1,
+        passes: int = 0,
     ):
-        self.shuffle, self.floor = shuffle, floor
+        self.shuffle, self.floor, self.passes = shuffle, floor, passes or epochs * len(tuple(seeds))
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
@@ -208,6 +212,20 @@ class Batches:
         return tuple(max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit))
 
     def _fit(self, bucket, seeds, epochs):
+        batches = self.buckets[bucket][2]
+        return self._fitted(bucket, *self._needs(bucket, seeds, epochs), batches * self.passes)
+
+    def _fitted(self, bucket, sentences, pairs, words, uses):
+        """The layout of a bucket with room for these profiles and so many words; uses: see `staircase`."""
+        return replace(
+            self.roomy[bucket],
+            sentences=staircase(sentences, self.floor, uses),
+            pairs=staircase(pairs, self.floor, uses),
+            words=-(-words // 32) * 32,
+        )
+
+    def _needs(self, bucket, seeds=(), epochs=0):
+        """(profile of sentences, profile of pairs, distinct words) that hold the batches of a bucket."""
         units = self.buckets[bucket][0]
         looks = self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
         sentences = pairs = np.zeros(max(*self.width, 1), np.int64)
@@ -222,12 +240,7 @@ class Batches:
                 np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0) for p in (sentences, pairs)
             )
             words = int(words * (1 + MARGIN)) + 1 if words else 0
-        return replace(
-            self.roomy[bucket],
-            sentences=staircase(sentences, self.floor),
-            pairs=staircase(pairs, self.floor),
-            words=-(-words // 32) * 32,
-        )
+        return sentences, pairs, words
 
     def _looks(self, seeds, epochs):
         """(seed, epoch) of the plans that a staircase is fitted to."""
@@ -342,3 +355,26 @@ class Batches:
 
     def _numbered(self, rows):
         return np.where(rows >= 0, rows + self.first, -1).astype(np.int32)
+
+
+def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
+    """The splits of a corpus with the same layouts, each with room for all of them, so that one program serves all.
+
+    Splits with other numbers of buckets, or other groups, keep their own.
+    """
+    splits = list(named.values())
+    if len({(len(split.buckets), split.group) for split in splits}) != 1:
+        return named
+    for bucket in range(len(splits[0].buckets)):
+        per_batch = max(split.buckets[bucket][1] for split in splits)
+        width = tuple(max(sides) for sides in zip(*(split.roomy[bucket].width for split in splits), strict=True))
+        for split in splits:
+            units = split.buckets[bucket][0]
+            split.buckets[bucket] = (units, per_batch, -(-len(units) // max(per_batch, 1)))
+            split.roomy[bucket] = Layout.full(-(-per_batch // split.shares), width, split.group, split.joint)
+        needs = zip(*(split._needs(bucket) for split in splits), strict=True)
+        sentences, pairs, words = (np.max(need, axis=0) for need in needs)
+        uses = sum(split.buckets[bucket][2] * split.passes for split in splits)
+        for split in splits:
+            split.layouts[bucket] = split._fitted(bucket, sentences, pairs, int(words), uses)
+    return named

@@ -193,7 +193,7 @@ class FoldTraining:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
             self.session.say(
                 f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of "
-                f"{' or '.join(map(str, trainer.batches['train'].sizes))}; the first steps compile, which takes a while"
+                f"{' or '.join(map(str, trainer.batches['train'].sizes))}"
             )
         return trainer
 

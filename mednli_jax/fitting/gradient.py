@@ -39,7 +39,6 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         f"{kind}; batches of {' or '.join(map(str, batches['train'].sizes))}"
     )
     taken = _start(trainer, experiment, session)
-    session.say("the first steps compile, which takes a while; later runs find most of it in the cache")
     trainer.align()
     session.catch_signals()
     best = trainer.run()

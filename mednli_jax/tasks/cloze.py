@@ -125,16 +125,22 @@ class ClozeTask:
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
         """A split's batches. What is only predicted encodes a passage once for some of its queries."""
-        rows = prepared.splits[name]
         widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
-        common = {"width": widths, "shares": shares, "first": rows.first, "joint": False}
-        common["floor"] = batching.floor_of(model)
-        group = min(training.group, training.size) if name == "train" else PREDICT_GROUP
-        common["groups"] = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+        common = {"width": widths, "shares": shares, "joint": False, "floor": batching.floor_of(model)}
+
+        def of(name, group, **how):
+            rows = prepared.splits[name]
+            groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+            return batching.Batches(*rows.length, first=rows.first, groups=groups, **common, **how)
+
         if name == "train":
-            common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
-            return batching.Batches(*rows.length, batch_size=training.size, **common)
-        return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, most=batching.MAX_BUCKETS, **common)
+            how = {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            return of(name, min(training.group, training.size), batch_size=training.size, **how)
+        how = {"most": batching.MAX_BUCKETS, "passes": training.epochs * len(training.seeds)}
+        predicted = [split for split in prepared.splits if split != "train"]
+        return batching.sharing(
+            {split: of(split, PREDICT_GROUP, batch_size=PREDICT_ROWS, **how) for split in predicted}
+        )[name]
 
     def new_inputs(self, run) -> "NewQueries":
         return NewQueries(run)

@@ -59,16 +59,26 @@ class NLITask:
         return {} if self.pieces else frozen(vectors)
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """A split's batches. What is only predicted encodes every premise once."""
-        rows = prepared.splits[name]
-        tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-        common = {**self.common(prepared, tokens, shares, model), "first": rows.first}
+        """A split's batches. What is only predicted encodes every premise once, and all of it by one program."""
+
+        def of(name):
+            rows = prepared.splits[name]
+            tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
+            return rows, tokens, {**self.common(prepared, tokens, shares, model), "first": rows.first}
+
         if name == "train":
+            rows, tokens, common = of(name)
             group = min(training.group, training.size)
             common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
             common["shuffle"] = training.shuffle
             groups = batching.groups_of(tokens[0], group) if group > 1 else None
             return batching.Batches(*rows.length, batch_size=training.size, groups=groups, **common)
+        return batching.sharing(
+            {split: self._predicted(*of(split), training) for split in prepared.splits if split != "train"}
+        )[name]
+
+    def _predicted(self, rows, tokens, common, training):
+        common["passes"] = training.epochs * len(training.seeds)
         if self.pieces:  # a pair is one row: nothing is shared, and padding is work
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)

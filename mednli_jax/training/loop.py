@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -21,7 +22,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from mednli_jax.corpora import batching
-from mednli_jax.progress import Bar
+from mednli_jax.progress import SLOW_SECONDS, Bar, spinner
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
@@ -103,6 +104,7 @@ class Trainer:
         self._parts = -(-steps // self._steps)  # epochs of a pass
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
+        self._compiled_for = 0  # seeds that the programs are compiled for
         self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
 
     def _initial(self):
@@ -214,6 +216,7 @@ class Trainer:
         seeds = np.asarray(self.learner.seed)
         whole, first, save = self.batches["train"].epoch(self._pass, seeds), self._first(), False
         plan = whole[first : first + self._steps]
+        self._compile(whole)
         title = f"epoch {self._pass}/{self.settings.epochs}"
         with Bar(title, len(self.splits["train"]), first=_examples(whole[: first + self.done])) as bar:
             pending = None
@@ -238,6 +241,21 @@ class Trainer:
                         raise Interrupted
                 bar.advance(_examples(chunk), self._note())
         return _examples(plan) * len(seeds), save
+
+    def _compile(self, plan):
+        """Compiles what the batches of a pass and the dev split need, where this number of seeds is new."""
+        live = len(self.learner.seed)
+        if self._compiled_for == live:
+            return
+        self._compiled_for, program = live, self.program
+        training, predicting = (
+            {layout: index for layout, index in batches} for batches in (plan, self.batches["dev"].once())
+        )
+        bodies = [partial(program.train_body, layout, self.learner, index) for layout, index in training.items()]
+        weights = self.learner.variables
+        bodies += [partial(program.predict_body, layout, weights, index) for layout, index in predicting.items()]
+        with spinner(f"compiling {len(bodies)} programs; later runs find most of them in the cache"):
+            program.compile(bodies)
 
     def _train_chunk(self, chunk, steps):
         """Dispatches the steps of a chunk, of so many in the pass; returns their sums, still on the device."""
@@ -347,7 +365,13 @@ class Trainer:
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""
         if self._hosts.count == 1:
-            return self.program.logits(variables, self.batches[split], tick=self._stop_if_asked)
+            with Bar(split, self.batches[split].rows, unit="rows", delay=SLOW_SECONDS) as bar:
+
+                def tick(rows):
+                    bar.advance(rows)
+                    self._stop_if_asked()
+
+                return self.program.logits(variables, self.batches[split], tick=tick)
         logits = self.program.logits(variables, self.batches[split])
         self._stop_if_asked()  # asked of all at the same place
         return logits

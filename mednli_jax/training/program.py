@@ -5,6 +5,8 @@ Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows
 
 import collections
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import jax
@@ -64,39 +66,43 @@ class Program:
         call = self.predict_body(layout, variables, index)
         return call(*self._placed(call, variables), self.devices.split(index))
 
-    def train_body(self, layout, learner, index):
-        """The compiled body of `train`; shapes are enough."""
+    def train_body(self, layout, learner, index, pool=None):
+        """The compiled body of `train`; shapes are enough. pool: see `compile`."""
         body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
         key = ("train", self.optimizer, layout, index.shape[0])
-        return self._compiled_for(key, body, learner, index, reduced=True, donate=True)
+        return self._compiled_for(key, body, learner, index, pool, reduced=True, donate=True)
 
-    def predict_body(self, layout, variables, index):
-        """The compiled body of `predict`; shapes are enough."""
+    def predict_body(self, layout, variables, index, pool=None):
+        """The compiled body of `predict`; shapes are enough. pool: see `compile`."""
         body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
-        return self._compiled_for(("predict", layout, seeds), body, variables, index, reduced=False)
+        return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
 
-    def _compiled_for(self, key, body, state, index, **how):
+    def _compiled_for(self, key, body, state, index, pool=None, **how):
         shapes = tuple((name, array.shape) for name, array in self.data.items())
         key = (*key, *shapes)
         if key not in self._compiled:
             started = time.monotonic()
             given = (state, self.frozen, self.data, self.devices.split(index))
-            compile_ = self._with_formats if self.devices.chooses_formats else self._with_defaults
-            self._compiled[key] = compile_(body, given, (key[0], "frozen", shapes), **how)
+            if self.devices.chooses_formats:
+                self._compiled[key] = self._with_formats(body, given, (key[0], "frozen", shapes), **how)
+            elif pool:
+                self._compiled[key] = pool.submit(self._lowered(body, given, **how).compile)
+            else:
+                self._compiled[key] = self._lowered(body, given, **how).compile()
             self.devices.hosts.meet()  # some find it in their cache; a collective may have no patience with the others
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
-    def _with_defaults(self, body, given, names, **how):
+    def _lowered(self, body, given, **how):
         with jax.default_matmul_precision(self.precision):
-            return self.devices.map(body, **how).lower(*given).compile()
+            return self.devices.map(body, **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
         """The body in the formats that the first one with such arrays chose; a learner leaves a step as it came."""
         known = [self._formats.get(name, AUTO) for name in names]
         out = {"out_shardings": (known[0], None)} if donate else {}
         how |= {"donate": donate, "in_shardings": (*known, None)}
-        compiled = self._with_defaults(body, given, names, **how, **out)
+        compiled = self._lowered(body, given, **how, **out).compile()
         self._formats |= dict(zip(names, compiled.input_formats[0], strict=False))
         if donate and compiled.output_formats[0] != self._formats[names[0]]:
             return self._with_formats(body, given, names, donate=donate, reduced=how["reduced"])
@@ -114,6 +120,19 @@ class Program:
         self.frozen, self.data = (jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data)))
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
+    def compile(self, bodies: list[Callable]) -> None:
+        """Compiles bodies side by side, so that the time of all together counts once.
+
+        bodies: calls of train_body and predict_body that lack their last argument.
+        """
+        started, before = time.monotonic(), self.compile_seconds
+        with ThreadPoolExecutor(max(len(bodies), 1)) as pool:
+            for body in bodies:  # traced by this thread, to which jax's settings belong
+                body(pool=pool if self.devices.hosts.count == 1 else None)
+            for key, made in self._compiled.items():
+                self._compiled[key] = made.result() if isinstance(made, Future) else made
+        self.compile_seconds = before + time.monotonic() - started
+
     @property
     def compiled(self) -> list:
         """The compiled bodies so far."""
@@ -123,8 +142,9 @@ class Program:
         """Drops the compiled bodies."""
         self._compiled.clear()
 
-    def logits(self, variables, batches: batching.Batches, *, tick=lambda: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch."""
+    def logits(self, variables, batches: batching.Batches, *, tick=lambda rows: None) -> np.ndarray:
+        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch
+        with its rows."""
         result, pending = None, collections.deque()
 
         def take():
@@ -134,7 +154,7 @@ class Program:
             if result is None:
                 result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
             result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
-            tick()
+            tick(int((rows >= 0).sum()))
 
         for layout, index in batches.once():
             pending.append((index.reshape(-1), self.predict(layout, variables, index)))
