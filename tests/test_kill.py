@@ -114,8 +114,9 @@ def results(system, folder):
     tree, _ = Checkpoints(folder / "checkpoints").load()
     result = read_json(folder, "result.json")
     predictions = [(folder / "private" / f"predictions.{split}.jsonl").read_bytes() for split in ("dev", "test")]
-    kept = ("epoch", "seeds", "dev_loss", "dev_accuracy", "stale")
-    metrics = [{key: row[key] for key in kept} for row in json_lines(folder, "metrics.jsonl")]
+    times = ("seconds", "examples_per_second")
+    metrics = [{key: row[key] for key in row if key not in times} for row in json_lines(folder, "metrics.jsonl")]
+    assert all("train_loss" in row for row in metrics)
     scores = {key: result[key] for key in ("status", "dev", "test", "best_epoch")}
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]

@@ -122,7 +122,7 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
     shown = ", ".join(
         f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
     )
-    rate = f"{row['examples_per_second']:.0f} examples/s, {row['seconds']:.1f} s"
+    rate = f"{row['examples_per_second']:.0f}/s, {row['seconds']:.1f} s"
     step = f", step {row['step']}" if "step" in row else ""
     return f"epoch {row.get('pass', row['epoch'])}/{epochs}{step}: {shown}, {rate}"
 

@@ -213,11 +213,8 @@ def check_same_run(unbroken, pieces):
     assert same(trainer.average, last.average)
     for row in rows:
         other = metrics[row["epoch"]]
-        for name in ("seeds", "dev_loss", "dev_accuracy", "stale"):
+        for name in row.keys() - {"seconds", "examples_per_second"}:
             assert row[name] == other[name]
-        # Sums of a chunk are added in float32, and interruptions make other chunks.
-        np.testing.assert_allclose(row["train_loss"], other["train_loss"], rtol=1e-6)
-        assert row["train_accuracy"] == other["train_accuracy"]
 
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tmp_path):
