@@ -201,6 +201,11 @@ class FinishedRun:
     def unknown_words(self) -> dict[str, int]:
         return self._new_inputs.unknown_words
 
+    @property
+    def truncated(self) -> dict[str, int]:
+        """How many texts of the inputs given last were cut to what the model reads."""
+        return self._new_inputs.truncated
+
     @cached_property
     def _new_inputs(self):
         return self.task.new_inputs(self)
@@ -353,12 +358,7 @@ def _finished(directory: RunDirectory) -> dict:
     """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
     result = directory.result()
     if result["status"] != "complete":
-        if directory.in_training():
-            problem, fix = "the run is in training", "wait until it is finished"
-        else:
-            problem = f"the run is not finished (status {result['status']})"
-            fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
-        raise RunError(f"{directory.folder}: {problem}. Fix: {fix}.")
+        raise RunError(f"{directory.folder}: {directory.unfinished(result['status'])}")
     _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
     return result
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.analysis import html
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UserError, summary
 from mednli_jax.experiment import Experiment, use_compile_cache
 from mednli_jax.files import write_atomic
 from mednli_jax.finished_run import source_run
@@ -68,9 +68,11 @@ def train(
     except (Interrupted, KeyboardInterrupt):
         interrupted()
         return cli.INTERRUPTED
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
             session.write_status("failed")
+            reason = error if isinstance(error, UserError) else summary(error)  # of a bug, which may quote text
+            directory.log(f"failed: {reason}")
         raise
     finally:
         directory.close_scalars()
@@ -100,8 +102,11 @@ def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Ses
     hosts.here().part()
     session.write_status("complete", result)
     write_atomic(directory.folder / "report.html", html.run_page(directory))
-    for line in (*lines, *html.closing_lines(directory), *result["notes"], *fitted.lines):
+    notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
+    for line in (*lines, *html.closing_lines(directory), *notes, *fitted.lines):
         session.say(line)
+    session.say(f"run: {directory.folder}")
+    session.say(f"page: {directory.folder / 'report.html'}")
     print(directory.folder / "result.json")
 
 

@@ -74,8 +74,7 @@ def complete(folder: Path) -> tuple[RunDirectory, dict]:
     directory = RunDirectory.existing(folder)
     result = directory.result()
     if result["status"] != "complete":
-        state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
-        raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
+        raise RunError(f"{folder}: {directory.unfinished(result['status'])}")
     _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
     return directory, result
 

@@ -24,7 +24,7 @@ from mednli_jax.corpora.nli.encoding import find_mentions
 from mednli_jax.errors import DataError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import private_folder, write_atomic, write_json
-from mednli_jax.progress import Watch, say
+from mednli_jax.progress import Watch, warn
 from mednli_jax.text import Vocab
 
 
@@ -156,7 +156,7 @@ def _kept(path: Path) -> np.ndarray | None:
             return np.load(io.BytesIO(content), allow_pickle=False)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    say(f"{path}: the kept features are damaged; computing them again.")
+    warn(f"{path}: the kept features are damaged; computing them again.")
     return None
 
 

@@ -21,7 +21,7 @@ from flax import serialization
 
 from mednli_jax import files
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 KEEP = 2
 PATIENCE = 20  # tenths of a second
@@ -139,7 +139,7 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
-            say(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
+            warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
             raise RunError(f"{self.folder}: every checkpoint is damaged. Fix: train again with --force.")
         return None

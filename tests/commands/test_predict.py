@@ -1,6 +1,7 @@
 """What is given to a finished run: which items it takes, and that a corpus's own texts get the stored predictions."""
 
 import contextlib
+import io
 import json
 import re
 
@@ -170,6 +171,33 @@ def test_many_bad_items_are_reported_together():
     with pytest.raises(DataErrors) as caught:
         inputs.text_pairs(["a", "b"], "nli")
     assert [error.file for error in caught.value.errors] == ["item 0", "item 1"]
+
+
+@pytest.mark.parametrize(
+    ("header", "task"),
+    [("premise\thypothesis", "nli"), ("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")],
+)
+def test_a_header_is_no_pair(header, task, capsys):
+    pair = ("premise", "is hypothesis @placeholder")
+    lines = io.BytesIO("\n".join([header, "\t".join(pair)]).encode())
+    assert predict.read_pairs(lines, task) == [pair]
+    assert capsys.readouterr().err.startswith("warning: ")
+
+
+def test_what_is_cut_is_counted(trained):
+    run = load_run(trained[0] / "run")
+    most = run.experiment.corpus.encoding.max_length
+    run.predict([("gout " * (most + 1), "42"), ("gout " * most, "42")])
+    assert run.truncated == {"premises": 1}
+    run.predict([("gout", "42")])
+    assert run.truncated == {}
+
+
+def test_maps_of_a_model_without_any_are_refused_before_anything_is_printed(trained):
+    with at(trained[0]):
+        code, out, err = call_command(predict, "--run=run", "--attention", stdin="Has gout.\t42\n")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
 
 
 def test_the_command_takes_dicts_and_names_bad_lines(trained):
