@@ -358,7 +358,7 @@ def _finished(directory: RunDirectory) -> dict:
     """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
     result = directory.result()
     if result["status"] != "complete":
-        raise RunError(f"{directory.folder}: {directory.unfinished(result['status'])}")
+        raise directory.unfinished(result["status"])
     _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
     return result
 

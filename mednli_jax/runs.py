@@ -234,14 +234,14 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def unfinished(self, status: str) -> str:
-        """What a run of this status is in, and what to do, as the end of a message."""
+    def unfinished(self, status: str) -> RunError:
+        """The error for a run of a status other than complete: what it is in, and what to do."""
         if self.in_training():
-            return "the run is in training. Fix: wait until it is finished."
+            return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
         fix = f"go on with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
             fix = f"{FAILED}, then train with --workdir={self.folder} and --force"
-        return f"the run is not finished (status {status}). Fix: {fix}."
+        return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
 
     def in_training(self) -> bool:
         """Whether a process, here or elsewhere, holds the lock."""

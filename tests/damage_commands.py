@@ -9,7 +9,7 @@ import numpy as np
 from made_up_files import HYPOTHESIS, PREMISE, array, cells, pair, pairs, table
 from made_up_readers import run_files
 
-from mednli_jax.errors import ConfigError, DataError, DataErrors, RunError, UsageError, UserError
+from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, UserError
 from mednli_jax.knowledge.readers import mesh
 
 ROOT = Path(__file__).parent.parent
@@ -88,8 +88,8 @@ CORPORA = (
     *of("file", "file/train.jsonl", ("unreadable", UNREADABLE)),
     *of("file", "file/dev.jsonl", ("a pair of train in dev", pairs(0), None, "pairID")),
     prepared("file: two files of a split", "file", {"file/train.tsv": TSV}, "train.jsonl and train.tsv"),
-    Case("file: a missing folder", "prepare", DataErrors, (config(), "--config.data.name=file",
-         "--config.data.dir=absent"), file="train.jsonl"),
+    Case("file: a missing folder", "prepare", ConfigError, (config(), "--config.data.name=file",
+         "--config.data.dir=absent"), says=("absent", "--config.data.dir")),
     Case("file: no folder named", "prepare", ConfigError, (config(), "--config.data.name=file"),
          says=("--config.data.dir",)),
     Case("no data folder", "prepare", ConfigError, (config(), "--config.data.name=snli"), says=("MEDNLI_JAX_DATA",)),

@@ -74,7 +74,7 @@ def complete(folder: Path) -> tuple[RunDirectory, dict]:
     directory = RunDirectory.existing(folder)
     result = directory.result()
     if result["status"] != "complete":
-        raise RunError(f"{folder}: {directory.unfinished(result['status'])}")
+        raise directory.unfinished(result["status"])
     _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
     return directory, result
 

@@ -119,7 +119,8 @@ def _rows(path, records, problems):
             raise line_fault(path.name, number, f"the header is one column with {others[0]} in it", fix)
         if set(header) & set(LABELS):
             fix = "begin the file with the names label, premise and hypothesis, in the order of the columns"
-            raise line_fault(path.name, number, "the first line is a pair and no header", fix)
+            problem = "the first line is a pair and no header"
+            raise DataError(problem, file=path.name, line=number, field=REQUIRED[0], fix=fix)
         row = PairFields(path.name, number, dict.fromkeys(header, ""))
         for field in REQUIRED:
             row.text(field)
