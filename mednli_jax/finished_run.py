@@ -24,6 +24,12 @@ from mednli_jax.training.checkpoint import Checkpoints
 DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
+# How a word finds its vector: names in the manifest's key -> flags.
+OF_WORDS = {
+    "lowercase": "--config.data.lowercase",
+    "unknown": "--config.vectors.unknown",
+    "lowered": "--config.vectors.lowered",
+}
 _FILES = ("files.vectors.npy", "files.vocabulary.json")
 DATA_FIELDS = {
     "nli": (*_FILES, "knowledge.longest_path", "tokeniser"),
@@ -176,6 +182,9 @@ class FinishedRun:
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
         elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
+        elif unlike := [name for name, flag in OF_WORDS.items() if _unlike(mine["key"], other["key"], name)]:
+            flags = ", ".join(OF_WORDS[name] for name in unlike)
+            problem, fix = f"looks its words up otherwise ({flags})", f"give both the same {flags}"
         elif not self.config.vectors.path:
             problem = "has random word vectors, which say nothing of words that it has not seen"
             fix = "train the source with --config.vectors.path=FILE"
@@ -361,6 +370,11 @@ def _finished(directory: RunDirectory) -> dict:
         raise directory.unfinished(result["status"])
     _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
     return result
+
+
+def _unlike(one: dict, other: dict, name: str) -> bool:
+    """Whether two keys say different things; one of an older version may say nothing."""
+    return name in one and name in other and one[name] != other[name]
 
 
 def _vectors_of(manifest: dict) -> tuple:

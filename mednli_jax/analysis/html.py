@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from mednli_jax.analysis import charts, kinds, paths, public
-from mednli_jax.analysis.outcomes import read_metrics
+from mednli_jax.analysis.outcomes import read_metrics, result_of
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import Split
@@ -45,7 +45,7 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
     Raises: UserError where it is no run or a file of it is damaged.
     """
     directory = RunDirectory.existing(getattr(directory, "folder", directory))
-    result = directory.result()
+    result = result_of(directory)
     try:
         return _run_page(directory, result, _json(directory.folder / "data.json"), more)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -82,7 +82,7 @@ def public_figures(folder: Path) -> dict:
     """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
     directory = RunDirectory.existing(folder)
     try:
-        return public.figures(directory.result(), directory.config, _json(directory.folder / "env.json"))
+        return public.figures(result_of(directory), directory.config, _json(directory.folder / "env.json"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _of_another_version(directory, error) from error
 

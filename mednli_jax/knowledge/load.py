@@ -16,7 +16,7 @@ from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
-from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
+from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 from mednli_jax.textfiles import meant
@@ -168,7 +168,7 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
         if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
             files = wordnet.wordnet_files(folder).values()
             return OntologyFiles(kind, folder, tuple(files), wordnet.read_wordnet)
-    elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
+    elif files := release_files(folder):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None
 

@@ -112,15 +112,21 @@ def _languages(languages):
     return tuple(_ISO.get(language, language.lower()) for language in languages)
 
 
+def release_files(folder: Path) -> list[Path]:
+    """The Snapshot files of a release: in the folder, in a folder in it, or in their Snapshot/Terminology/."""
+    places = ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/")
+    return sorted(path for place in places for path in folder.glob(f"{place}*sct2_*_Snapshot*") if path.is_file())
+
+
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
     """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
 
     Raises: DataError for the first kind without a file, or for files of several editions.
     """
     wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
-    for path in sorted(folder.rglob("*sct2_*_Snapshot*")):
+    for path in release_files(folder):
         match = _FILE.fullmatch(path.name)
-        if not match or not path.is_file():
+        if not match:
             continue
         kind, language, edition = match.groups()
         if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
