@@ -118,8 +118,8 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "b", "eennnnccn")
     code, out, err = printed("a", "b", "--compare")
     assert (code, err) == (0, "")
-    (line,) = (line for line in out.splitlines() if re.match(r"b +1 ", line))
-    assert re.fullmatch(r"b +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
+    (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
+    assert re.fullmatch(r"b +esim-demo +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
     assert "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before" in " ".join(
         out.split()
     )
@@ -130,6 +130,13 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     assert sum(tag == "svg" for tag, _ in page.tags) == 3
     found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+
+
+def test_runs_of_one_name_are_told_apart(printed, tmp_path):
+    for name in ("a/run", "b/run"):
+        write_run(tmp_path / name, "eeeccnccn")
+    (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json")[1])["comparisons"]
+    assert (row["first"], row["second"]) == ("a/run", "b/run")
 
 
 def test_dev_is_compared_where_asked(printed, tmp_path):
@@ -319,6 +326,14 @@ def test_pictures_take_any_word():
         == charts.attention({"map": np.eye(3)}, words, words)
         != charts.attention({"map": np.eye(3)[::-1]}, words, words)
     )
+
+
+def test_a_result_that_only_says_complete_is_refused(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    (folder / "result.json").write_text('{"status": "complete"}')
+    for page in (html.run_page, html.public_figures):
+        with pytest.raises(RunError, match=r"result\.json"):
+            page(folder)
 
 
 @pytest.mark.parametrize(
