@@ -15,12 +15,13 @@ from markupsafe import Markup
 
 from mednli_jax.analysis import charts, kinds, paths, public
 from mednli_jax.analysis.outcomes import read_metrics, result_of
-from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
+from mednli_jax.analysis.sections import Comparison, Grid, Section, lines, markdown_text
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
+CARD = "# Model card: "  # how the file of a model card begins
 
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
@@ -89,12 +90,30 @@ def public_figures(folder: Path) -> dict:
 
 def public_page(found: dict) -> str:
     """The page of a run for others. found: of public_figures."""
-    about = found["about"]
-    facts = [(name, _text(value)) for name, value in about.items() if name not in ("model", "corpus")]
-    facts += [(part, _text(fields)) for part, fields in found["settings"].items()]
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
-    return render(f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}", public.sections(found),
-                  [*facts, ("public", left_out)])  # fmt: skip
+    return render(_title(found), public.sections(found), [*_public_facts(found), ("public", left_out)])
+
+
+def model_card(found: dict) -> str:
+    """The same in Markdown, as a file that goes with a model. found: of public_figures."""
+    facts = [f"- {name}: {value}" for name, value in _public_facts(found)]
+    corpus = found["about"].get("corpus", "a corpus")
+    limits = (
+        f"Trained on {corpus}. Its licence may forbid to pass on weights that were made from its text. The scores are "
+        "of its own dev and test parts and say little of other text. Not for decisions about patients."
+    )
+    parts = [f"{CARD}{_title(found)}", "\n".join(facts), markdown_text(public.sections(found)), "## Limits", limits]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _title(found):
+    about = found["about"]
+    return f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}"
+
+
+def _public_facts(found) -> list[tuple[str, str]]:
+    facts = [(name, _text(value)) for name, value in found["about"].items() if name not in ("model", "corpus")]
+    return facts + [(part, _text(fields)) for part, fields in found["settings"].items()]
 
 
 def _text(value):

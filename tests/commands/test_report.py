@@ -1,5 +1,6 @@
 """The door `report` as a user meets it, its pages, and their charts."""
 
+import csv
 import json
 import re
 import sys
@@ -137,6 +138,23 @@ def test_runs_of_one_name_are_told_apart(printed, tmp_path):
         write_run(tmp_path / name, "eeeccnccn")
     (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json")[1])["comparisons"]
     assert (row["first"], row["second"]) == ("a/run", "b/run")
+
+
+def test_a_run_and_a_table_as_csv(printed, tmp_path):
+    run = write_run(tmp_path / "table" / "none-esim", "eeeccnccn", "eennnnccn", uids=["a,b", *"cdefghij"])
+    assert printed("table/none-esim", "--csv")[0] == 0
+    scores = dict(list(csv.reader((run / "scores.csv").open()))[1:])
+    result = json.loads((run / "result.json").read_text())
+    assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
+    assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
+    first, *_, last = csv.DictReader((run / "private" / "predictions.test.csv").open())
+    assert (first["uid"], first["label"], last["predicted.0"], last["predicted.1"]) == (
+        "a,b", "entailment", "neutral", "neutral"
+    )  # fmt: skip
+    assert float(first["probabilities.1.entailment"]) == 0.8
+    assert (run / "private" / "predictions.test.csv").stat().st_mode & 0o777 == 0o600
+    rows = list(csv.reader(printed("--table=6", "--runs=table", "--csv")[1].splitlines()))
+    assert len({len(row) for row in rows}) == 1
 
 
 def test_dev_is_compared_where_asked(printed, tmp_path):
