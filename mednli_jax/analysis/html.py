@@ -149,13 +149,20 @@ def _facts(directory, result, data) -> list[tuple[str, str]]:
         "epochs": _epochs(result),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "set-up": data.get("setup", ""),
-        "word vectors": f"{words.get('source', 'random')}, {words['with_vector']:,} words" if words else "",
+        "word vectors": f"{words.get('source', '') or _vectors(directory)}, {words['with_vector']:,} words"
+        if words
+        else "",
         "ontology": ontology,
         "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
         "devices": ", ".join(env.get("devices", ())),
         **_provenance(env),
     }
     return [(name, value) for name, value in found.items() if value]
+
+
+def _vectors(directory):
+    """The file of word vectors that a config names."""
+    return Path(directory.config.get("vectors", {}).get("path") or "random").name
 
 
 def _epochs(result):

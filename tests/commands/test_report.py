@@ -313,6 +313,14 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     assert charts.curves({"a": [(1, nan)]}, title="t", x="x", y="y") is None
 
 
+def test_every_word_of_an_axis_is_there_and_numbers_may_be_left_out():
+    words = [f"a kind of query {number}" for number in range(12)]
+    chart = charts.bars({"EM": [1.0] * 12}, words, title="t", x="kind", y="points")
+    assert set(words) <= set(texts(chart))
+    numbers = [str(number) for number in range(200)]
+    assert len(charts.bars({"n": [1.0] * 200}, numbers, title="t", x="x", y="y").figure.axes[0].get_xticks()) < 100
+
+
 def test_bars_stand_on_zero_and_carry_their_interval():
     chart = charts.bars({"d": [10.0, -5.0]}, ["a", "b"], title="t", x="x", y="y", intervals={"d": [(5, 15), (-9, 1)]})
     assert [(bar.get_y(), bar.get_height()) for bar in drawn(chart).patches] == [(0, 10), (0, -5)]

@@ -171,6 +171,14 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
     assert (scores.grids, kinds) == ([], [])
 
 
+def test_tags_stand_under_a_heading_of_their_own():
+    scores = run_scores()
+    scores["slices"] = {name: scores["slices"]["seen"] for name in ("seen", "unseen", "name")}
+    grids = {grid.caption: grid for grid in run_sections({"test": scores})[1][0].grids}
+    assert [row[0] for row in grids["answers of training"].rows] == ["seen", "unseen"]
+    assert [row[0] for row in grids["tags"].rows] == ["name"]
+
+
 def test_two_systems_on_the_same_queries():
     one, two = (
         cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
