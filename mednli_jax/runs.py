@@ -346,20 +346,21 @@ class RunDirectory:
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
     """private/types.json: the phrases of training, in the order of their numbers."""
     types = list(types)
-    write_json(directory.private / TYPES, {"types": types, "sha256": _digest(types)})
+    write_json(directory.private / TYPES, {"types": types, "sha256": digest(types)})
 
 
 def read_types(directory: RunDirectory) -> tuple[str, ...]:
     """What `write_types` wrote. Raises UserError where it is damaged."""
     path = directory.private / TYPES
     values = read_json(path, "types", "sha256", fix="restore the run directory")
-    if _digest(values["types"]) != values["sha256"]:
+    if digest(values["types"]) != values["sha256"]:
         raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
     return tuple(values["types"])
 
 
-def _digest(types):
-    return hashlib.sha256(json.dumps(types).encode()).hexdigest()
+def digest(values) -> str:
+    """The hash of JSON values, to notice damage by."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def differing(old: dict, new: dict) -> list[str]:

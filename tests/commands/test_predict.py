@@ -97,6 +97,26 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
     assert run.predict(other)[0] != pytest.approx(found[0], abs=1e-4)
 
 
+def test_trees_of_features_predict_what_they_stored(tmp_path):
+    write_files(tmp_path / "own", "jsonl")
+    with at(tmp_path):
+        flags = ("--config.data.dir=own", "--config.vectors.dim=8", "--config.model.trees=5", "--config.seeds=0,1")
+        code, _, err = call_command(train, config_flag("features", "file"), *flags, "--workdir=run")
+        assert code == 0, err
+        run = load_run(tmp_path / "run")
+        found = run.predict(given_of(tmp_path / "own", "jsonl", "test"))
+        stored = (tmp_path / "run" / "private" / "predictions.test.jsonl").read_text().splitlines()
+        for row, line in zip(found, stored, strict=True):
+            expected = np.mean(json.loads(line)["probabilities"], axis=0)
+            np.testing.assert_allclose([row[label] for label in LABELS], expected, atol=1e-5)
+        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert run.scores("test")[0]["accuracy"] == result["test"]["accuracy"]
+        path = tmp_path / "run" / "private" / "trees.json"
+        path.write_text(path.read_text().replace("0.1", "0.2", 1))
+        with pytest.raises(RunError, match=r"trees\.json"):
+            load_run(tmp_path / "run")
+
+
 def test_a_run_of_an_unknown_tokeniser_is_refused(trained):
     home, _ = trained
     path = home / "run" / "data.json"
