@@ -25,6 +25,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     profile: bool = False,
+    keep_weights: bool = False,
     command: str = "train --resume",
 ) -> int:
     """Trains an experiment into a run directory and returns the exit code of cli.
@@ -35,6 +36,7 @@ def train(
       resume: go on with the run in the folder.
       force: drop the run in the folder and start over.
       profile: trace some steps.
+      keep_weights: of folds.
       command: the shell command that resumes the run, printed when it is interrupted.
 
     Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
@@ -44,7 +46,7 @@ def train(
     prepared, hit = _prepared(asked, here)  # before the directory is made: bad data leaves none
     source = source_run(asked, prepared) if asked.transfer.init_from else None  # so does a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
-    session = Session(directory, resume=resume, profile=profile, source=source)
+    session = Session(directory, resume=resume, profile=profile, source=source, keep_weights=keep_weights)
     if resume and directory.status() == "complete":
         session.say(f"{folder}: the run is complete already; nothing to do.")
         return cli.OK

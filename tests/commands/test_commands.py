@@ -460,6 +460,7 @@ BAD = {
     "trees from weights": ((train, FEATURES, "--config.transfer.init_from=run"), "config.transfer.init_from"),
     "trees with frozen weights": ((train, FEATURES, "--config.transfer.freeze=logits"), "config.transfer.freeze"),
     "trees of two corpora": ((train, FEATURES, "--config.data.mix=snli"), "config.data.mix"),
+    "weights of no fold": ((train, ESIM, "--keep-weights"), "--keep_weights"),
     "no run": ((evaluate, "--run=nowhere"), "nowhere"),
     "run missing": ((predict,), "--run"),
     "no folder of data": ((doctor, "--data=nowhere"), "nowhere"),
@@ -563,7 +564,7 @@ def test_aflite_parts_the_corpus(at_home):
     assert json.loads(out)["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}
 
 
-def test_features_are_trained_and_reported_and_keep_nothing_to_score_with(at_home):
+def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
     model = ("--config.model.trees=4", "--config.model.depth=2", "--config.seeds=0,1")
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     code, _, err = call_command(train, FEATURES, *MESH, *model, *vectors, "--workdir=trees")
@@ -584,11 +585,16 @@ def test_features_are_trained_and_reported_and_keep_nothing_to_score_with(at_hom
     assert call_command(report, "trees")[0] == 0
     assert "features on mednli" in Path("trees/report.html").read_text()
     assert call_command(report, "copy", "trees", "--compare")[0] == 0
+    for call in ((evaluate, "--run=trees"), (predict, "--run=trees")):
+        code, out, err = call_command(*call, stdin="a\tb\n")
+        assert (code, bool(out)) == (0, True), err
     source = (train, *TRAINED, "--config.transfer.init_from=trees", "--workdir=other")
-    for call in ((evaluate, "--run=trees"), (predict, "--run=trees"), source):
-        code, _, err = call_command(*call, stdin="a\tb\n")
-        assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
+    code, _, err = call_command(*source)
+    assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
     assert not Path("other").exists()
+    Path("trees/private/trees.json").unlink()  # as of an older version
+    code, _, err = call_command(predict, "--run=trees", stdin="a\tb\n")
+    assert (code, err.startswith("error: trees: ")) == (2, True)
 
 
 @pytest.fixture
