@@ -22,6 +22,7 @@ from ml_collections import config_dict, config_flags
 import mednli_jax
 from mednli_jax import defaults, errors, field_help
 from mednli_jax.errors import UsageError, UserError
+from mednli_jax.textfiles import meant
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as a user's errors, without a traceback.
@@ -296,9 +297,10 @@ def _check_config_file(value):
     if not value:
         raise UsageError("--config needs a value after '='. Fix: --config=configs/esim_kd.py")
     if not path.is_file():
-        near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
-        known = f" Known there: {', '.join(near)}." if near else ""
-        raise UsageError(f"{path}: no such config file.{known} Fix: give a path like configs/esim_kd.py.")
+        known = [config.stem for config in _config_files()]
+        near = difflib.get_close_matches(path.stem, known, n=1)
+        fix = f"give --config={near[0]}, without a path" if near else "give the path of a file, or a name of --list"
+        raise UsageError(f"{path}: no such config file.{meant(path)} Fix: {fix}.")
     if path.suffix != ".py" or "def get_config(" not in path.read_text(errors="replace"):
         raise UsageError(f"{path}: no config file, it defines no get_config. Fix: give one of configs/.")
 

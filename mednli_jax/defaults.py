@@ -112,7 +112,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
     if model == "bert":
-        config.model = _transformer(model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked")
+        config.model = transformer(model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked")
     elif model == "features":
         config.model = _section(
             name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
@@ -196,7 +196,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     return config
 
 
-def _transformer(name: str, **more) -> config_dict.ConfigDict:
+def transformer(name: str, **more) -> config_dict.ConfigDict:
     return _section(
         name=name,
         weights="",  # a folder of Hugging Face's layout, or an installed package; it decides the sizes below
@@ -237,7 +237,7 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
         content="both",  # demo: "facts", "names" of MeSH, or "both"
         withhold=(),  # demo: diseases and categories of which nothing is said
     )
-    config.model = _transformer(model)
+    config.model = transformer(model)
     config.train = _train()
     config.train.update(epochs=10, batch_size=32, learning_rate=5e-4, weight_decay=0.01, clip=1.0, patience=10)
     config.train.update(optimizer="adamw", schedule="warmup_linear", max_buckets=4)

@@ -57,7 +57,8 @@ class DataError(UserError):
     def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
         self.problem, self.file, self.line, self.field, self.fix = problem, file, line, field, fix
         where = "" if file is None else f"{file}" + ("" if line is None else f":{line}") + ": "
-        super().__init__(f"{where}{problem.rstrip('.')}." + (f" Fix: {fix.rstrip('.')}." if fix else ""))
+        end = "" if problem.endswith("?") else "."
+        super().__init__(f"{where}{problem.rstrip('.')}{end}" + (f" Fix: {fix.rstrip('.')}." if fix else ""))
 
 
 class DataErrors(UserError):

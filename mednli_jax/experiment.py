@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 import optax
 
-from mednli_jax import validation
+from mednli_jax import defaults, validation
 from mednli_jax.baselines import boosting as features
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import Prepared
@@ -360,11 +360,21 @@ def _model(config, folder, entry) -> Model:
     values, weights = config.model.to_dict(), None
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], folder))
-        values |= entry.pretrained.read_architecture(weights)
+        found = entry.pretrained.read_architecture(weights)
+        _check_sizes(values, found, defaults.transformer(config.model.name))
+        values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
         table.build(config.model.name, {**values, **({"vocab_size": 1} if "vocab_size" in values else {})})
     return Model(config.model.name, values, weights)
+
+
+def _check_sizes(given: dict, found: dict, before) -> None:
+    """Raises ConfigError for sizes that a config gives, and that its pretrained weights do not have."""
+    for name, value in found.items():
+        if given[name] not in (value, before[name]):
+            problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
+            raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
 
 
 def use_compile_cache() -> Path:

@@ -8,7 +8,7 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults
 
-OF_HELPERS = {"_train": "train", "_transformer": "model"}  # functions of defaults.py that make a section
+OF_HELPERS = {"_train": "train", "transformer": "model"}  # functions of defaults.py that make a section
 ALSO = {"diskne": ("nli",)}  # tasks whose configs are made from those of others
 
 

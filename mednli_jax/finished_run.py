@@ -9,14 +9,18 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
+from mednli_jax.baselines import boosting, trees
 from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.nli import entities, partitions
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import RunError, UsageError
+from mednli_jax.examples import LABELS
 from mednli_jax.files import write_json
 from mednli_jax.inputs import text_pairs
 from mednli_jax.models import table
 from mednli_jax.runs import RunDirectory, environment, read_json
+from mednli_jax.tasks import tree_pairs
+from mednli_jax.tasks.tree_pairs import TreePairs
 from mednli_jax.text import TOKENISERS, UNK
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
@@ -24,6 +28,12 @@ from mednli_jax.training.checkpoint import Checkpoints
 DIRECT = "direct"  # mode of transfer: as trained, on another corpus
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
+# How a word finds its vector: names in the manifest's key -> flags.
+OF_WORDS = {
+    "lowercase": "--config.data.lowercase",
+    "unknown": "--config.vectors.unknown",
+    "lowered": "--config.vectors.lowered",
+}
 _FILES = ("files.vectors.npy", "files.vocabulary.json")
 DATA_FIELDS = {
     "nli": (*_FILES, "knowledge.longest_path", "tokeniser"),
@@ -42,16 +52,18 @@ class FinishedRun:
     """A finished run, ready to score a split or new inputs. Open it with `load_run`.
 
     experiment: what was trained. result, manifest: its result.json and data.json. vocabulary, vectors [V, D] and
-    variables (leaves [S, ...]): of the best epoch of each seed.
+    variables (leaves [S, ...]): of the best epoch of each seed; None of features, which have `trees` (tree_pairs.read).
     """
 
     def __init__(self, directory: RunDirectory):
         self.directory = directory
         self.result = _finished(directory)
-        if reason := _keeps_no_weights(self.result):
+        self.trees = tree_pairs.read(directory)
+        if reason := _keeps_no_weights(self.result, self.trees):
             fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
             raise RunError(f"{directory.folder}: a run of {reason}. Fix: {fix}.")
-        _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
+        if not self.trees:
+            _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
         _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
@@ -62,7 +74,7 @@ class FinishedRun:
         self.task = self.experiment.task
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
         self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
-        self.variables = self._best()
+        self.variables = None if self.trees else self._best()
 
     def _kept_file(self, name):
         """A file the run keeps for itself, checked against its manifest."""
@@ -144,6 +156,9 @@ class FinishedRun:
 
         Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
         """
+        if self.trees:
+            problem = f"{self.directory.folder}: features are scored on their own corpus alone"
+            raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
         config = restored_config(self.config.to_dict())
         config.data = data.copy_and_resolve_references()
         config.data.features = self.config.data.features  # which the models take or do not; scaled as on that corpus
@@ -176,6 +191,9 @@ class FinishedRun:
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
         elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
+        elif unlike := [name for name, flag in OF_WORDS.items() if _unlike(mine["key"], other["key"], name)]:
+            flags = ", ".join(OF_WORDS[name] for name in unlike)
+            problem, fix = f"looks its words up otherwise ({flags})", f"give both the same {flags}"
         elif not self.config.vectors.path:
             problem = "has random word vectors, which say nothing of words that it has not seen"
             fix = "train the source with --config.vectors.path=FILE"
@@ -201,9 +219,14 @@ class FinishedRun:
     def unknown_words(self) -> dict[str, int]:
         return self._new_inputs.unknown_words
 
+    @property
+    def truncated(self) -> dict[str, int]:
+        """How many texts of the inputs given last were cut to what the model reads."""
+        return self._new_inputs.truncated
+
     @cached_property
     def _new_inputs(self):
-        return self.task.new_inputs(self)
+        return TreePairs(self) if self.trees else self.task.new_inputs(self)
 
 
 class ScoredCorpus:
@@ -222,10 +245,19 @@ class ScoredCorpus:
             known = ", ".join(self.prepared.splits)
             raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
         if split not in self._scored:
-            program, batches = self.experiment.program(self.prepared, [split], model_facts=self.run.model_facts)
-            logits = program.logits(self.run.variables, batches[split])
+            logits = self._logits(split)
             self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
         return self._scored[split]
+
+    def _logits(self, split):
+        if self.run.trees:
+            table, _ = boosting.load(self.experiment.corpus, self.prepared)
+            rows = self.prepared.splits[split]
+            part = table[rows.first : rows.first + len(rows)]
+            found = [trees.probabilities(one, part, len(LABELS)) for one in self.run.trees["trees"]]
+            return np.log(np.maximum(found, 1e-12))
+        program, batches = self.experiment.program(self.prepared, [split], model_facts=self.run.model_facts)
+        return program.logits(self.run.variables, batches[split])
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
         """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
@@ -295,6 +327,8 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
     Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
     """
     source = load_run(asked.transfer.init_from)
+    if source.trees:
+        raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
     if table.entry(source.experiment.model.name).writer:
         problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
         raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
@@ -317,10 +351,10 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
     return config_dict.ConfigDict(tuples(values))
 
 
-def _keeps_no_weights(result) -> str:
-    """Why a run has no weights to load, "" where it has them."""
-    if result["model"] == "features":
-        return "features keeps no trees"
+def _keeps_no_weights(result, trees) -> str:
+    """Why a run has no weights to load, "" where it has them, or trees."""
+    if result["model"] == "features" and not trees:
+        return "features of an older version keeps no trees"
     if result.get("transfer", {}).get("mode") == DIRECT:
         return "direct transfer keeps no weights"
     return "folds keeps no weights" if "folds" in result else ""
@@ -364,14 +398,14 @@ def _finished(directory: RunDirectory) -> dict:
     """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
     result = directory.result()
     if result["status"] != "complete":
-        if directory.in_training():
-            problem, fix = "the run is in training", "wait until it is finished"
-        else:
-            problem = f"the run is not finished (status {result['status']})"
-            fix = f"go on with it: train with its flags, --workdir={directory.folder} and --resume"
-        raise RunError(f"{directory.folder}: {problem}. Fix: {fix}.")
+        raise directory.unfinished(result["status"])
     _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
     return result
+
+
+def _unlike(one: dict, other: dict, name: str) -> bool:
+    """Whether two keys say different things; one of an older version may say nothing."""
+    return name in one and name in other and one[name] != other[name]
 
 
 def _vectors_of(manifest: dict) -> tuple:

@@ -95,5 +95,12 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
     return tuple(pair)
 
 
+def is_header(item, task: str) -> bool:
+    """Whether the cells of a line are the names of the texts, in any case. task: a key of FORMS."""
+    if not isinstance(item, list) or len(item) != 2 or not all(isinstance(cell, str) for cell in item):
+        return False
+    return all(cell.strip().casefold() in names for cell, names in zip(item, FORMS[task].fields, strict=True))
+
+
 def _is_text(text):
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

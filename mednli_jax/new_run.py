@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.analysis import html
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UserError, summary
 from mednli_jax.experiment import Experiment, use_compile_cache
 from mednli_jax.files import write_atomic
 from mednli_jax.finished_run import source_run
@@ -25,6 +25,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     profile: bool = False,
+    keep_weights: bool = False,
     command: str = "train --resume",
 ) -> int:
     """Trains an experiment into a run directory and returns the exit code of cli.
@@ -35,6 +36,7 @@ def train(
       resume: go on with the run in the folder.
       force: drop the run in the folder and start over.
       profile: trace some steps.
+      keep_weights: of folds.
       command: the shell command that resumes the run, printed when it is interrupted.
 
     Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
@@ -44,7 +46,7 @@ def train(
     prepared, hit = _prepared(asked, here)  # before the directory is made: bad data leaves none
     source = source_run(asked, prepared) if asked.transfer.init_from else None  # so does a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
-    session = Session(directory, resume=resume, profile=profile, source=source)
+    session = Session(directory, resume=resume, profile=profile, source=source, keep_weights=keep_weights)
     if resume and directory.status() == "complete":
         session.say(f"{folder}: the run is complete already; nothing to do.")
         return cli.OK
@@ -68,9 +70,11 @@ def train(
     except (Interrupted, KeyboardInterrupt):
         interrupted()
         return cli.INTERRUPTED
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
             session.write_status("failed")
+            reason = error if isinstance(error, UserError) else summary(error)  # of a bug, which may quote text
+            directory.log(f"failed: {reason}")
         raise
     finally:
         directory.close_scalars()
@@ -100,8 +104,11 @@ def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Ses
     hosts.here().part()
     session.write_status("complete", result)
     write_atomic(directory.folder / "report.html", html.run_page(directory))
-    for line in (*lines, *html.closing_lines(directory), *result["notes"], *fitted.lines):
+    notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
+    for line in (*lines, *html.closing_lines(directory), *notes, *fitted.lines):
         session.say(line)
+    session.say(f"run: {directory.folder}")
+    session.say(f"page: {directory.folder / 'report.html'}")
     print(directory.folder / "result.json")
 
 

@@ -8,7 +8,7 @@ from absl import flags
 
 from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.progress import say
+from mednli_jax.progress import say, warn
 from mednli_jax.textfiles import MAX_LINE_BYTES
 
 USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, with a finished run; means over its seeds.
@@ -50,25 +50,32 @@ def main(values: cli.Flags) -> None:
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)
+    maps = kind.write_attention(run, pairs) if values.attention and pairs else None  # first: not all models have any
     print("\n".join(kind.prediction_lines(run.predict(pairs))))
-    unknown = run.unknown_words
-    if values.attention and pairs:
-        say(f"attention maps: {kind.write_attention(run, pairs)}")
-    places = ", ".join(f"{count} in {PLURAL[side]}" for side, count in unknown.items())
+    if maps:
+        say(f"attention maps: {maps}")
+    places = ", ".join(f"{count} in {PLURAL[side]}" for side, count in run.unknown_words.items())
     say(f"{len(pairs)} {run.task.units}; words without a vector: {places}")
+    if run.truncated:
+        cut = ", ".join(f"{count} {what}" for what, count in run.truncated.items())
+        warn(f"longer than the run reads, and cut: {cut}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
 
 
 def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
-    """The two texts of each line of a binary stream that is not empty; task: a key of inputs.FORMS.
+    """The two texts of each line of a binary stream that is not empty, nor a header; task: a key of inputs.FORMS.
 
     Raises: DataError(s) with the line and what to change: not UTF-8, line too long, others as inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         try:
-            if (item := _item(raw, number)) != "":
+            if (item := _item(raw, number)) == "":
+                continue
+            if number == 1 and inputs.is_header(item, task):
+                warn("line 1 is a header, which is left out")
+            else:
                 pairs.append(inputs.text_pair(item, task, "stdin", number))
         except DataError as error:
             problems.add(error)

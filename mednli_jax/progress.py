@@ -25,6 +25,11 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def warn(line: str) -> None:
+    """A line on what a user should look at, though the work goes on."""
+    say(f"warning: {line}")
+
+
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 

@@ -29,7 +29,8 @@ USAGE = """Report on finished runs.
   --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          where the page goes, in an older page's place; with --compare and --table only where it is given
   --json              print JSON
-  --markdown          print a table in Markdown
+  --markdown          print a table in Markdown; of one run with --public, a model card, RUN/public.md, beside the page
+  --csv               print a table as CSV; of one run, write RUN/scores.csv and RUN/private/predictions.SPLIT.csv
   --public            of one run or a table: a page, RUN/public.html, for others, without rows of single pairs and their
                       uids, words, commands, paths, names of folders and machines, and counts below 10
 
@@ -48,6 +49,7 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("out", None, "file of the page", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
     flags.DEFINE_bool("markdown", False, "print Markdown", flag_values=values)
+    flags.DEFINE_bool("csv", False, "print or write CSV", flag_values=values)
     flags.DEFINE_bool("public", False, "what may be shown outside", flag_values=values)
 
 
@@ -75,7 +77,10 @@ def _public_page(values, folder):
     found = html.public_figures(folder)
     if values.json:
         print(json.dumps(found, indent=2))
-    _write(values.out or folder / "public.html", html.public_page(found))
+    page = cli.path(values.out) or folder / "public.html"
+    _write(page, html.public_page(found))
+    if values.markdown:
+        _write(page.with_suffix(".md"), html.model_card(found), html.CARD)
 
 
 def _table(values):
@@ -93,13 +98,16 @@ def _table(values):
 
 
 def _page(values, folder):
-    from mednli_jax.analysis import html
+    from mednli_jax.analysis import html, spreadsheets
 
     sections, found = _error_kinds(values, [folder])
     if sections:
         _print(values, sections, found)
     page = html.run_page(folder, [*sections, *html.paths_sections(values.paths)])
     _write(values.out or folder / "report.html", page)
+    if values.csv:
+        for path, content in spreadsheets.of_run(folder).items():
+            _write(path, content, content.partition(",")[0])
 
 
 def _comparison(values, folders):
@@ -139,18 +147,18 @@ def _linked_corpus(folder):
 
 
 def _print(values, shown, result):
-    from mednli_jax.analysis.sections import markdown_text, text
+    from mednli_jax.analysis.sections import csv_text, markdown_text, text
 
-    as_text = markdown_text if values.markdown else text
+    as_text = csv_text if values.csv else markdown_text if values.markdown else text
     print(json.dumps(result, indent=2) if values.json else as_text(shown))
 
 
-def _write(path, page):
+def _write(path, page, beginning="<!DOCTYPE html>"):
     from mednli_jax.files import private_folder, write_over
 
     path = cli.path(path)
     private_folder(path.parent)
-    write_over(path, page, "<!DOCTYPE html>")
+    write_over(path, page, beginning)
     print(f"written: {path}", file=sys.stderr)
 
 

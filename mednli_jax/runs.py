@@ -23,8 +23,10 @@ from pathlib import Path
 import mednli_jax
 from mednli_jax.errors import RunError
 from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
+from mednli_jax.textfiles import meant
 
 TYPES = "types.json"
+FAILED = "its log.txt says why: mend that"  # what to do first about a run that failed
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
@@ -84,13 +86,19 @@ def _is_run(folder):
 
 
 def _near(folder):
-    """The runs beside a folder that is not there, whose names somebody may have meant."""
+    """The runs in a folder that is none, else those beside it whose names somebody may have meant."""
+    inside, beside = _runs_in(folder), {path.name: path for path in _runs_in(folder.parent)}
+    near = inside[:3] or [beside[name] for name in difflib.get_close_matches(folder.name, beside)]
+    if not near and not folder.exists():
+        return meant(folder)
+    return f" Did you mean {' or '.join(map(str, near))}?" if near else ""
+
+
+def _runs_in(folder):
     try:
-        names = [path.name for path in folder.parent.iterdir() if _is_run(path)]
+        return sorted(path for path in folder.iterdir() if _is_run(path))
     except OSError:
-        return ""
-    near = [str(folder.parent / name) for name in difflib.get_close_matches(folder.name, names)]
-    return f" Did you mean {' or '.join(near)}?" if near else ""
+        return []
 
 
 def _is_alive(pid: str) -> bool:
@@ -127,8 +135,10 @@ class RunDirectory:
             fix = "name the run to go on with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
         if found and not (resume or force):
-            fix = "--resume to go on, --force to start over, or another --workdir"
-            raise RunError(f"{run.folder}: holds a run already (status {run.status()}). Fix: {fix}.")
+            status = run.status()
+            go_on = f"{FAILED}, then " if status == "failed" else "--resume to go on, "
+            fix = f"{go_on}--force to start over, or another --workdir"
+            raise RunError(f"{run.folder}: holds a run already (status {status}). Fix: {fix}.")
         return found
 
     @classmethod
@@ -175,9 +185,12 @@ class RunDirectory:
         """Refuses to go on with other data than the run began with."""
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
-        if path.is_file() and read_json(path, "files", fix=fix)["files"] != manifest["files"]:
-            problem = f"{self.folder}: the corpus, the vectors or the ontology changed since the run began"
-            raise RunError(f"{problem}. Fix: restore them, or start over with --force.")
+        if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
+            return
+        changed = ", ".join(differing(_sources(before), _sources(manifest))[:5])
+        changed = changed or "the corpus, the vectors or the ontology"
+        problem = f"{self.folder}: changed since the run began: {changed}"
+        raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
 
     def _clear(self):
         """Removes the files of an earlier run, and no others.
@@ -220,6 +233,15 @@ class RunDirectory:
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
+
+    def unfinished(self, status: str) -> RunError:
+        """The error for a run of a status other than complete: what it is in, and what to do."""
+        if self.in_training():
+            return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
+        fix = f"go on with it: train with its flags, --workdir={self.folder} and --resume"
+        if status == "failed":
+            fix = f"{FAILED}, then train with --workdir={self.folder} and --force"
+        return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
 
     def in_training(self) -> bool:
         """Whether a process, here or elsewhere, holds the lock."""
@@ -324,26 +346,34 @@ class RunDirectory:
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
     """private/types.json: the phrases of training, in the order of their numbers."""
     types = list(types)
-    write_json(directory.private / TYPES, {"types": types, "sha256": _digest(types)})
+    write_json(directory.private / TYPES, {"types": types, "sha256": digest(types)})
 
 
 def read_types(directory: RunDirectory) -> tuple[str, ...]:
     """What `write_types` wrote. Raises UserError where it is damaged."""
     path = directory.private / TYPES
     values = read_json(path, "types", "sha256", fix="restore the run directory")
-    if _digest(values["types"]) != values["sha256"]:
+    if digest(values["types"]) != values["sha256"]:
         raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
     return tuple(values["types"])
 
 
-def _digest(types):
-    return hashlib.sha256(json.dumps(types).encode()).hexdigest()
+def digest(values) -> str:
+    """The hash of JSON values, to notice damage by."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def differing(old: dict, new: dict) -> list[str]:
     """The fields, `train.epochs`, in which two trees of JSON values differ."""
     old, new = _flat(old), _flat(new)
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
+
+
+def _sources(manifest):
+    """file -> its hash, of the files that a corpus was prepared from."""
+    found = manifest.get("key")
+    found = found.get("sources") if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _flat(tree, prefix=""):

@@ -9,6 +9,7 @@ Functions that take `problems` add faulty lines to it and go on, so that a reade
 What concerns the file as a whole is raised at once.
 """
 
+import difflib
 import gzip
 import io
 import json
@@ -17,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +31,7 @@ MAX_GROWTH = 256  # times its size that a gzipped file may unpack to: text grows
 FREE_GROWTH = 1 << 20  # bytes that any gzipped file may unpack to
 BIG = 100_000_000  # bytes of a file from which on its bar counts megabytes
 FRESH_COPY = "take a fresh copy of the file"
+MOST_NAMES = 10_000  # of a folder, among which one is looked for that somebody meant
 _PIECE = 1 << 13  # bytes of a gzipped file that are read at a time
 _CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
 
@@ -59,7 +62,7 @@ def wrong_width(file: str, line: int, found: int, due: int) -> DataError:
 
 
 def no_such_file(path: Path, fix: str = "check the path") -> DataError:
-    problem = "is a folder, not a file" if os.path.isdir(path) else "there is no such file"
+    problem = "is a folder, not a file" if os.path.isdir(path) else f"there is no such file.{meant(path)}"
     return DataError(problem, file=Path(path).name, fix=fix)
 
 
@@ -81,6 +84,27 @@ def character_fault(text: str) -> str:
     except UnicodeEncodeError:
         return "holds half a surrogate pair"
     return ""
+
+
+def meant(path: Path) -> str:
+    """What a path that is not there may have meant, as sentences after a blank; "" where nothing is like it.
+
+    The first that holds: a variable in it is not set; a folder above it is not there; a name beside it is like its own,
+    but for its case or a few letters.
+    """
+    if unset := re.search(r"\$\{?(\w+)", str(path)):
+        return f" ${unset[1]} is not set."
+    lacking = Path(os.path.abspath(path))
+    while not lacking.parent.is_dir() and lacking != lacking.parent:
+        lacking = lacking.parent
+    try:
+        with os.scandir(lacking.parent) as entries:
+            names = {entry.name.casefold(): entry.name for entry in islice(entries, MOST_NAMES)}
+    except OSError:
+        names = {}
+    near = difflib.get_close_matches(lacking.name.casefold(), names, n=1, cutoff=0.7)
+    folder = f" There is no folder {lacking}." if lacking != Path(os.path.abspath(path)) else ""
+    return folder + (f" Did you mean {names[near[0]]}?" if near else "")
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

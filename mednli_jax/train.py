@@ -19,6 +19,7 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
   --resume                     go on with the interrupted run in --workdir
   --force                      start over in --workdir, dropping the run it holds
   --dry-run                    only say shapes, parameters, memory and the time an epoch will take
+  --keep-weights               of DisKnE's folds: keep those of each fold and seed, in <workdir>/private/weights
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   be one of N processes; the coordinator is process 0
   --distributed                the same, where a TPU pod, Slurm or MPI started them
@@ -34,6 +35,7 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_bool("resume", False, "go on with an interrupted run", flag_values=values)
     flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "say what would be trained", flag_values=values)
+    flags.DEFINE_bool("keep_weights", False, "keep the weights of folds", flag_values=values)
     flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
     flags.DEFINE_string("coordinator", None, "address of process 0", flag_values=values)
     flags.DEFINE_integer("processes", None, "processes that train together", flag_values=values)
@@ -49,6 +51,8 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training import hosts
 
     asked = experiment.of(config)
+    if values.keep_weights and asked.fitter != "folds":
+        raise UsageError("--keep_weights is for runs of folds; others keep theirs as they are. Fix: leave it out.")
     if values.dry_run:
         return _describe(asked)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
@@ -68,6 +72,7 @@ def main(values: cli.Flags) -> int:
             resume=values.resume,
             force=values.force,
             profile=values.profile,
+            keep_weights=values.keep_weights,
             command=_resume_command(folder),
         )
 

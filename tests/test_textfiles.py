@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import random
 import re
+from pathlib import Path
 
 import pytest
 from test_encoding import Terminal
@@ -40,6 +41,22 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "folder").mkdir()
     for read in (textfiles.check_readable, textfiles.byte_lines):
         assert refused(tmp_path / "folder", read) == ("folder", None)
+
+
+def test_a_path_that_is_not_there_may_have_meant_another(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ABSENT", raising=False)
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / "glove.6B.100d.txt").touch()
+    for given, named in (
+        ("vectors/glove.6b.100D.txt", "glove.6B.100d.txt"),
+        ("vectors/glove.6B.100.txt", "glove.6B.100d.txt"),
+        ("vector/glove.6B.100d.txt", "vectors"),
+        ("other/glove.6B.100d.txt", str(tmp_path / "other")),
+        ("$ABSENT/glove.6B.100d.txt", "$ABSENT"),
+    ):
+        assert named in textfiles.meant(Path(given)), given
+    assert textfiles.meant(tmp_path / "vectors" / "quokka") == ""
 
 
 def test_faulty_lines_are_collected_or_the_first_is_raised(tmp_path):

@@ -24,6 +24,7 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports where
 WIDTH, HEIGHT = 360, 230  # of a chart without its legend, in px: that of a small screen
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
 DPI = 130  # of PNG
+TURN = 0.65  # of its length that a turned label takes below the axis: the sine of its angle
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
@@ -147,7 +148,10 @@ def bars(
     ends += [end for pairs in (intervals or {}).values() for pair in pairs for end in pair]
     if not ends:
         return None
-    axes = _axes(series if len(series) > 1 else (), x, y)
+    # Words that do not fit beside each other are turned; of numbers some are left out.
+    long = max(map(len, ticks), default=1) * 7  # px
+    turned = long * len(ticks) > WIDTH - LEFT - RIGHT and not all(tick.isdecimal() for tick in ticks)
+    axes = _axes(series if len(series) > 1 else (), x, y, more=min(long, HEIGHT) * TURN if turned else 0)
     _scale(axes, [0.0, *ends])
     width = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
@@ -158,8 +162,9 @@ def bars(
             axes.plot(*line, color=INK, linewidth=1.3, clip_on=False)
     axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
-    skip = math.ceil(len(ticks) * max(map(len, ticks), default=1) * 7 / (WIDTH - LEFT - RIGHT))
-    axes.set_xticks(range(0, len(ticks), skip), ticks[::skip])
+    skip = 1 if turned else math.ceil(len(ticks) * long / (WIDTH - LEFT - RIGHT))
+    how = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+    axes.set_xticks(range(0, len(ticks), skip), ticks[::skip], **how)
     _legend(axes, series if len(series) > 1 else ())
     shown = (
         f"{name}: " + ", ".join(f"{tick} {_number(value)}" for tick, value in zip(ticks, values, strict=True))
@@ -291,13 +296,14 @@ def _legend_lines(names) -> list[list[str]]:
     return lines
 
 
-def _axes(names, x, y):
-    """Axes with room for a legend of these names."""
-    high = HEIGHT + 16 * len(_legend_lines(names))
+def _axes(names, x, y, more=0):
+    """Axes with room for a legend of these names, and for labels of `more` px beyond a line."""
+    legend = 16 * len(_legend_lines(names))
+    high, below = HEIGHT + legend + more, BOTTOM + legend + more
     figure = _figure(WIDTH, high)
     box = (
         LEFT / WIDTH,
-        (high - HEIGHT + BOTTOM) / high,
+        below / high,
         (WIDTH - LEFT - RIGHT) / WIDTH,
         (HEIGHT - TOP - BOTTOM) / high,
     )
@@ -307,8 +313,8 @@ def _axes(names, x, y):
     axes.grid(axis="y", color=LINE, linewidth=1, clip_on=False)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, pad=5, labelsize=11, labelcolor=SOFT)
-    middle = (HEIGHT - TOP - BOTTOM) / 2 + high - HEIGHT + BOTTOM
-    figure.text(box[0] + box[2] / 2, (high - HEIGHT + 6) / high, x, color=SOFT, fontsize=11, ha="center")
+    middle = (HEIGHT - TOP - BOTTOM) / 2 + below
+    figure.text(box[0] + box[2] / 2, (legend + 6) / high, x, color=SOFT, fontsize=11, ha="center")
     figure.text(11 / WIDTH, middle / high, y, color=SOFT, fontsize=11, ha="center", va="center", rotation=90)
     return axes
 

@@ -1,6 +1,7 @@
-"""How finished runs differ from the experiments of Romanov & Shivade 2018: size, epochs, vectors, seeds, pairs.
+"""How finished runs differ from the experiments of a paper: size, epochs, vectors, seeds, pairs.
 
-The paper's settings are data, `settings` in published/mednli.json.
+The papers' settings are data, `settings` in published/*.json: fields of a config, the number of seeds, how the name of
+the file of vectors begins, and in `of` what holds for one model alone.
 """
 
 import re
@@ -21,6 +22,8 @@ SETTINGS = {
     "train.batch_size": "batches of {}",
     "data.limit": "the first {} pairs",
     "data.sample": "a sample of {} pairs",
+    "data.max_passage": "{} tokens of a passage",
+    "data.max_length": "{} tokens of a text",
 }
 # What a gain must not come from: fields in which a run and its baseline have to be alike.
 ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
@@ -35,11 +38,11 @@ def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]
     a file or a folder.
     Raises: UserError where a run is damaged.
     """
-    found, seeds = _of_run(folder, paper), _result(folder).get("seeds")
+    found, seeds = unlike(folder, paper), _result(folder).get("seeds")
     if (source := _source(folder)) is not None:
-        found += [f"source: {words}" for words in _of_run(source, paper) if words not in found]
+        found += [f"source: {words}" for words in unlike(source, paper) if words not in found]
     if baseline is not None:
-        found += [f"baseline: {words}" for words in _of_run(baseline, paper) if words not in found]
+        found += [f"baseline: {words}" for words in unlike(baseline, paper) if words not in found]
         if seeds != _result(baseline).get("seeds"):
             found.append("other seeds than the baseline")
         configs = [RunDirectory.existing(one).config for one in (folder, baseline)]
@@ -47,30 +50,33 @@ def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]
     return found
 
 
-def _of_run(folder, paper):
+def unlike(folder: Path, paper: Mapping) -> list[str]:
+    """`departures` of a run by itself. paper: any of published/*.json that has settings."""
     config, result = RunDirectory.existing(folder).config, _result(folder)
-    expected, neural = paper["settings"], "hidden_size" in config.get("model", {})
-    found = []
+    model = config.get("model", {})
+    expected = paper["settings"] | paper["settings"].get("of", {}).get(model.get("name"), {})
+    neural, found = {"hidden_size", "dim"} & model.keys(), []
     for field, words in SETTINGS.items():
         value = _at(config, field)
-        if value not in (MISSING, expected[field]) and (neural or not field.startswith("train.")):
+        if value not in (MISSING, expected.get(field, value)) and (neural or not field.startswith("train.")):
             found.append(words.format(f"{value:,}" if value else "all"))
     seeds = len(result.get("seeds", ()))
-    if seeds != expected["seeds"]:
+    if seeds != expected.get("seeds", seeds):
         found.append(f"{seeds} seed{'s' * (seeds != 1)}")
-    if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
+    counted = "train" in paper.get("statistics", ()) and result.get("corpus") == paper["corpus"]
+    if counted and result.get("transfer", {}).get("mode") != "direct":
         rows, pairs = _training_pairs(folder), paper["statistics"]["train"]["pairs"]
         found += [f"{rows:,} training pairs"] * (rows not in (None, pairs))
-    return found + _vectors(folder.name, config, expected["vectors"])
+    return found + (_vectors(folder.name, config, expected["vectors"]) if "vectors" in expected else [])
 
 
-def _vectors(name, config, glove):
+def _vectors(name, config, beginning):
     fields = config.get("vectors", {})
     if "path" not in fields:
         return []
     if not fields["path"]:
         return ["random vectors"]
-    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(glove)
+    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(beginning)
     return [] if of_paper else ["other vectors"]
 
 

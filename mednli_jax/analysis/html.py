@@ -14,13 +14,14 @@ import jinja2
 from markupsafe import Markup
 
 from mednli_jax.analysis import charts, kinds, paths, public
-from mednli_jax.analysis.outcomes import read_metrics
-from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
+from mednli_jax.analysis.outcomes import read_metrics, result_of
+from mednli_jax.analysis.sections import Comparison, Grid, Section, lines, markdown_text
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
+CARD = "# Model card: "  # how the file of a model card begins
 
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
@@ -45,7 +46,7 @@ def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> st
     Raises: UserError where it is no run or a file of it is damaged.
     """
     directory = RunDirectory.existing(getattr(directory, "folder", directory))
-    result = directory.result()
+    result = result_of(directory)
     try:
         return _run_page(directory, result, _json(directory.folder / "data.json"), more)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -82,19 +83,37 @@ def public_figures(folder: Path) -> dict:
     """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
     directory = RunDirectory.existing(folder)
     try:
-        return public.figures(directory.result(), directory.config, _json(directory.folder / "env.json"))
+        return public.figures(result_of(directory), directory.config, _json(directory.folder / "env.json"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _of_another_version(directory, error) from error
 
 
 def public_page(found: dict) -> str:
     """The page of a run for others. found: of public_figures."""
-    about = found["about"]
-    facts = [(name, _text(value)) for name, value in about.items() if name not in ("model", "corpus")]
-    facts += [(part, _text(fields)) for part, fields in found["settings"].items()]
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
-    return render(f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}", public.sections(found),
-                  [*facts, ("public", left_out)])  # fmt: skip
+    return render(_title(found), public.sections(found), [*_public_facts(found), ("public", left_out)])
+
+
+def model_card(found: dict) -> str:
+    """The same in Markdown, as a file that goes with a model. found: of public_figures."""
+    facts = [f"- {name}: {value}" for name, value in _public_facts(found)]
+    corpus = found["about"].get("corpus", "a corpus")
+    limits = (
+        f"Trained on {corpus}. Its licence may forbid to pass on weights that were made from its text. The scores are "
+        "of its own dev and test parts and say little of other text. Not for decisions about patients."
+    )
+    parts = [f"{CARD}{_title(found)}", "\n".join(facts), markdown_text(public.sections(found)), "## Limits", limits]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _title(found):
+    about = found["about"]
+    return f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}"
+
+
+def _public_facts(found) -> list[tuple[str, str]]:
+    facts = [(name, _text(value)) for name, value in found["about"].items() if name not in ("model", "corpus")]
+    return facts + [(part, _text(fields)) for part, fields in found["settings"].items()]
 
 
 def _text(value):
@@ -130,13 +149,20 @@ def _facts(directory, result, data) -> list[tuple[str, str]]:
         "epochs": _epochs(result),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "set-up": data.get("setup", ""),
-        "word vectors": f"{words.get('source', 'random')}, {words['with_vector']:,} words" if words else "",
+        "word vectors": f"{words.get('source', '') or _vectors(directory)}, {words['with_vector']:,} words"
+        if words
+        else "",
         "ontology": ontology,
         "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
         "devices": ", ".join(env.get("devices", ())),
         **_provenance(env),
     }
     return [(name, value) for name, value in found.items() if value]
+
+
+def _vectors(directory):
+    """The file of word vectors that a config names."""
+    return Path(directory.config.get("vectors", {}).get("path") or "random").name
 
 
 def _epochs(result):

@@ -58,10 +58,11 @@ class Finished:
     result: dict
     data: dict
     outcomes: Outcomes
+    called: str = ""  # beside a run whose folder has the same name
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return self.called or self.folder.name
 
     @property
     def corpus(self) -> str:
@@ -72,12 +73,28 @@ class Finished:
 def complete(folder: Path) -> tuple[RunDirectory, dict]:
     """A finished run and its result. Raises UserError where there is none, it is not finished, or it is damaged."""
     directory = RunDirectory.existing(folder)
-    result = directory.result()
+    result = result_of(directory)
     if result["status"] != "complete":
-        state = "is in training" if directory.in_training() else f"is not finished (status {result['status']})"
-        raise RunError(f"{folder}: the run {state}. Fix: wait for it, or go on with it: train --resume.")
-    _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
+        raise directory.unfinished(result["status"])
     return directory, result
+
+
+def result_of(directory: RunDirectory) -> dict:
+    """The result of a run, finished or not. Raises RunError where one that is complete says nothing else."""
+    result = directory.result()
+    if result["status"] == "complete":
+        _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
+    return result
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """What runs are called beside each other: their folders' names, with those of folders above where two are alike."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(of[-depth:]) for of in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names
 
 
 def _check(directory, name, values, fields):

@@ -28,6 +28,7 @@ TABLES = ("diskne",)  # how the names of tables begin that show single diseases
 def check(given, runs: Sequence, table: str) -> None:
     """Raises UsageError for flags that ask for few pairs or for names of runs. given: the flags, by name."""
     asked = [f"--{name}" for name in FLAGS if given[name].value]
+    asked += ["--csv of a run"] * bool(given["csv"].value and runs)
     asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
     if asked:
         raise UsageError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")

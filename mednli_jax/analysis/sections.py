@@ -1,5 +1,7 @@
 """What a report says, as words, grids of cells and charts: a page, a terminal and Markdown show the same."""
 
+import csv
+import io
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +79,17 @@ def markdown_text(sections: Sequence[Section]) -> str:
         "\n\n".join([f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)])
         for one in sections
     )
+
+
+def csv_text(sections: Sequence[Section]) -> str:
+    """The grids of several sections as CSV (RFC 4180), an empty line between two."""
+    return "\n\n".join(csv_lines([grid.header, *grid.rows]) for one in sections for grid in one.grids)
+
+
+def csv_lines(rows: Iterable[Sequence[str]]) -> str:
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows(rows)
+    return content.getvalue().rstrip("\n")
 
 
 def grid_lines(grid: Grid) -> list[str]:

@@ -17,6 +17,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
+from mednli_jax.progress import Watch
 
 FILE = "file"  # the name of a corpus that is read from a user's files
 
@@ -98,8 +99,19 @@ class Subject:
     def mentions(self, side: str) -> list[list[Mention]]:
         """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
         if side not in self._mentions:
-            self._mentions[side] = entities.mentions_of(self.corpus, self.examples, side, self._finder)
+            given = self.examples, side, self.corpus.encoding
+            self._mentions[side] = encode.kept_mentions(self._whole[side], *given)
         return self._mentions[side]
+
+    @cached_property
+    def _whole(self) -> dict[str, list[list[Mention]]]:
+        """The concepts of whole sentences by side; each distinct sentence is linked once."""
+        if self._finder is None:
+            return {side: [[] for _ in self.examples] for side in SIDES}
+        found = {}
+        with Watch(len(SIDES) * len(self.examples)) as watch:
+            given = self._finder, self.corpus.encoding, found, watch
+            return {side: encode.whole_mentions(self.examples, side, *given) for side in SIDES}
 
     def entities(self, side: str) -> list[list[Mention]]:
         """The same of the entities whose tokens are merged: those of the file of spans, else the concepts."""
@@ -115,8 +127,7 @@ class Subject:
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        given = (self._finder, self.corpus.encoding, {}, encode.unwatched)
-        return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
+        return encode.mentioned_in(counts)(self._whole)
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case, of all examples; merged: the tokens of an entity as one."""

@@ -24,6 +24,7 @@ from mednli_jax.analysis.sections import Grid, Section, figure
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
+from mednli_jax.textfiles import meant
 
 OTHER = "of"  # how the state of a run begins that is of another corpus than most, or of other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
@@ -70,7 +71,8 @@ def fill(
 def check_folder(folder: Path) -> Path:
     """Raises RunError where there is no folder of runs."""
     if not Path(folder).is_dir():
-        raise RunError(f"{folder}: no such folder. Fix: give --runs=FOLDER, the folder that holds the runs.")
+        fix = "give --runs=FOLDER, the folder that holds the runs"
+        raise RunError(f"{folder}: no such folder.{meant(folder)} Fix: {fix}.")
     return Path(folder)
 
 
@@ -274,8 +276,8 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
 def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
     """command -> the runs it fills. missed: name -> what state it is in.
 
-    A run that is not finished goes on; one of another corpus or of other pairs makes room; the table's script does the
-    rest, with what it was given before, see launch/runs.sh.
+    A run that is not finished goes on, one that failed starts over; one of another corpus or of other pairs makes room;
+    the table's script does the rest, with what it was given before, see launch/runs.sh.
     """
     found, left, train = {}, [], ["python", "-m", "mednli_jax.train"]
     for name, in_state in sorted(missed.items()):
@@ -283,7 +285,8 @@ def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
         if in_state == "in training":
             found.setdefault(f"wait for the process that trains in {place}", []).append(name)
         elif in_state in ("running", "interrupted", "failed") and (resumed := _resume(place)) is not None:
-            found[shlex.join([*train, *resumed, f"--workdir={place}", "--resume"])] = [name]
+            how = "--force" if in_state == "failed" else "--resume"
+            found[shlex.join([*train, *resumed, f"--workdir={place}", how])] = [name]
         else:
             left.append(name)
     given = _given(folder, corpus)

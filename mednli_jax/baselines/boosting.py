@@ -17,23 +17,26 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.baselines import features
+from mednli_jax.baselines import trees as trees_as_json
 from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.base import cache_folder
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.encoding import find_mentions
 from mednli_jax.errors import DataError
-from mednli_jax.examples import LABELS
+from mednli_jax.examples import LABELS, Split
 from mednli_jax.files import private_folder, write_atomic, write_json
-from mednli_jax.progress import Watch, say
+from mednli_jax.progress import Watch, unwatched, warn
 from mednli_jax.text import Vocab
 
 
 @dataclass(frozen=True)
 class Boosted:
-    """probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1."""
+    """probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1; trees: of each seed, see
+    trees.of_model."""
 
     probabilities: np.ndarray
     importance: np.ndarray
+    trees: tuple[dict, ...]
 
 
 def fit_predict(
@@ -78,12 +81,13 @@ def fit_predict(
         ).fit(table[rows], wanted, monitor=monitor)
         probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
         probabilities[:, model.classes_] = model.predict_proba(table)
-        return probabilities, model.feature_importances_
+        return probabilities, model.feature_importances_, trees_as_json.of_model(model)
 
     # Trees are grown outside the interpreter's lock, so that threads serve.
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
         parts = list(pool.map(one, seeds))
-    return Boosted(*(np.stack(part) for part in zip(*parts, strict=True)))
+    probabilities, importance, grown = zip(*parts, strict=True)
+    return Boosted(np.stack(probabilities), np.stack(importance), grown)
 
 
 def importance_table(importance: np.ndarray) -> dict:
@@ -145,6 +149,28 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
     return table, False
 
 
+def terms(corpus: NLICorpus) -> dict:
+    """The TF-IDF terms of a corpus's training pairs, see features.terms_of."""
+    encoding = corpus.encoding
+    return features.terms_of(corpus.splits()["train"], encoding.lowercase, encoding.hypothesis_only)
+
+
+def of_new(corpus: NLICorpus, examples, linker, vocab: Vocab, vectors: np.ndarray, terms: dict) -> np.ndarray:
+    """The features [N, 35] of examples of no corpus. corpus: says how they are read; terms: of its training pairs."""
+    encoding, found = corpus.encoding, {}
+    mentions = tuple([[] for _ in examples] for _ in SIDES)
+    if linker is not None:
+        mentions = tuple(find_mentions(examples, side, linker, encoding, found, unwatched) for side in SIDES)
+    return _matrix(corpus, {"new": Split("new", tuple(examples))}, vocab, vectors, mentions, unwatched, terms)
+
+
+def _matrix(corpus, splits, vocab, vectors, mentions, watch, terms=None) -> np.ndarray:
+    encoding = corpus.encoding
+    named = {name: getattr(encoding, name) for name in ("direction", "max_path", "lowercase", "hypothesis_only")}
+    how = {**named, "ontology": corpus.ontology, "watch": watch, "terms": terms}
+    return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)[0]
+
+
 def _kept(path: Path) -> np.ndarray | None:
     """The array, if the file is the one that was written."""
     if not path.is_file():
@@ -156,7 +182,7 @@ def _kept(path: Path) -> np.ndarray | None:
             return np.load(io.BytesIO(content), allow_pickle=False)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    say(f"{path}: the kept features are damaged; computing them again.")
+    warn(f"{path}: the kept features are damaged; computing them again.")
     return None
 
 
@@ -168,16 +194,5 @@ def _computed(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
         found, mentions = {}, tuple([[] for _ in examples] for _ in SIDES)
         if recogniser is not None:
             mentions = tuple(find_mentions(examples, side, recogniser, encoding, found, watch) for side in SIDES)
-        table, _ = features.matrix(
-            splits,
-            vocab=Vocab.load(prepared.folder / "vocabulary.json"),
-            vectors=prepared.vectors,
-            mentions=mentions,
-            ontology=corpus.ontology,
-            direction=encoding.direction,
-            max_path=encoding.max_path,
-            lowercase=encoding.lowercase,
-            hypothesis_only=encoding.hypothesis_only,
-            watch=watch,
-        )
-    return table
+        vocab = Vocab.load(prepared.folder / "vocabulary.json")
+        return _matrix(corpus, splits, vocab, prepared.vectors, mentions, watch)

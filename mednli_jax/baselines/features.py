@@ -98,17 +98,19 @@ def matrix(
     lowercase: bool = True,
     hypothesis_only: bool = False,
     watch=unwatched,
+    terms: dict | None = None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The features of a corpus: (float64 [N, 35], NAMES), rows of all splits one after the other.
 
     Args:
-      splits: "train" among them; TF-IDF is fitted on its distinct sentences alone.
+      splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct sentences alone.
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's sum.
       mentions: concepts of the N premises and of the N hypotheses. ontology: theirs; None leaves the ontology's
         columns NO_CONCEPT.
       direction, max_path: of `knowledge.distances.shortest_paths`; undirected paths may meet in a common ancestor, as
         the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
       hypothesis_only: premises are taken to be empty. watch: see Watch, two passes over the examples.
+      terms: of `terms_of`, None for those of the training pairs.
 
     Raises: UserError for a direction or length of paths that does not exist; KeyError without "train".
     """
@@ -118,13 +120,10 @@ def matrix(
     for side in SIDES:
         said = (_tokens(example, side, lowercase, hypothesis_only) for example in examples)
         sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in said], np.int64))
-    fitted = {
-        _tokens(example, side, lowercase, hypothesis_only) for example in splits["train"].examples for side in SIDES
-    }
-    sentences = list(seen)
+    sentences, terms = list(seen), terms or terms_of(splits["train"], lowercase, hypothesis_only)
     columns = {
         **_wording([wording.read(tokens) for tokens in sentences], *sides, examples, watch),
-        **_tfidf(sentences, *sides, [tokens for tokens in sentences if tokens in fitted]),
+        **_tfidf(sentences, *sides, terms),
         **_embedding(sentences, *sides, vocab, vectors),
         **_paths(*mentions, ontology, direction, max_path, watch),
     }
@@ -149,16 +148,30 @@ def _wording(sentences: Sequence[wording.Sentence], left, right, examples, watch
     return {name: np.array([row[name] for row in rows], np.float64) for name in names}
 
 
-def _tfidf(sentences, left, right, fitted) -> dict[str, np.ndarray]:
+def terms_of(train: Split, lowercase: bool, hypothesis_only: bool) -> dict:
+    """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...], "idf": [...]}."""
+    said = (_tokens(example, side, lowercase, hypothesis_only) for example in train.examples for side in SIDES)
+    fitted = list(dict.fromkeys(said))
     if not any(fitted):  # empty sentences only: no terms
-        return dict.fromkeys((name for name in NAMES if FEATURES[name] == "tfidf"), np.zeros(len(left)))
+        return {"terms": [], "idf": []}
+    vectorizer = _vectorizer().fit(fitted)
+    return {"terms": vectorizer.get_feature_names_out().tolist(), "idf": vectorizer.idf_.tolist()}
 
+
+def _vectorizer(**how):
     from sklearn.feature_extraction.text import TfidfVectorizer  # a slow import, and networks do without
 
     def words_and_pairs(tokens):
         return [*tokens, *map(" ".join, pairwise(tokens))]
 
-    vectorizer = TfidfVectorizer(analyzer=words_and_pairs, norm=None).fit(fitted)
+    return TfidfVectorizer(analyzer=words_and_pairs, norm=None, **how)
+
+
+def _tfidf(sentences, left, right, found) -> dict[str, np.ndarray]:
+    if not found["terms"]:
+        return dict.fromkeys((name for name in NAMES if FEATURES[name] == "tfidf"), np.zeros(len(left)))
+    vectorizer = _vectorizer(vocabulary=found["terms"])
+    vectorizer.idf_ = np.array(found["idf"])
     terms = csr_array(vectorizer.transform(sentences))
     norm = np.sqrt(terms.power(2).sum(axis=1))
     p, h = terms[left], terms[right]

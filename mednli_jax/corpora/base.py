@@ -8,7 +8,7 @@ from typing import Protocol
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
-from mednli_jax.textfiles import either_name
+from mednli_jax.textfiles import either_name, meant
 
 
 class Corpus(Protocol):
@@ -69,6 +69,8 @@ def required_folder(name: str, folder: Path | None) -> Path:
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
         raise ConfigError(f"{problem}. Fix: {fix}.")
     if not folder.is_dir():
-        where = "config.data.dir, or $MEDNLI_JAX_DATA"
-        raise ConfigError(f"{folder}: no such folder. Fix: correct {where}.")
+        by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
+        source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
+        problem = f"{folder}: {source} names this folder, which is not there (moved, or another working folder?)"
+        raise ConfigError(f"{problem}.{meant(folder)} Fix: put it back, or correct {source}.")
     return folder

@@ -26,7 +26,7 @@ from mednli_jax.files import (
     write_json,
     write_sealed,
 )
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 CONCEPTS = "concepts.json"
 FORMAT = 1  # of the folder, not of what the arrays say
@@ -64,7 +64,7 @@ class Cache:
             prepared = _read(folder, key)
             if prepared:
                 return prepared, True
-            say(f"{folder}: the prepared data is damaged; preparing it again.")
+            warn(f"{folder}: the prepared data is damaged; preparing it again.")
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         built = build()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache as remembered
 from pathlib import Path
 
+from mednli_jax import progress
 from mednli_jax.corpora.cloze import biomrc, clicr
 from mednli_jax.corpora.diskne.published import annotation_files
 from mednli_jax.corpora.nli.files import CORPORA, read_with, split_paths
@@ -20,7 +21,6 @@ from mednli_jax.corpora.nli.wordpiece import vocabulary_files
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.load import load_ontology, needed_files
 from mednli_jax.knowledge.vectors_files import read_head
-from mednli_jax.progress import say
 from mednli_jax.textfiles import byte_lines, either_name
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &
@@ -285,7 +285,7 @@ def warn(folder: Path, names: tuple[str, ...]) -> None:
     names = tuple(name for name in names if name in RESTRICTED)
     notes = [finding.note for finding in privacy(folder, names) if finding.state == "check"] if names else []
     if notes:
-        say(f"{folder}: holds licensed text; {'; '.join(notes)}.")
+        progress.warn(f"{folder}: holds licensed text; {'; '.join(notes)}.")
 
 
 def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:

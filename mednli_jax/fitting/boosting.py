@@ -5,11 +5,12 @@ import numpy as np
 from mednli_jax.baselines import boosting
 from mednli_jax.fitting.session import Fitted, Session
 from mednli_jax.progress import Bar
+from mednli_jax.tasks import tree_pairs
 from mednli_jax.training.loop import Interrupted
 
 
 def fit(experiment, prepared, session: Session) -> Fitted:
-    """Fits trees on the features of a prepared corpus. Nothing is saved on the way."""
+    """Fits trees on the features of a prepared corpus. Nothing is saved on the way; the trees are at the end."""
     session.write_facts(prepared.manifest)
     session.catch_signals()
     fields, seeds = experiment.model.fields, experiment.seeds
@@ -30,6 +31,8 @@ def fit(experiment, prepared, session: Session) -> Fitted:
             **{name: fields[name] for name in ("trees", "depth", "learning_rate", "subsample")},
             on_tree=on_tree,
         )
+    experiment.keep_for_prediction(session.directory, prepared)
+    tree_pairs.write(session.directory, fitted, boosting.terms(experiment.corpus))
     importance = boosting.importance_table(fitted.importance)
     logits = np.log(np.maximum(fitted.probabilities, 1e-12))
     return Fitted(

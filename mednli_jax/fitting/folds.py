@@ -1,16 +1,20 @@
 """All folds of DisKnE in one program: each slot, a fold and a seed, is trained as a seed of the loop is.
 
 Slots are trained in chunks of `at_once`, or of as many as fit the memory. What a chunk predicts is kept when the chunk
-is done; one that was interrupted goes on from its checkpoint. Weights are not kept. Faults: a fold without examples.
+is done; one that was interrupted goes on from its checkpoint. Weights are kept where the session asks for them. Faults:
+a fold without examples.
 """
 
 import json
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import numpy as np
+from flax import traverse_util
+from safetensors.numpy import save
 
 from mednli_jax.analysis.diskne import rankings, runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
@@ -18,7 +22,7 @@ from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
 from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.files import write_atomic, write_json
+from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.fitting.gradient import start_from_pretrained
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.tasks import nli
@@ -207,6 +211,8 @@ class FoldTraining:
             test = self.folds[fold].test
             probabilities = np.round(nli.probabilities(logits[place, test]), 6).tolist()
             scores = {name: float(found["per_seed"][place]) for name, found in dev.items()}
+            if self.session.keep_weights:
+                self._keep_weights(best, place, self.folds[fold], seed)
             self.slots.append({
                 "disease": self.folds[fold].disease,
                 "group": self.folds[fold].group,
@@ -219,6 +225,14 @@ class FoldTraining:
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
+
+    def _keep_weights(self, best, place, fold, seed):
+        """private/weights/GROUP-DISEASE-SEED.safetensors: the slot's parameters and statistics by path."""
+        flat = traverse_util.flatten_dict(best.variables, sep="/")
+        found = {name: np.ascontiguousarray(leaf[place]) for name, leaf in flat.items()}
+        name = re.sub(r"[^\w.-]", "_", f"{fold.group}-{fold.disease}-{seed}")
+        folder = private_folder(self.directory.private / "weights")
+        write_atomic(folder / f"{name}.safetensors", save(found))
 
     def _keep_metrics(self, chunk, epochs):
         """Drops the rows of epochs that will be trained again."""

@@ -37,10 +37,19 @@ class Session:
       resume: go on with the run in the directory.
       profile: trace some steps.
       source: the finished run whose weights are the start, None for none.
+      keep_weights: whether folds keep theirs; other runs keep them anyway.
     """
 
-    def __init__(self, directory: RunDirectory | None, *, resume: bool = False, profile: bool = False, source=None):
-        self.directory, self.resume, self.source = directory, resume, source
+    def __init__(
+        self,
+        directory: RunDirectory | None,
+        *,
+        resume: bool = False,
+        profile: bool = False,
+        source=None,
+        keep_weights: bool = False,
+    ):
+        self.directory, self.resume, self.source, self.keep_weights = directory, resume, source, keep_weights
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
         self._before = {}  # seconds of earlier sessions

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -15,9 +16,10 @@ from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
-from mednli_jax.knowledge.readers.snomed import read_snomed, snomed_files
+from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
+from mednli_jax.textfiles import meant
 
 FORMAT = 3  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
@@ -124,7 +126,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         fix = f"give the path of {_PATHS}"
         raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
+    hint = f" Did you mean '{close[0]}'?" if close else meant(path) if os.sep in spec else ""
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
     raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
 
@@ -166,7 +168,7 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
         if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
             files = wordnet.wordnet_files(folder).values()
             return OntologyFiles(kind, folder, tuple(files), wordnet.read_wordnet)
-    elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
+    elif files := release_files(folder):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None
 

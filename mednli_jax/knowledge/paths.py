@@ -14,7 +14,7 @@ from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.knowledge.distances import checked_pairs, distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.search import Progress
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 FORMAT = 1
 _DIGEST = hashlib.sha256().digest_size
@@ -72,6 +72,6 @@ def _read(path: Path, key: bytes) -> np.ndarray | None:
         content = b""
     rest = content[_DIGEST:]
     if hashlib.sha256(rest).digest() != content[:_DIGEST] or rest[:_DIGEST] != key:
-        say(f"{path}: the stored distances are damaged. Fix: nothing, they are found again.")
+        warn(f"{path}: the stored distances are damaged. Fix: nothing, they are found again.")
         return None
     return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)

@@ -29,7 +29,7 @@ from mednli_jax.knowledge.vector_rows import EXACT, check_dim
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
 from mednli_jax.knowledge.vectors_text import text_header
-from mednli_jax.progress import say
+from mednli_jax.progress import say, warn
 from mednli_jax.text import SPECIALS
 from mednli_jax.textfiles import byte_lines
 
@@ -98,7 +98,7 @@ def pretrain(
     if out.exists():
         if not _facts_path(out).is_file():
             raise UsageError(f"{out}: is there already, and was not made here. Fix: give another name.")
-        say(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
+        warn(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:

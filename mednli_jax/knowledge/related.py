@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.text import SPECIALS
 from mednli_jax.textfiles import empty_file, line_fault, text_lines
 
@@ -44,7 +44,7 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     if not lexicon:
         raise empty_file(path, "no words")
     if again:
-        say(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
+        warn(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
     return lexicon
 
 

@@ -18,7 +18,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.files import atomic_file, atomic_folder, read_sealed, sha256, write_sealed
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.string_arrays import Names, Relations, Strings
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 FORMAT = 1
 SEAL = "manifest_sha256"
@@ -39,7 +39,7 @@ def stored(folder: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
     if found is not None:
         return found
     if folder.exists():
-        say(f"{folder}: the stored ontology is damaged; reading its sources again.")
+        warn(f"{folder}: the stored ontology is damaged; reading its sources again.")
     built = build()
     # Another process may have done the same meanwhile.
     with atomic_folder(folder, keep=lambda: read_stored(folder, key) is not None, fix=FIX) as temporary:

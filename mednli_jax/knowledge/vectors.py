@@ -18,7 +18,7 @@ from mednli_jax.files import sha256
 from mednli_jax.knowledge import vectors_binary, vectors_text
 from mednli_jax.knowledge.vector_rows import EXACT, LOWERED, MISSING, ROUTES, SUBWORDS, Wanted, check_dims
 from mednli_jax.knowledge.vectors_files import SEPARATOR, files_of, kind_of, read_head, vector_paths
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.text import PAD, SPECIALS, UNK, Vocab
 from mednli_jax.textfiles import check_readable
 
@@ -136,7 +136,7 @@ def _load(path, words, dim, seed, unknown, lowered):
     read[kind](*(files if kind == "pair" else (path,)), wanted)
     digest = sha256(*files)
     if wanted.duplicates:
-        say(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
+        warn(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
     places, routes = np.full(len(words), -1), np.zeros(len(words), np.int8)
     places[2:], routes[2:] = np.array([wanted.find(word) for word in words[2:]], np.int64).reshape(-1, 2).T
     matrix, has = np.zeros((len(words), dim), np.float32), places >= 0

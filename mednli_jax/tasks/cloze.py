@@ -367,9 +367,10 @@ class NewQueries(NewInputs):
         return read_types(self.run.directory) if self.run.experiment.scores_types else ()
 
     def encode(self, examples):
-        arrays = encode_new(examples, self.run.vocabulary, self.run.experiment.corpus.encoding, self._types)
+        arrays, cut = encode_new(examples, self.run.vocabulary, self.run.experiment.corpus.encoding, self._types)
         unknown = (int((arrays[name] == UNK).sum()) for name in ("passage", "query"))
         self.unknown_words = dict(zip(self.task.sides, unknown, strict=True))
+        self.truncated = {"passages": cut} if cut else {}
         rows = ClozeRows(
             "new",
             first=0,

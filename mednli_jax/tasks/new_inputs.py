@@ -19,7 +19,8 @@ from mednli_jax.training.program import Program
 class NewInputs(ABC):
     """Predicts new inputs by a run (finished_run.FinishedRun) with the files of the run directory.
 
-    `unknown_words` holds the tokens without a vector of the inputs given last, by side.
+    Of the inputs given last, `unknown_words` holds the tokens without a vector, by side, and `truncated` how many texts
+    were cut to what the model reads: {"premises": 1}, without zeros.
     """
 
     joint = True  # whether one loop goes over both sides of a row
@@ -27,7 +28,10 @@ class NewInputs(ABC):
 
     def __init__(self, run):
         self.run, self.task = run, run.task
-        self.unknown_words = dict.fromkeys(self.task.sides, 0)
+        self._nothing_given()
+
+    def _nothing_given(self):
+        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
 
     @abstractmethod
     def examples_of(self, inputs) -> list:
@@ -35,7 +39,7 @@ class NewInputs(ABC):
 
     @abstractmethod
     def encode(self, examples):
-        """(rows, arrays) of examples; sets `unknown_words`."""
+        """(rows, arrays) of examples; sets `unknown_words` and `truncated`."""
 
     @abstractmethod
     def batches(self, rows, arrays, shares: int):
@@ -57,7 +61,7 @@ class NewInputs(ABC):
         """The predictions for the inputs, in their order: means over the run's seeds."""
         examples = self.examples_of(inputs)
         if not examples:
-            self.unknown_words = dict.fromkeys(self.task.sides, 0)
+            self._nothing_given()
             return []
         rows, arrays = self.encode(examples)
         program = self._program

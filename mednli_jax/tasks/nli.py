@@ -217,7 +217,7 @@ class NewPairs(NewInputs):
                 "the run's models take features, which are made of a whole corpus. Fix: use a run without "
                 "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
             )
-        arrays, self.unknown_words = self._encoder(examples)
+        arrays, self.unknown_words, self.truncated = self._encoder(examples)
         return len(examples), arrays
 
     def widths(self, arrays):

@@ -21,8 +21,10 @@ from flax import serialization
 
 from mednli_jax import files
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
+# Orbax logs each fault of a save with a traceback from each of its threads, also after Ctrl-C; here it raises.
+logging.getLogger("absl").setLevel(logging.CRITICAL)
 KEEP = 2
 PATIENCE = 20  # tenths of a second
 # Where Orbax makes its folders in a thread and the disk refuses, other threads wait for them, and keep the process from
@@ -45,25 +47,18 @@ def _reason(error) -> str:
 def _without_echoes():
     """A save that fails raises here; what its threads print besides is left out.
 
-    Orbax logs the same fault with a traceback from each thread. tensorstore's threads then report the writes that were
-    still under way to an event loop that has gone, also when the save is over: that hook stays.
+    tensorstore's threads report the writes that were still under way to an event loop that has gone, also when the save
+    is over: where it fails, that hook stays.
     """
-    logger, hook = logging.getLogger("absl"), sys.unraisablehook
-
-    def below_error(record):
-        return record.levelno < logging.ERROR
+    hook = sys.unraisablehook
 
     def unless_late(fault):
         if fault.exc_type is not RuntimeError or str(fault.exc_value) != "Event loop is closed":
             hook(fault)
 
-    logger.addFilter(below_error)
     sys.unraisablehook = unless_late
-    try:
-        yield
-        sys.unraisablehook = hook
-    finally:
-        logger.removeFilter(below_error)
+    yield
+    sys.unraisablehook = hook
 
 
 class Checkpoints:
@@ -139,7 +134,7 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
-            say(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
+            warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
             raise RunError(f"{self.folder}: every checkpoint is damaged. Fix: train again with --force.")
         return None

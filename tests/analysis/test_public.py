@@ -39,6 +39,19 @@ def test_a_public_report_has_scores_and_counts_of_ten_and_nothing_else(tmp_path,
     assert json.loads(call_command(report, "tiny", "--public", "--json")[1])["scores"] == {}
 
 
+def test_a_model_card_says_what_the_public_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "secret", "e" * 90, gold="e" * 30 + "n" * 30 + "c" * 30, uids=list(WORDS[:90]))
+    code, out, err = call_command(report, "secret", "--public", "--markdown")
+    assert (code, out) == (0, "")
+    assert err.split() == ["written:", "secret/public.html", "written:", "secret/public.md"]
+    card = (tmp_path / "secret" / "public.md").read_text()
+    assert found_in(card.encode()) == set()
+    assert "secret" not in card
+    assert "| accuracy | 0.3333 |" in card
+    assert call_command(report, "secret", "--public", "--csv")[0] == 2
+
+
 def test_a_public_table_names_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "secret" / "esim", "eennnnccn", corpus="mednli")

@@ -189,7 +189,8 @@ def test_a_run_in_training_is_not_called_damaged(at_home):
     for status in ("running", "interrupted", "failed"):
         set_status(Path("copy"), status)
         code, _, err = call_command(*EVALUATE)
-        assert (code, status in err, "--resume" in err, "--force" in err) == (2, True, True, False)
+        failed = status == "failed"  # it would fail again
+        assert (code, status in err, "--resume" in err, "--force" in err) == (2, True, not failed, failed)
 
 
 @pytest.mark.parametrize("room", [3, 5])  # the fourth file and the sixth are refused
@@ -456,6 +457,7 @@ BAD = {
     "typo in a flag": ((train, "--workdr=x"), "workdir"),
     "no config": ((train,), "--config"),
     "no such config": ((train, "--config=configs/esimm.py"), "configs/esimm.py"),
+    "a config of another folder": ((train, "--config=configs/esim_kd.py"), "--config=esim_kd,"),
     "no config file": ((train, f"--config={ROOT / 'README.md'}"), "get_config"),
     "unknown variant": ((train, f"{ESIM}:mednly"), "Did you mean 'mednli'"),
     "typo in a field": ((train, ESIM, "--config.train.epoch=3"), "epochs"),
@@ -472,6 +474,7 @@ BAD = {
     "trees from weights": ((train, FEATURES, "--config.transfer.init_from=run"), "config.transfer.init_from"),
     "trees with frozen weights": ((train, FEATURES, "--config.transfer.freeze=logits"), "config.transfer.freeze"),
     "trees of two corpora": ((train, FEATURES, "--config.data.mix=snli"), "config.data.mix"),
+    "weights of no fold": ((train, ESIM, "--keep-weights"), "--keep_weights"),
     "no run": ((evaluate, "--run=nowhere"), "nowhere"),
     "run missing": ((predict,), "--run"),
     "no folder of data": ((doctor, "--data=nowhere"), "nowhere"),
@@ -575,7 +578,7 @@ def test_aflite_parts_the_corpus(at_home):
     assert json.loads(out)["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}
 
 
-def test_features_are_trained_and_reported_and_keep_nothing_to_score_with(at_home):
+def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
     model = ("--config.model.trees=4", "--config.model.depth=2", "--config.seeds=0,1")
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     code, _, err = call_command(train, FEATURES, *MESH, *model, *vectors, "--workdir=trees")
@@ -596,11 +599,16 @@ def test_features_are_trained_and_reported_and_keep_nothing_to_score_with(at_hom
     assert call_command(report, "trees")[0] == 0
     assert "features on mednli" in Path("trees/report.html").read_text()
     assert call_command(report, "copy", "trees", "--compare")[0] == 0
+    for call in ((evaluate, "--run=trees"), (predict, "--run=trees")):
+        code, out, err = call_command(*call, stdin="a\tb\n")
+        assert (code, bool(out)) == (0, True), err
     source = (train, *TRAINED, "--config.transfer.init_from=trees", "--workdir=other")
-    for call in ((evaluate, "--run=trees"), (predict, "--run=trees"), source):
-        code, _, err = call_command(*call, stdin="a\tb\n")
-        assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
+    code, _, err = call_command(*source)
+    assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
     assert not Path("other").exists()
+    Path("trees/private/trees.json").unlink()  # as of an older version
+    code, _, err = call_command(predict, "--run=trees", stdin="a\tb\n")
+    assert (code, err.startswith("error: trees: ")) == (2, True)
 
 
 @pytest.fixture

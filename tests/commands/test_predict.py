@@ -1,6 +1,7 @@
 """What is given to a finished run: which items it takes, and that a corpus's own texts get the stored predictions."""
 
 import contextlib
+import io
 import json
 import re
 
@@ -96,6 +97,26 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
     assert run.predict(other)[0] != pytest.approx(found[0], abs=1e-4)
 
 
+def test_trees_of_features_predict_what_they_stored(tmp_path):
+    write_files(tmp_path / "own", "jsonl")
+    with at(tmp_path):
+        flags = ("--config.data.dir=own", "--config.vectors.dim=8", "--config.model.trees=5", "--config.seeds=0,1")
+        code, _, err = call_command(train, config_flag("features", "file"), *flags, "--workdir=run")
+        assert code == 0, err
+        run = load_run(tmp_path / "run")
+        found = run.predict(given_of(tmp_path / "own", "jsonl", "test"))
+        stored = (tmp_path / "run" / "private" / "predictions.test.jsonl").read_text().splitlines()
+        for row, line in zip(found, stored, strict=True):
+            expected = np.mean(json.loads(line)["probabilities"], axis=0)
+            np.testing.assert_allclose([row[label] for label in LABELS], expected, atol=1e-5)
+        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert run.scores("test")[0]["accuracy"] == result["test"]["accuracy"]
+        path = tmp_path / "run" / "private" / "trees.json"
+        path.write_text(path.read_text().replace("0.1", "0.2", 1))
+        with pytest.raises(RunError, match=r"trees\.json"):
+            load_run(tmp_path / "run")
+
+
 def test_a_run_of_an_unknown_tokeniser_is_refused(trained):
     home, _ = trained
     path = home / "run" / "data.json"
@@ -170,6 +191,33 @@ def test_many_bad_items_are_reported_together():
     with pytest.raises(DataErrors) as caught:
         inputs.text_pairs(["a", "b"], "nli")
     assert [error.file for error in caught.value.errors] == ["item 0", "item 1"]
+
+
+@pytest.mark.parametrize(
+    ("header", "task"),
+    [("premise\thypothesis", "nli"), ("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")],
+)
+def test_a_header_is_no_pair(header, task, capsys):
+    pair = ("premise", "is hypothesis @placeholder")
+    lines = io.BytesIO("\n".join([header, "\t".join(pair)]).encode())
+    assert predict.read_pairs(lines, task) == [pair]
+    assert capsys.readouterr().err.startswith("warning: ")
+
+
+def test_what_is_cut_is_counted(trained):
+    run = load_run(trained[0] / "run")
+    most = run.experiment.corpus.encoding.max_length
+    run.predict([("gout " * (most + 1), "42"), ("gout " * most, "42")])
+    assert run.truncated == {"premises": 1}
+    run.predict([("gout", "42")])
+    assert run.truncated == {}
+
+
+def test_maps_of_a_model_without_any_are_refused_before_anything_is_printed(trained):
+    with at(trained[0]):
+        code, out, err = call_command(predict, "--run=run", "--attention", stdin="Has gout.\t42\n")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
 
 
 def test_the_command_takes_dicts_and_names_bad_lines(trained):

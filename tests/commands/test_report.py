@@ -1,5 +1,6 @@
 """The door `report` as a user meets it, its pages, and their charts."""
 
+import csv
 import json
 import re
 import sys
@@ -118,8 +119,8 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "b", "eennnnccn")
     code, out, err = printed("a", "b", "--compare")
     assert (code, err) == (0, "")
-    (line,) = (line for line in out.splitlines() if re.match(r"b +1 ", line))
-    assert re.fullmatch(r"b +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
+    (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
+    assert re.fullmatch(r"b +esim-demo +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
     assert "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before" in " ".join(
         out.split()
     )
@@ -130,6 +131,30 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     assert sum(tag == "svg" for tag, _ in page.tags) == 3
     found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+
+
+def test_runs_of_one_name_are_told_apart(printed, tmp_path):
+    for name in ("a/run", "b/run"):
+        write_run(tmp_path / name, "eeeccnccn")
+    (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json")[1])["comparisons"]
+    assert (row["first"], row["second"]) == ("a/run", "b/run")
+
+
+def test_a_run_and_a_table_as_csv(printed, tmp_path):
+    run = write_run(tmp_path / "table" / "none-esim", "eeeccnccn", "eennnnccn", uids=["a,b", *"cdefghij"])
+    assert printed("table/none-esim", "--csv")[0] == 0
+    scores = dict(list(csv.reader((run / "scores.csv").open()))[1:])
+    result = json.loads((run / "result.json").read_text())
+    assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
+    assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
+    first, *_, last = csv.DictReader((run / "private" / "predictions.test.csv").open())
+    assert (first["uid"], first["label"], last["predicted.0"], last["predicted.1"]) == (
+        "a,b", "entailment", "neutral", "neutral"
+    )  # fmt: skip
+    assert float(first["probabilities.1.entailment"]) == 0.8
+    assert (run / "private" / "predictions.test.csv").stat().st_mode & 0o777 == 0o600
+    rows = list(csv.reader(printed("--table=6", "--runs=table", "--csv")[1].splitlines()))
+    assert len({len(row) for row in rows}) == 1
 
 
 def test_dev_is_compared_where_asked(printed, tmp_path):
@@ -288,6 +313,14 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     assert charts.curves({"a": [(1, nan)]}, title="t", x="x", y="y") is None
 
 
+def test_every_word_of_an_axis_is_there_and_numbers_may_be_left_out():
+    words = [f"a kind of query {number}" for number in range(12)]
+    chart = charts.bars({"EM": [1.0] * 12}, words, title="t", x="kind", y="points")
+    assert set(words) <= set(texts(chart))
+    numbers = [str(number) for number in range(200)]
+    assert len(charts.bars({"n": [1.0] * 200}, numbers, title="t", x="x", y="y").figure.axes[0].get_xticks()) < 100
+
+
 def test_bars_stand_on_zero_and_carry_their_interval():
     chart = charts.bars({"d": [10.0, -5.0]}, ["a", "b"], title="t", x="x", y="y", intervals={"d": [(5, 15), (-9, 1)]})
     assert [(bar.get_y(), bar.get_height()) for bar in drawn(chart).patches] == [(0, 10), (0, -5)]
@@ -319,6 +352,14 @@ def test_pictures_take_any_word():
         == charts.attention({"map": np.eye(3)}, words, words)
         != charts.attention({"map": np.eye(3)[::-1]}, words, words)
     )
+
+
+def test_a_result_that_only_says_complete_is_refused(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    (folder / "result.json").write_text('{"status": "complete"}')
+    for page in (html.run_page, html.public_figures):
+        with pytest.raises(RunError, match=r"result\.json"):
+            page(folder)
 
 
 @pytest.mark.parametrize(

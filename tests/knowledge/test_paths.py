@@ -87,7 +87,7 @@ def test_a_damaged_file_is_reported_and_replaced(tmp_path, searches, capsys, dam
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     np.testing.assert_array_equal(stored_paths(ontology(), some_pairs(), folder=tmp_path), expected)
-    assert capsys.readouterr().err.startswith(f"{path}: ")
+    assert capsys.readouterr().err.startswith(f"warning: {path}: ")
     assert path.read_bytes() == whole
     assert len(searches) == 2
     stored_paths(ontology(), some_pairs(), folder=tmp_path)

@@ -224,7 +224,7 @@ def test_lines_of_one_word_are_joined(tmp_path, capsys):
     path = write(tmp_path / "framenet.txt", "advance progress develop\nrot putrefy\nadvance delay develop\n")
     assert read_lexicon(path)["advance"] == ("progress", "develop", "delay")
     message = capsys.readouterr().err
-    assert message.startswith("framenet.txt: 1 lines repeat a word")
+    assert message.startswith("warning: framenet.txt: 1 lines repeat a word")
     assert "advance" not in message
 
 

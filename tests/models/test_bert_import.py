@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.nli.weights import find_weights
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import bert, bert_import
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -109,6 +110,14 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
     halves = {name: array.astype(np.float16) for name, array in weights.items()}
     got, _, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
     assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected))
+
+
+def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
+    found, before = bert_import.read_architecture(written(tmp_path / "weights")), defaults.transformer("bert")
+    for given in ({}, {"hidden_size": found["hidden_size"]}):
+        experiment._check_sizes({**before.to_dict(), **given}, found, before)
+    with pytest.raises(ConfigError, match=r"config\.model\.layers"):
+        experiment._check_sizes({**before.to_dict(), "layers": 7}, found, before)
 
 
 def test_all_seeds_start_from_the_same_weights(small, tmp_path):

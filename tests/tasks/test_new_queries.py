@@ -42,7 +42,7 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
     kept, prepared, vocab = prepared_corpus(setup)
     types = types_of_train(prepared)
     assert len(set(types)) == len(types) == prepared.manifest["candidates"]["types_of_train"]
-    new = encode_new(kept["test"].examples, vocab, ClozeEncoding(setup), types)
+    new, _ = encode_new(kept["test"].examples, vocab, ClozeEncoding(setup), types)
     whole, facts = prepared.arrays, prepared.manifest["splits"]["test"]
     for row in range(facts["rows"]):
         there = facts["first"] + row

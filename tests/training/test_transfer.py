@@ -422,6 +422,11 @@ REFUSED = {
         {"vectors": ""},
         "random: has other word vectors than this config",
     ),
+    "unknown words otherwise": (
+        (INIT, "--config.vectors.unknown=random"),
+        {"corpus": "there"},
+        "source: looks its words up otherwise (--config.vectors.unknown)",
+    ),
     "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "the source run has no seed 4"),
     "no such run": (("--config.transfer.init_from=sourc",), {}, "sourc: not a run directory"),
     "heads without another corpus": (("--config.model.heads=2",), {}, "config.model.heads"),

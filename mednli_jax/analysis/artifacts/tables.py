@@ -7,6 +7,7 @@ Ours come from a folder as launch/artifacts_tables.sh fills it: the runs `hypoth
 from collections.abc import Iterator
 from pathlib import Path
 
+from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.sections import Grid, markdown
 from mednli_jax.analysis.tables import fill, published
 from mednli_jax.examples import LABELS
@@ -28,6 +29,9 @@ def lines(folder: Path) -> Iterator[str]:
     yield ""
     yield from markdown(_partitions(folder, paper["6"]))
     yield from ("", _averages(published("artifacts")))
+    for name in INPUTS:
+        if (folder / name / "config.json").is_file() and (words := unlike(folder / name, published("artifacts"))):
+            yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 
 
 def _averages(paper) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from mednli_jax import answers, metrics
 from mednli_jax.analysis.cloze.sections import comparison_section
 from mednli_jax.analysis.cloze.tables import read_answers
-from mednli_jax.analysis.outcomes import SAME_FILES, check_corpora, complete, read_rows
+from mednli_jax.analysis.outcomes import SAME_FILES, check_corpora, complete, names_of, read_rows
 from mednli_jax.analysis.sections import Comparison
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cloze.texts import Query, Texts
@@ -126,10 +126,11 @@ def compare(folders: Sequence[Path], split: str, prepared_of: Callable[[Path], P
     prepared_of: see queries_of. Raises: as queries_of, finished and comparison.
     """
     queries = queries_of(folders[0], split, prepared_of)
-    first, *others = (finished(folder, split, queries) for folder in folders)
+    called = names_of(folders)
+    runs = zip(folders, called, strict=True)
+    first, *others = (replace(finished(folder, split, queries), name=name) for folder, name in runs)
     rows = [{**comparison(first, other), "split": split} for other in others]
-    names = " and ".join(folder.resolve().name for folder in folders)
-    return Comparison(f"{names}: {split}", [comparison_section(rows)], [], rows)
+    return Comparison(f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows)
 
 
 def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:

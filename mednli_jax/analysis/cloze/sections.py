@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mednli_jax.analysis import charts
 from mednli_jax.analysis.cloze.tables import HEADER, METRICS, cell
 from mednli_jax.analysis.sections import Grid, Section, interval, points, sd
+from mednli_jax.corpora.cloze.views import SEEN, UNSEEN
 from mednli_jax.examples import PLACEHOLDER
 from mednli_jax.metrics import wilson_interval
 
@@ -20,7 +21,7 @@ SPLITS = ("dev", "test")
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     """Scores of the run's splits, which stand before the learning curves; then those of kinds of queries: answers seen
-    in training or not, by length, by type."""
+    in training or not, by the corpus's tags, by length, by type."""
     return [_scores(result)], [_slices(split, result[split]) for split in SPLITS if result.get(split)]
 
 
@@ -46,7 +47,12 @@ def _scores(result) -> Section:
 
 
 def _slices(split, scores) -> Section:
-    families = {"answers of training": scores.get("slices", {}), **scores.get("families", {})}
+    slices = scores.get("slices", {})
+    families = {
+        "answers of training": {name: of for name, of in slices.items() if name in (SEEN, UNSEEN)},
+        "tags": {name: of for name, of in slices.items() if name not in (SEEN, UNSEEN)},
+        **scores.get("families", {}),
+    }
     grids, drawn = [], []
     for family, named in families.items():
         if not named:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mednli_jax.analysis.cloze.outcomes import System, answered, comparison, finished, queries_of
 from mednli_jax.analysis.cloze.tables import HEADER, METRICS, cell, paper_cell
+from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.sections import Section, sd
 from mednli_jax.analysis.tables import check_folder, fill, lacking, published, section, state
 from mednli_jax.corpora.cloze.corpus import CLICR, DEMO, FILE
@@ -27,7 +28,8 @@ def filled(folder: Path, split: str = "test") -> dict:
     """The table with what the folder holds, as JSON values.
 
     rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or what its run is in),
-    "ours" {metric: mean_sd over the seeds}, "seeds", "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
+    "ours" {metric: mean_sd over the seeds}, "seeds", "unlike" (how a run differs from the paper's, see departures.py),
+    "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
     corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
     Raises: UserError where the runs are of different corpora, or a file is damaged.
     """
@@ -41,7 +43,7 @@ def filled(folder: Path, split: str = "test") -> dict:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
         raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
     corpus = next(iter(corpora), "")
-    none = {"state": "", "ours": {}, "seeds": 0}
+    none = {"state": "", "ours": {}, "seeds": 0, "unlike": []}
     found = [
         {"system": row["system"], "kind": row["kind"], **rows.get(row["system"], none), "paper": row["paper"]}
         for row in ROWS
@@ -75,6 +77,7 @@ def table_section(found: dict) -> Section:
     for metric in METRICS:
         name = HEADER[metric] if metric != METRICS[0] else f"paper: {HEADER[metric]}"
         columns.append((name, {system: paper_cell(row["paper"].get(metric), metric) for system, row in rows.items()}))
+    columns.append(("unlike the paper's", {system: "; ".join(row["unlike"]) for system, row in rows.items()}))
     grid = fill("", ("",), {system: (system,) for system in rows}, columns)
     return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
 
@@ -111,10 +114,10 @@ def _baselines(folder, split) -> tuple[dict, dict]:
     result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again") if path.is_file() else {}
     for system, names in BASELINES.items():
         row = next((result["rows"][name] for name in names if name in result["rows"]), None) if result else None
-        rows[system] = {"state": "missing", "ours": {}, "seeds": 0}
+        rows[system] = {"state": "missing", "ours": {}, "seeds": 0, "unlike": []}
         if row:
             ours = {metric: mean_sd([row[metric]]) for metric in METRICS if _number(row, metric)}
-            rows[system] = {"state": "complete", "ours": ours, "seeds": 1}
+            rows[system] |= {"state": "complete", "ours": ours, "seeds": 1}
     if not result:
         return rows, {}
     return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
@@ -127,13 +130,14 @@ def _number(row, metric):
 def _run(folder, split) -> tuple[dict, str]:
     """(values of a run's row, its corpus or "")."""
     if (found := state(folder)) != "complete":
-        return {"state": found, "ours": {}, "seeds": 0}, ""
+        return {"state": found, "ours": {}, "seeds": 0, "unlike": []}, ""
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
     if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
         raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
-    return {"state": "complete", "ours": ours, "seeds": len(result["seeds"])}, result["corpus"]
+    about = {"seeds": len(result["seeds"]), "unlike": unlike(folder, published("clicr"))}
+    return {"state": "complete", "ours": ours, **about}, result["corpus"]
 
 
 def _fill(folder, corpus, split, kind):

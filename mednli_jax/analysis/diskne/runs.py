@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.diskne import rankings, tables
 from mednli_jax.analysis.outcomes import Outcomes, outcomes_of
 from mednli_jax.analysis.sections import Grid, Section, points
@@ -31,12 +32,13 @@ _EXAMPLE = ("uid", "label", "disease", "target", "category")
 
 @dataclass(frozen=True)
 class System:
-    """A finished run. runs: seed -> uid -> predicted label."""
+    """A finished run. runs: seed -> uid -> predicted label. unlike: how it differs from the paper's, see departures."""
 
     name: str
     benchmark: Benchmark
     folds: tuple[Fold, ...]
     runs: dict[str, dict[str, str]]
+    unlike: tuple[str, ...] = ()
 
 
 def write_lines(path: Path, rows: Iterable[dict]) -> None:
@@ -103,7 +105,8 @@ def finished(folder: Path) -> System:
             if rows is not None:  # the run may be of some diseases alone
                 rows = np.array(sorted(rows), np.int32)
                 found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
-        return System(folder.resolve().name, benchmark, tuple(found), predicted(slots))
+        differs = tuple(unlike(folder, tables.PAPER))
+        return System(folder.resolve().name, benchmark, tuple(found), predicted(slots), differs)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from None
 
@@ -152,6 +155,7 @@ def table_section(number: str, found: Sequence[System]) -> Section:
     words = [f"ours on {first.benchmark.name}; F1 of the positive class in %, mean and sd over runs"]
     if note := first.benchmark.facts.get("note"):
         words.append(note)
+    words += [f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}" for system in found if system.unlike]
     return Section("DisKnE (Alghanmi et al. 2021)", words, [grid])
 
 

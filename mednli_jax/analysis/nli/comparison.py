@@ -1,6 +1,7 @@
 """Runs on sentence pairs, or on folds of them, against each other."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mednli_jax.analysis import charts, outcomes
@@ -16,6 +17,7 @@ def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Call
     Raises: UserError, DataError(s) where a run is unfinished or damaged, or the runs are of different pairs.
     """
     runs = [outcomes.finished(folder, split, read) for folder in folders]
+    runs = [replace(run, called=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
     compared = outcomes.comparisons(runs)
     title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
     return Comparison(title, comparison_sections(runs, compared), [confusions(runs)], compared)
@@ -32,11 +34,11 @@ def comparison_sections(runs: Sequence[Finished], compared: Sequence[dict]) -> l
         "pairs of one premise are counted as independent, so that intervals are a little too narrow",
     ]
     counted = ("only first", "only run", "McNemar p", "Holm p", "detectable")
-    header = ("run", "seeds", "accuracy", "difference", "95 %", *counted)
-    first = compared[0]
-    rows = [(first["first"], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 7)]
-    for row in compared:
-        ours = str(row["seeds"][1]), points(row["accuracy"][1]), points(row["difference"], "+")
+    header = ("run", "config", "seeds", "accuracy", "difference", "95 %", *counted)
+    first, configs = compared[0], [str(run.result.get("config", run.result["model"])) for run in runs]
+    rows = [(first["first"], configs[0], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 7)]
+    for row, config in zip(compared, configs[1:], strict=True):
+        ours = config, str(row["seeds"][1]), points(row["accuracy"][1]), points(row["difference"], "+")
         only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
         tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"]), points(row["minimum_detectable_effect"])
         rows.append((row["second"], *ours, interval(row["low"], row["high"]), *only, *tests))
@@ -46,7 +48,7 @@ def comparison_sections(runs: Sequence[Finished], compared: Sequence[dict]) -> l
             words.append(f"{row['second']}, McNemar of seed against the same seed: p from {ends}")
         if row["other_training"]:
             words.append(f"{row['second']} was trained on other pairs than {row['first']}")
-    sections = [Section("Comparison", words, [Grid("", header, rows)])]
+    sections = [Section("Comparison", words, [Grid("", header, rows, left=2)])]
     return sections + [_changes(row) for row in compared]
 
 

@@ -33,7 +33,7 @@ from mednli_jax.corpora.cloze.files import (
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
 
 VERSION = "1.0"
@@ -116,7 +116,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
         raise DataError(what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
     if reader.bare:
         number, place = len(reader.bare), reader.bare[0]
-        say(
+        warn(
             f"{path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
             f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
         )
@@ -254,7 +254,7 @@ class _Reader:
             problem = f"{counted}, this is the first; over {MOST_STRAY:.0%} means another format"
             fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
             raise node.fault(problem, field, fix)
-        say(f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text")
+        warn(f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text")
 
     def facts(self, examples):
         answers = Counter(answer.origin for example in examples for answer in example.answers)

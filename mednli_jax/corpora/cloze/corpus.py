@@ -17,6 +17,7 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.text import Vocab
+from mednli_jax.textfiles import meant
 
 DEMO, CLICR, BIOMRC, FILE = "demo_cloze", "clicr", "biomrc", "file"
 NAMES = (DEMO, CLICR, BIOMRC, FILE)
@@ -79,7 +80,7 @@ class ClozeCorpus:
             files = list(reader.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():  # refused before the corpus is read
-                raise ConfigError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
+                raise ConfigError(f"{path}: there is no such file.{meant(path)} Fix: check --config.vectors.path.")
             files.append(path)
         return files
 

@@ -102,17 +102,20 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     return kept, arrays, vocab, matrix, facts
 
 
-def encode_new(examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]) -> dict:
+def encode_new(
+    examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]
+) -> tuple[dict, int]:
     """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
+    Beside the arrays, how many passages were cut.
 
     types: names of the phrases of training, see texts.types_of_train; other phrases are numbered behind them.
     """
     flat = _Flat(encoding, types)
-    flat.add(Split("new", tuple(examples)), unwatched, answerable_only=False)
+    _, facts = flat.add(Split("new", tuple(examples)), unwatched, answerable_only=False)
     arrays = flat.arrays()
     numbers = np.array(vocab.encode(flat.number_of), np.int32)
     _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
-    return arrays
+    return arrays, facts["truncated"]["passages"]
 
 
 def _number(arrays, numbers) -> None:

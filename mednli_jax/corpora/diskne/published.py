@@ -21,7 +21,7 @@ from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.examples import NLIExample
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.textfiles import FRESH_COPY, csv_records, empty_file, table_rows
 
 COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
@@ -207,7 +207,7 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> li
     if len(unknown) > MOST_UNKNOWN * len(annotated):
         fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"
         raise DataError(problem, file=first.file, line=first.line, field="pair_id", fix=fix)
-    say(f"{first.file}: {problem}; they are left out.")
+    warn(f"{first.file}: {problem}; they are left out.")
     return unknown
 
 

@@ -19,7 +19,7 @@ from mednli_jax.corpora.nli.concept_texts import ConceptTexts
 from mednli_jax.corpora.nli.concepts import Linking, Terminology, corpus_paths
 from mednli_jax.corpora.nli.files import CORPORA, source_files
 from mednli_jax.corpora.nli.wordpiece import WordPieces, vocabulary_files
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, related
 from mednli_jax.knowledge.linking import Linker
@@ -28,7 +28,7 @@ from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.progress import say
 from mednli_jax.text import Vocab, blank_tokens
-from mednli_jax.textfiles import check_readable
+from mednli_jax.textfiles import check_readable, meant, no_such_file
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -261,13 +261,14 @@ class NLICorpus:
         if lexicon := self.encoding.retrofit_lexicon:
             if not lexicon.is_file():  # refused before the vectors are read, which takes minutes
                 fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
-                raise DataError("there is no such file", file=lexicon.name, fix=fix)
+                raise no_such_file(lexicon, fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            raise ConfigError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+            hint = meant(missing[0])
+            raise ConfigError(f"{missing[0]}: there is no such file.{hint} Fix: check --config.vectors.path.")
         return list(dict.fromkeys(files))
 
     def build(self):

@@ -1,11 +1,15 @@
 """Where each NLI corpus lives: official file names, what they may be called otherwise, and where to get them."""
 
+import os
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from mednli_jax.corpora.nli.formats import triple_paths
+from mednli_jax.corpora.nli.formats import MOST_NAMES, triple_paths
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.textfiles import check_readable, either_name
+from mednli_jax.textfiles import check_readable, either_name, meant
+
+MOST_FOLDERS = 1000  # below a folder, in which a file is looked for that is not in it
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ CORPORA = {
     # Files of one's own, with the fields of SNLI or premise, hypothesis, label (and uid).
     "file": Corpus(
         {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
-        "write one file of pairs per split (.jsonl, .tsv or .csv)",
+        "put one file of pairs per split (.jsonl, .tsv or .csv)",
         endings=(".tsv", ".csv"),
         triples=True,
         optional=("test",),
@@ -149,11 +153,27 @@ def _missing(owner, corpus, file, places):
     lacking = f"neither {file} nor {file}.gz is in {folder}" if folder else f"no folder {places[0]}"
     if folder and (folder / file).is_dir():
         lacking = f"a folder stands where the file should be, in {folder}"
-    if folder and (folder / file).is_symlink() and not (folder / file).exists():
+    elif folder and (folder / file).is_symlink() and not (folder / file).exists():
         lacking = f"a link to nothing stands where the file should be, in {folder}"
+    else:
+        lacking += _elsewhere(folder, file, own=owner == "file") if folder else meant(places[0])
     source = CORPORA[owner].source if owner in CORPORA else corpus.source
-    place = "--config.data.dir" if owner == "file" else f"$MEDNLI_JAX_DATA/{owner}/"
-    return DataError(lacking, file=file, fix=f"{source} and put {file} into {place}")
+    if owner == "file":
+        return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
+    return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
+
+
+def _elsewhere(folder, file, *, own):
+    """Where the file may be instead, as a sentence after a full stop: below the folder, else under a like name.
+
+    own: files of one's own, of which all are named that could be meant.
+    """
+    for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
+        if found := {file, f"{file}.gz"} & set(files):
+            return f". Did you mean {Path(root) / found.pop()}?"
+    if own and (others := sorted(path.name for path in folder.iterdir() if path.suffixes and path.is_file())):
+        return f"; there are {', '.join(others[:MOST_NAMES])}"
+    return f".{hint}" if (hint := meant(folder / file)) else ""
 
 
 def read_with(path, ground_truth=None):

@@ -4,6 +4,7 @@ Each format is an iterator of (line, PairFields). Lines that are not rows go int
 report the first faults together. Memory is bounded by one row.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -26,6 +27,9 @@ SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
 # A file of one's own may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
+DELIMITERS = {"TABs": "\t", "commas": ",", "semicolons": ";", "bars": "|"}
+_NAME = re.compile(r"[A-Za-z]\w{0,39}")  # of a column or a field; a sentence has blanks
+MOST_NAMES = 12  # of columns or fields that a message lists
 
 
 class PairFields:
@@ -56,12 +60,26 @@ class PairFields:
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
-            raise self.fault("is missing", field, _missing_fix(field))
+            raise self.fault(f"is missing{self._found()}", field, self._missing_fix(field))
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
         if problem := character_fault(value):
             raise self.fault(problem, field, FRESH_COPY)
         return value
+
+    def _found(self):
+        """The names that are there; none where one of them may be text, as in a table without a header."""
+        if not self.values or not all(map(_NAME.fullmatch, self.values)):
+            return ""
+        return f"; it has {', '.join(list(self.values)[:MOST_NAMES])}"
+
+    def _missing_fix(self, field):
+        plain = PLAIN_NAMES.get(field, field)
+        for name in self.values:
+            if name.casefold() in (field.casefold(), plain):
+                return f"write '{plain}' for '{name}': case counts"
+        own = f", or name the field '{plain}' in a file of your own" if plain != field else ""
+        return f"use the official file, which has this field{own}"
 
     def sentence(self, field: str) -> str:
         """A text that is more than blanks."""
@@ -69,11 +87,6 @@ class PairFields:
         if not value.strip():
             raise self.fault("is empty", field, "fill in the sentence or remove the line")
         return value
-
-
-def _missing_fix(field):
-    plain = f", or name the field '{PLAIN_NAMES[field]}' in a file of your own" if field in PLAIN_NAMES else ""
-    return f"use the official file, which has this field{plain}"
 
 
 Rows = Iterator[tuple[int, PairFields]]
@@ -100,6 +113,14 @@ def _rows(path, records, problems):
     def columns(number, header):
         if len(set(header)) != len(header):
             raise line_fault(path.name, number, "the header names a column twice", "give each column its own name")
+        others = [name for name, sign in DELIMITERS.items() if len(header) == 1 and sign in header[0]]
+        if others:
+            fix = "separate the columns of .tsv and .txt by TABs, those of .csv by commas"
+            raise line_fault(path.name, number, f"the header is one column with {others[0]} in it", fix)
+        if set(header) & set(LABELS):
+            fix = "begin the file with the names label, premise and hypothesis, in the order of the columns"
+            problem = "the first line is a pair and no header"
+            raise DataError(problem, file=path.name, line=number, field=REQUIRED[0], fix=fix)
         row = PairFields(path.name, number, dict.fromkeys(header, ""))
         for field in REQUIRED:
             row.text(field)

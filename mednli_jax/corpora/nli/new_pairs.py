@@ -6,9 +6,10 @@ import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.encoding import PLURAL
 from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import RunError
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.text import Vocab
 
 
@@ -32,7 +33,7 @@ class NewPairEncoder:
         self.texts, self.linker = corpus.texts(vocabulary, corpus.linker), corpus.linker
         self.vocabulary, self.encoding, self.pieces = vocabulary, corpus.encoding, corpus.pieces
         if corpus.linking is not None and corpus.linking.mentions:
-            say("the run's concepts were found by another program; those of new pairs are found by this package")
+            warn("the run's concepts were found by another program; those of new pairs are found by this package")
         if self.linker and self.linker.ontology.sha256 != ontology_sha256:
             name = self.linker.ontology.name
             raise RunError(f"the ontology '{name}' changed since the run was trained. Fix: restore it, or train again.")
@@ -43,9 +44,11 @@ class NewPairEncoder:
             return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
         return self.texts.tokens(example, side)
 
-    def __call__(self, examples) -> tuple[dict, dict[str, int]]:
-        """(arrays of the examples, number of tokens without a vector per side)."""
+    def __call__(self, examples) -> tuple[dict, dict[str, int], dict[str, int]]:
+        """(arrays of the examples, number of tokens without a vector per side, how many texts were cut: {"premises":
+        1}, or {"pairs": 1} of pieces)."""
         arrays = self.texts.arrays(examples)
         links = self.texts.links(examples, arrays, self.linker, concepts=self._concepts)[0] if self.linker else {}
         unknown = {side: int((arrays[side] == self.texts.unknown).sum()) for side in SIDES}
-        return {**arrays, **links, "label": np.full(len(examples), -1, np.int32)}, unknown
+        cut = {PLURAL.get(what, what): n for what, n in self.texts.facts(examples)["truncated"].items() if n}
+        return {**arrays, **links, "label": np.full(len(examples), -1, np.int32)}, unknown, cut

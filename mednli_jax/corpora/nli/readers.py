@@ -168,7 +168,7 @@ class _Reader:
             self.unlabelled += 1
             return
         if label not in LABELS:
-            raise row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
+            raise row.fault(*_wrong_label(label))
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
@@ -213,6 +213,14 @@ class _Reader:
             "labels": {label: counts[label] for label in LABELS},
         }
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
+
+
+def _wrong_label(label) -> tuple[str, str, str]:
+    """(problem, field, fix) of a label, which is not quoted unless it is one of LABELS but for its case."""
+    if (meant := label.strip().casefold()) in LABELS:
+        return f"is '{meant}' in another case or between blanks", "gold_label", "write labels as they stand here"
+    problem = "is a number, " if label.strip().lstrip("-").isdecimal() else "is "
+    return f"{problem}none of {', '.join(LABELS)}, -", "gold_label", "correct the label"
 
 
 def _unbalanced(parse):

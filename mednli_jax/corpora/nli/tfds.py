@@ -30,7 +30,7 @@ from mednli_jax.corpora.nli import readers as nli
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.files import atomic_folder, private_folder, writing
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 RELEASE = "1.0.0"  # of the records
 _FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
@@ -317,7 +317,7 @@ def _read(name, root, choice):
     except Exception:
         damaged = True
     if damaged:
-        say(f"{root}: the built corpus is damaged; building it again.")
+        warn(f"{root}: the built corpus is damaged; building it again.")
         return None
     return splits
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mednli_jax.knowledge.readers.spans import SENTENCE, Placing, Span
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.textfiles import empty_file, text_lines
 
 ACRONYMS = ("AA", "UA")
@@ -178,7 +178,7 @@ def _first_position(placing: Placing, occurrences: Sequence[_Occurrence]) -> int
         if checked >= FEW and 2 * elsewhere > checked:
             placing.fault(None, problem, "triggers", "run MetaMap on this version of the corpus (prepare --metamap)")
         else:
-            say(f"{placing.path.name}: {problem}; their concepts are taken as they are")
+            warn(f"{placing.path.name}: {problem}; their concepts are taken as they are")
     return int(agree[1] > agree[0])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix, shown_id
 from mednli_jax.knowledge.readers.terminologies import is_a_graph
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.textfiles import FRESH_COPY, empty_file, line_fault, text_lines
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
@@ -83,7 +83,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
     nameless = sum(not term.name for term in terms)
     if nameless:
-        say(f"{path.name}: {nameless} terms have no name, and are not linked in text")
+        warn(f"{path.name}: {nameless} terms have no name, and are not linked in text")
     default = found.header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
     parents, circular = is_a_graph(
@@ -254,7 +254,7 @@ def _edges(path, terms, index, relations, take_all):
                 others.setdefault(relation, []).append((place, to))
     problems.raise_if_any()
     if foreign:
-        say(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
+        warn(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
     return np.array(is_a, np.int64).reshape(-1, 3), others
 
 

@@ -16,7 +16,7 @@ from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
 COLUMNS = {
@@ -112,15 +112,21 @@ def _languages(languages):
     return tuple(_ISO.get(language, language.lower()) for language in languages)
 
 
+def release_files(folder: Path) -> list[Path]:
+    """The Snapshot files of a release: in the folder, in a folder in it, or in their Snapshot/Terminology/."""
+    places = ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/")
+    return sorted(path for place in places for path in folder.glob(f"{place}*sct2_*_Snapshot*") if path.is_file())
+
+
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
     """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
 
     Raises: DataError for the first kind without a file, or for files of several editions.
     """
     wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
-    for path in sorted(folder.rglob("*sct2_*_Snapshot*")):
+    for path in release_files(folder):
         match = _FILE.fullmatch(path.name)
-        if not match or not path.is_file():
+        if not match:
             continue
         kind, language, edition = match.groups()
         if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
@@ -210,7 +216,7 @@ def _labelled(concepts, full, texts, owners):
         types.append(tag[1] if tag else "")
     nameless = len(set(range(len(labels))) - full.keys() - synonyms.keys())
     if nameless:
-        say(f"SNOMED CT: {nameless} concepts have no name in the chosen languages")
+        warn(f"SNOMED CT: {nameless} concepts have no name in the chosen languages")
     given = ((label, concept) for concept, label in enumerate(labels) if concept in full or concept in synonyms)
     names = tuple(dict.fromkeys(chain(given, zip(texts, owners, strict=True))))
     return tuple(labels), names, tuple(types)
@@ -236,5 +242,5 @@ def _read_relationships(table: RowFile, concepts: _Concepts, labels, relations: 
             rest[rest] = kind >= 0
             others.add(source[rest], target[rest], lines[rest], kind[kind >= 0])
     if outside:
-        say(f"{table.path.name}: left out {outside} relationships of inactive concepts")
+        warn(f"{table.path.name}: left out {outside} relationships of inactive concepts")
     return is_a, others, [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions, cyclic_edges, relation_matrix
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 
 
 def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[str, Path]:
@@ -52,7 +52,7 @@ def is_a_graph(
     first = edges[0 if order is None else np.argmin(order[edges])]
     file, line = place(first)
     if options.relations == "all":
-        say(f"{file}: {count} is-a edges lie on cycles; paths still walk them both ways")
+        warn(f"{file}: {count} is-a edges lie on cycles; paths still walk them both ways")
         return relation_matrix(child[~inside], parent[~inside], size), {CIRCULAR: np.stack([child, parent])[:, inside]}
     if options.cycles == "refuse":
         more = f", as do {count - 1} more" if count > 1 else ""
@@ -61,5 +61,5 @@ def is_a_graph(
             "remove one edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
         )
         raise DataError(problem, file=file, line=line, field=field, fix=fix)
-    say(f"{file}: left out {count} is-a edges that lie on cycles")
+    warn(f"{file}: left out {count} is-a edges that lie on cycles")
     return relation_matrix(child[~inside], parent[~inside], size), {}

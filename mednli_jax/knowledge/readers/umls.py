@@ -16,7 +16,7 @@ import numpy as np
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile
 from mednli_jax.knowledge.readers.terminologies import all_there
-from mednli_jax.progress import say
+from mednli_jax.progress import warn
 from mednli_jax.textfiles import either_name
 
 COLUMNS = {
@@ -267,7 +267,7 @@ def _read_types(table: RowFile, due: int | None, names: _Names, digest) -> tuple
         if concept >= 0:
             types[concept] += f"|T{kind:03}" if types[concept] else f"T{kind:03}"
     if untyped := types.count(""):
-        say(f"{table.path.name}: {untyped} concepts have no semantic type, and are not linked in text")
+        warn(f"{table.path.name}: {untyped} concepts have no semantic type, and are not linked in text")
     return tuple(types)
 
 
@@ -299,7 +299,7 @@ def _read_relations(table: RowFile, due: int | None, names: _Names, options: Ont
             others.add(two[rest], one[rest], lines[rest], _kinds(block, rows[rest], kinds))
     _check_rows(table, count, due)
     if outside:
-        say(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
+        warn(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
     return is_a, others, list(kinds)
 
 

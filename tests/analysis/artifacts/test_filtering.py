@@ -394,6 +394,18 @@ def subject(tmp_path):
     return Subject(experiment.nli_corpus(config))
 
 
+def test_each_distinct_sentence_is_linked_once(monkeypatch):
+    """For the graph of mentioned concepts, and for the concepts of both sides."""
+    config = defaults.nli("esim", "demo", knowledge="replace")
+    config.data.limit = 60
+    subject, linked = Subject(experiment.nli_corpus(config)), []
+    link = subject._finder.link
+    monkeypatch.setattr(subject._finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
+    assert subject.graph_concepts() >= {m.concept for found in subject.mentions("premise")[:50] for m in found}
+    subject.mentions("hypothesis")
+    assert len(linked) == len(set(linked))
+
+
 def found(subject, **more):
     from mednli_jax.training import logistic
 

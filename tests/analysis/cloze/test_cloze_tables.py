@@ -171,6 +171,14 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
     assert (scores.grids, kinds) == ([], [])
 
 
+def test_tags_stand_under_a_heading_of_their_own():
+    scores = run_scores()
+    scores["slices"] = {name: scores["slices"]["seen"] for name in ("seen", "unseen", "name")}
+    grids = {grid.caption: grid for grid in run_sections({"test": scores})[1][0].grids}
+    assert [row[0] for row in grids["answers of training"].rows] == ["seen", "unseen"]
+    assert [row[0] for row in grids["tags"].rows] == ["name"]
+
+
 def test_two_systems_on_the_same_queries():
     one, two = (
         cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
@@ -221,6 +229,25 @@ def test_table_4_names_what_is_missing(tmp_path):
     (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
     with pytest.raises(RunError, match=r".*of demo_cloze"):
         cloze_table4.filled(tmp_path)
+
+
+def test_readers_unlike_the_papers_say_in_what(tmp_path):
+    settings = {
+        "model": {"name": "ga_reader", "hidden_size": 64},
+        "vectors": {"path": "/v/pubmed_mimic_200d.txt", "dim": 200},
+        "train": {"epochs": 10, "batch_size": 32},
+        "data": {"limit": None, "max_passage": 0},
+    }
+    other = {**settings, "vectors": {"path": None, "dim": 50}, "data": {"limit": 1000, "max_passage": 400}}
+    for name, config in (("ga_ent", settings), ("ga_anonym", other)):
+        write_run(tmp_path / name, "clicr")
+        (tmp_path / name / "config.json").write_text(json.dumps({"task": "cloze", **config}))
+    found = cloze_table4.filled(tmp_path)
+    rows = {row["system"]: row["unlike"] for row in found["rows"]}
+    assert rows["GA-Ent"] == []
+    assert [words.split()[-1] for words in rows["GA-Anonym"]] == ["50", "pairs", "passage", "vectors"]
+    (grid,) = cloze_table4.table_section(found).grids
+    assert "; ".join(rows["GA-Anonym"]) in [row[-1] for row in grid.rows]
 
 
 def test_the_page_of_a_passage_shades_and_escapes():

@@ -1,8 +1,10 @@
 """F1 by disease worked out by hand, its averages over runs, and the paper's tables beside them."""
 
 import pytest
+from made_up_runs import edit, write_run
 from test_benchmark_files import assemble, pair
 
+from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.diskne.tables import ALWAYS, PAPER, f1_of, scores, table
 from mednli_jax.analysis.sections import markdown
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, Positive
@@ -116,6 +118,16 @@ def test_every_table_is_made_even_without_a_system(benchmark):
     assert grid.rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
     with pytest.raises(UsageError):
         table("9", benchmark, made, {})
+
+
+def test_folds_unlike_the_papers_say_in_what(tmp_path):
+    bert = {"name": "bert", "hidden_size": 768}
+    train, data = {"epochs": 8, "batch_size": 8}, {"limit": None, "max_length": 256}
+    for name, seeds, change in (("alike", 3, {}), ("other", 1, {"hidden_size": 128})):
+        write_run(tmp_path / name, *["een"] * seeds, gold="een")
+        edit(tmp_path / name / "config.json", model={**bert, **change}, train=train, data=data, vectors={"path": ""})
+    assert unlike(tmp_path / "alike", PAPER) == []
+    assert len(unlike(tmp_path / "other", PAPER)) == 2  # its size and its seeds
 
 
 def test_the_papers_figures_agree_with_each_other():

@@ -247,6 +247,38 @@ def test_a_corpus_of_ones_own_may_mix_formats_and_leave_test_out(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "says", "line"),
+    [
+        ("train.csv", "id,text1,text2,class\n", ("id, text1, text2, class",), 1),
+        ("train.csv", "uid,Premise,Hypothesis,Label\n", ("'Label'", "'label'"), 1),
+        ("train.csv", "premise;hypothesis;label\n", ("semicolons",), 1),
+        ("train.csv", "premise\thypothesis\tlabel\n", ("TABs",), 1),
+        ("train.tsv", "premise,hypothesis,label\n", ("commas",), 1),
+        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ("header",), 1),
+        ("train.csv", f"{SECRET} one,{SECRET} two,yes\n", (), 1),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ("'neutral'",), 2),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},{SECRET}\n", ("neutral",), 2),
+        ("train.jsonl", f'{{"text1": "{SECRET}", "text2": "{SECRET}"}}\n', ("text1, text2",), 1),
+    ],
+)
+def test_the_likely_cause_of_a_table_that_does_not_fit_is_named(tmp_path, name, content, says, line):
+    path = write(tmp_path / name, content)
+    assert faults(read, path)[0][:2] == (name, line)
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert all(word in str(caught.value) for word in says)
+
+
+def test_files_under_other_names_and_in_other_folders_are_named(tmp_path):
+    write(tmp_path / "own" / "training.csv", "x")
+    write(tmp_path / "data" / "physionet.org" / "1.0.0" / "mli_train_v1.jsonl", "x")
+    for name, folder, found in (("file", "own", "training.csv"), ("mednli", "data", "1.0.0/mli_train_v1.jsonl")):
+        with pytest.raises(UserError) as caught:
+            load_nli(name, tmp_path / folder)
+        assert found in str(caught.value)
+
+
 def test_a_corpus_of_ones_own_with_faults(tmp_path):
     assert faults(load_nli, "file", own(tmp_path / "a", train_csv=OWN["csv"])) == [("dev.jsonl", None, None)]
     both = own(tmp_path / "b", train_csv=OWN["csv"], train_tsv=OWN["tsv"], dev_csv=OWN["csv"])

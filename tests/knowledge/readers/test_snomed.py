@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from mednli_jax.errors import DataError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.load import find_source, load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers import row_blocks as blocks
 from mednli_jax.knowledge.readers import umls
@@ -267,6 +267,15 @@ def test_several_editions_are_named(tmp_path):
     assert "INT_20240101" in message
     assert "US1000124_20240301" in message
     assert read_snomed(tmp_path / "other", PLAIN).version == "US1000124_20240301"
+
+
+def test_a_release_is_looked_for_no_deeper_than_it_lies(tmp_path):
+    """So that a folder like /tmp is refused without a walk through all that is below it."""
+    laid_out(tmp_path / "beside" / "SnomedCT_RF2")
+    assert find_source(str(tmp_path / "beside")).name == "snomed"
+    laid_out(tmp_path / "far" / "down" / "SnomedCT_RF2")
+    with pytest.raises(ConfigError, match="far"):
+        find_source(str(tmp_path / "far"))
 
 
 def test_full_and_stated_files_are_not_looked_at(tmp_path):
