@@ -10,8 +10,9 @@ import tempfile
 
 from compiler import FAST
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
-os.environ["JAX_PLATFORMS"] = "cpu"
+if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):  # else the devices of this machine: launch/accelerator_day.sh
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 # glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`). It
 # gives back large parts alone: the system clears each page that a process takes anew.

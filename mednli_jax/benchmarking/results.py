@@ -18,6 +18,7 @@ COLUMNS = {
     "spread": "spread", "gemm_share": "of matmul", "seconds": "seconds", "seeds_cost": "seeds cost",
     "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
 }  # fmt: skip
+LOADED = "*: others used the machine meanwhile; measure again."
 
 
 def version_of(package: str) -> str | None:
@@ -73,23 +74,36 @@ def json_writer(where: str | None) -> Callable[[dict], None]:
 
 
 def show(results: list[dict]) -> None:
-    """Prints a table, by rich on a terminal, with tabs elsewhere. A column that is empty in all rows is left out."""
-    table = [{**row, "spread": _spread(row)} for row in results]
-    columns = {key: title for key, title in COLUMNS.items() if any(row[key] not in (None, "") for row in table)}
-    cells = [[_cell(row[key]) + ("*" if key == "ratio" and row["loaded"] else "") for key in columns] for row in table]
+    """Prints a table, by rich on a terminal, with tabs elsewhere."""
+    titles, *cells = _lines(results)
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
 
-        shown = Table(*columns.values())
+        shown = Table(*titles)
         for line in cells:
             shown.add_row(*line)
         Console().print(shown)
     else:
-        for line in [columns.values(), *cells]:
+        for line in [titles, *cells]:
             print("\t".join(line))
     if any(row["loaded"] for row in results):
-        print("*: others used the machine meanwhile; measure again.")
+        print(LOADED)
+
+
+def markdown(results: list[dict]) -> list[str]:
+    """The lines of the same table for a page of docs/."""
+    titles, *cells = ([cell or "-" for cell in line] for line in _lines(results))
+    lines = [f"| {' | '.join(line)} |" for line in [titles, ["---"] * len(titles), *cells]]
+    return [*lines, "", LOADED] if any(row["loaded"] for row in results) else lines
+
+
+def _lines(results):
+    """The titles and the cells of each row. A column that is empty in all rows is left out."""
+    table = [{**row, "spread": _spread(row)} for row in results]
+    columns = {key: title for key, title in COLUMNS.items() if any(row[key] not in (None, "") for row in table)}
+    cells = [[_cell(row[key]) + ("*" if key == "ratio" and row["loaded"] else "") for key in columns] for row in table]
+    return [list(columns.values()), *cells]
 
 
 def _spread(row):

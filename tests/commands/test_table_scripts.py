@@ -165,6 +165,49 @@ def test_every_table_script_is_sound_bash():
         assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0, path.name
 
 
+# Stands for python in a script: notes what it is called with, and makes the files that the commands would.
+PYTHON = """#!/usr/bin/env bash
+case $1 in -c) echo none; exit ;; -) cat >/dev/null; exit ;; esac
+echo "$*" >>"$CALLS"
+[[ $* != *"${FAILS:-nothing fails}"* ]] || exit 1
+for flag in "$@"; do
+  case $flag in
+  --json=* | --junitxml=*) echo >"${flag#*=}" ;;
+  --workdir=*) mkdir -p "${flag#*=}/private" && echo >"${flag#*=}/private/predictions.test.jsonl" ;;
+  esac
+done
+"""
+
+
+def test_a_day_with_an_accelerator_goes_on_where_it_ended(tmp_path):
+    calls, folder = tmp_path / "calls", tmp_path / "day"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(PYTHON)
+    (tmp_path / "bin" / "python").chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+    def day(**variables):
+        calls.write_text("")
+        environment = {**os.environ, "PATH": path, "CALLS": str(calls), **variables}
+        command = ["bash", "launch/accelerator_day.sh", str(folder)]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+        return done.returncode, calls.read_text().splitlines()
+
+    code, called = day(FAILS="--models=esim")
+    assert code == 1
+    assert "pytest" in called[0]  # what says whether the other figures mean anything
+    assert any("--models=bow" in call for call in called[3:])  # those after a failure are not left out
+    kept = {file.name for file in folder.iterdir() if file.is_file()}
+    assert {"tests.xml", "infersent-64.jsonl", "bow-512.jsonl", "determinism.txt"} <= kept
+    assert (folder / "determinism.txt").read_text() == "same\n"
+    code, called = day()
+    assert code == 0
+    assert len(called) == 2  # of both batch sizes
+    assert all("--models=esim" in call for call in called)
+    assert day() == (0, [])
+    assert not folder.stat().st_mode & 0o077
+
+
 SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.name not in ("runs.sh", "usage.sh"))
 
 
