@@ -164,8 +164,8 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
                 return OntologyFiles(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
     elif kind == "wordnet":
         if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
-            files = wordnet.wordnet_files(folder).values()
-            return OntologyFiles(kind, folder, tuple(files), wordnet.read_wordnet)
+            files = (*wordnet.wordnet_files(folder).values(), *wordnet.further_files(folder).values())
+            return OntologyFiles(kind, folder, files, wordnet.read_wordnet)
     elif files := sorted(path for path in folder.rglob("*sct2_*_Snapshot*") if path.is_file()):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None

@@ -237,6 +237,56 @@ class KnowledgeEnergies(nn.Module):
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
 
+RELATION_STEPS = 8  # is-a edges beyond which a hypernym does not count
+_IS_A = (3, 4)  # the kinds whose value falls with the distance: hypernym, hyponym
+_KINDS = 6  # kinds before the named relations, of which each has two: onward and inverse
+
+
+class Relations:
+    """Sparse relation vectors r_ij of a batch's typed links (Chen et al. 2018, section 3.1).
+
+    kinds: R, numbers of a vector, one for each bit of `link_relation`: 1 where the bit is set, of hypernyms and
+    hyponyms 1 - n / 8 over n is-a edges, at least 0. r_ji has hypernym and hyponym, and the two directions of each
+    named relation, in each other's place.
+    """
+
+    def __init__(self, batch: Batch, kinds: int):
+        bits_BK, distance_BK = batch["link_relation"].astype(jnp.uint32), batch["link_distance"]
+        steps_BK = jnp.clip(1.0 - distance_BK / RELATION_STEPS, 0.0, 1.0)
+        is_a_R = jnp.isin(jnp.arange(kinds), jnp.array(_IS_A))
+        set_BKR = (bits_BK[..., None] >> jnp.arange(kinds, dtype=jnp.uint32)) & 1
+        self.value_BKR = set_BKR * jnp.where(is_a_R, steps_BK[..., None], 1.0)
+        named = [place ^ 1 for place in range(_KINDS, kinds)]
+        self.turned_BKR = self.value_BKR[..., jnp.array([0, 1, 2, 4, 3, 5, *named])]
+        self.related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
+        self._rows = jnp.arange(bits_BK.shape[0])[:, None]
+        self._premise, self._hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in SIDES)
+        self._size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+
+    def energies(self, scale):
+        """[B, P, H] scale * 1[r_ij is not 0] (eq. 4)."""
+        return self._placed(scale * self.related_BK, (self._premise, self._hypothesis), self._size)
+
+    def attended(self, weights):
+        """Sums of alpha_ij r_ij over j, and of beta_ij r_ji over i; weights: see `alignment`.
+
+        Returns (of the premise's tokens [B, P, R], of the hypothesis's [B, H, R]).
+        """
+        over_hypothesis_BPH, over_premise_BHP = weights
+        rows, size = self._rows, self._size
+        alpha_BK = over_hypothesis_BPH[rows, self._premise, self._hypothesis]
+        beta_BK = over_premise_BHP[rows, self._hypothesis, self._premise]
+        kinds = self.value_BKR.shape[-1]
+        return (
+            self._placed(alpha_BK[..., None] * self.value_BKR, (self._premise,), (*size[:2], kinds)),
+            self._placed(beta_BK[..., None] * self.turned_BKR, (self._hypothesis,), (size[0], size[2], kinds)),
+        )
+
+    def _placed(self, value_BK, places, shape):
+        """Values of links added up at their tokens; empty links add 0, and links beyond a narrower batch drop out."""
+        return jnp.zeros(shape, value_BK.dtype).at[self._rows, *places].add(value_BK, mode="drop")
+
+
 def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
     """What each token attends to (Chen et al. 2017, eqs. 12-13): rows of weights that sum to 1.
 
