@@ -274,8 +274,8 @@ class Relations:
         """
         over_hypothesis_BPH, over_premise_BHP = weights
         rows, size = self._rows, self._size
-        alpha_BK = over_hypothesis_BPH[rows, self._premise, self._hypothesis]
-        beta_BK = over_premise_BHP[rows, self._hypothesis, self._premise]
+        alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(mode="fill", fill_value=0)
+        beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(mode="fill", fill_value=0)
         kinds = self.value_BKR.shape[-1]
         return (
             self._placed(alpha_BK[..., None] * self.value_BKR, (self._premise,), (*size[:2], kinds)),
