@@ -21,7 +21,8 @@ USAGE = f"""Analyse a corpus.
   python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between the concepts of premises and hypotheses (its Figure 3), by any ontology
+  paths        path lengths between the concepts of premises and hypotheses (its Figure 3), by any ontology, and how
+               kinds of relations (synonym, antonym, hypernym, ...) are spread over the classes
   lexical      tokens that give classes away, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
   heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)

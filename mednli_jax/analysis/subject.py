@@ -88,7 +88,8 @@ class Subject:
         return [example for split in self.splits.values() for example in split.examples]
 
     @cached_property
-    def _finder(self):
+    def finder(self):
+        """What finds the concepts of its sentences."""
         return self.corpus.recogniser(self.splits)
 
     @cached_property
@@ -98,7 +99,7 @@ class Subject:
     def mentions(self, side: str) -> list[list[Mention]]:
         """The concepts of the premises or of the hypotheses of `examples`; none where none are looked for."""
         if side not in self._mentions:
-            self._mentions[side] = entities.mentions_of(self.corpus, self.examples, side, self._finder)
+            self._mentions[side] = entities.mentions_of(self.corpus, self.examples, side, self.finder)
         return self._mentions[side]
 
     def entities(self, side: str) -> list[list[Mention]]:
@@ -115,7 +116,7 @@ class Subject:
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encode.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        given = (self._finder, self.corpus.encoding, {}, encode.unwatched)
+        given = (self.finder, self.corpus.encoding, {}, encode.unwatched)
         return encode.mentioned_in(counts)({side: encode.whole_mentions(self.examples, side, *given) for side in SIDES})
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:

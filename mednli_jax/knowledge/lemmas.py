@@ -51,11 +51,11 @@ class Lemmas:
         return mentions
 
     def indices(self, key: str) -> list[int]:
-        """The synsets of a mention's key; none for an unknown one."""
+        """The synsets of a mention's key, the most frequent sense first; none for an unknown one."""
         if key not in self._senses:
             forms = key.split("|")
             found = [self._synsets.get((form, part), []) for form in forms for part in DETACHED]
-            self._senses[key] = sorted({concept for synsets in found for concept in synsets})
+            self._senses[key] = list(dict.fromkeys(concept for synsets in found for concept in synsets))
         return self._senses[key]
 
     def _key(self, word: str) -> str:

@@ -23,6 +23,7 @@ MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
 _ROWS = 1 << 14  # pairs of a corpus that are looked up at once
 
 Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
+UnitOf = Callable[[str, int, Mention], Unit]  # the side, the number of the pair and the mention -> its unit
 
 
 def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ def typed_links(
     ontology: Ontology,
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
-    unit_of: Callable[[str, int, Mention], Unit],
+    unit_of: UnitOf,
     *,
     named: Sequence[str],
     max_links: int,
@@ -125,8 +126,38 @@ def typed_links(
 ) -> Links:
     """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and links have bits.
 
-    unit_of: (side, number of the pair, mention) -> its unit. A link has the bits of all mentions that cover its tokens,
-    and the least of their distances.
+    A link has the bits of all mentions that cover its tokens, and the least of their distances.
+    """
+    parts = [np.zeros((0, 5), np.int64)]
+    for premise, hypothesis, distance, bits in _matches(
+        ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length
+    ):
+        parts.append(token_links(premise, hypothesis, distance, max_tokens, bits))
+    links = np.concatenate(parts)
+    longest = int(links[:, 1].max(initial=-1))
+    return packed(links, len(premise_mentions), max_links, longest, len(kinds_of(named)))
+
+
+def kinds_in_pairs(
+    ontology: Ontology,
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    unit_of: UnitOf,
+    *,
+    named: Sequence[str],
+    max_length: int = 0,
+) -> np.ndarray:
+    """uint32 [N], the bits of all related mentions of each pair."""
+    found = np.zeros(len(premise_mentions), np.uint32)
+    for premise, _, _, bits in _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length):
+        np.bitwise_or.at(found, premise[:, 0], bits)
+    return found
+
+
+def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length):
+    """(rows of premises, rows of hypotheses, distance [M], bits [M]) of related mentions, some pairs after others.
+
+    Rows [M, 4] are pair, start, end and unit.
     """
     units: dict[Unit, int] = {}
     sides = []
@@ -137,22 +168,16 @@ def typed_links(
             for mention in found
         ]
         sides.append(np.array(rows, np.int64).reshape(-1, 4))
-    table = related(ontology, list(units), named, max_length)
-    size, parts = len(premise_mentions), []
+    table, size = related(ontology, list(units), named, max_length), len(premise_mentions)
+    if not len(table.keys):
+        return
     for first in range(0, size, _ROWS):
-        premise, hypothesis = (
-            side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] - [first, 0, 0, 0] for side in sides
-        )
-        left, right = crossed(premise[:, 0], hypothesis[:, 0], min(_ROWS, size - first))
+        premise, hypothesis = (side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides)
+        left, right = crossed(premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first))
         keys = premise[left, 3] * len(units) + hypothesis[right, 3]
-        at = np.minimum(np.searchsorted(table.keys, keys), max(len(table.keys) - 1, 0))
-        hit = np.flatnonzero(table.keys[at] == keys) if len(table.keys) else np.zeros(0, np.int64)
-        distance, bits = table.distance[at[hit]], table.bits[at[hit]]
-        links = token_links(premise[left[hit]], hypothesis[right[hit]], distance, max_tokens, bits)
-        links[:, 0] += first
-        parts.append(links)
-    links = np.concatenate(parts) if parts else np.zeros((0, 5), np.int64)
-    return packed(links, size, max_links, int(links[:, 1].max(initial=-1)), len(kinds_of(named)))
+        at = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
+        hit = np.flatnonzero(table.keys[at] == keys)
+        yield premise[left[hit]], hypothesis[right[hit]], table.distance[at[hit]], table.bits[at[hit]]
 
 
 def _bools(rows, columns, shape) -> csr_array:

@@ -145,7 +145,7 @@ def encode_links(
     mentions = {side: kept_mentions(whole[side], examples, side, encoding) for side in SIDES}
     size, unit_of = encoding.max_length, None
     if encoding.relations is not None:
-        unit_of = _units(examples, linker, encoding)
+        unit_of = units_of(examples, linker, encoding)
     arrays, facts = links_of(mentions, whole, linker, encoding, size, paths, concepts, rows, unit_of)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
@@ -155,8 +155,8 @@ def encode_links(
     return arrays, facts
 
 
-def _units(examples, linker, encoding):
-    """`unit_of` of relations.typed_links; concepts that the ontology lacks get the numbers after those it has."""
+def units_of(examples, linker, encoding):
+    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get the numbers after those it has."""
     unknown = {}
 
     @cache
