@@ -28,6 +28,8 @@ USAGE = f"""Analyse a corpus.
   heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
   all          all of them, on one page
+  substitutions  DIR/substitutions.jsonl: sentences with one word replaced by a synonym, hypernym, hyponym, antonym or
+               co-hyponym, for evaluate --probe; --count=200 pairs of each, --seed=0
   cloze-stats  of --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
@@ -64,6 +66,7 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
     flags.DEFINE_bool("resume", False, "go on with a filtering", flag_values=values)
+    flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
     flags.DEFINE_list("scores", [], "F1 of cloze queries, a file for each system", flag_values=values)
     flags.DEFINE_string("out", None, "folder for data and pictures", flag_values=values)
@@ -85,8 +88,8 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     from mednli_jax.analysis import analyses, output
     from mednli_jax.analysis.subject import Finding
 
-    if analysis not in (*analyses.ANALYSES, "all"):
-        known = ", ".join((*analyses.ANALYSES, "all", CLOZE))
+    if analysis not in (*analyses.ANALYSES, *analyses.ALONE, "all"):
+        known = ", ".join((*analyses.ANALYSES, "all", *analyses.ALONE, CLOZE))
         raise UsageError(f"unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
     subject, folder, whole = _subject(values), cli.path(values.out), analysis == "all"
     findings, results, status = [], {}, cli.OK

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.analysis import corpus_stats
+from mednli_jax.analysis import corpus_stats, substitutions
 from mednli_jax.analysis import paths as path_lengths
 from mednli_jax.analysis.artifacts import difficulty, filtering, findings
 from mednli_jax.analysis.cloze import skills as cloze_skills
@@ -35,6 +35,7 @@ class Options:
       unknown: aflite: "zero" vectors for words without one, or "skip".
       features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
       resume: aflite: whether the filtering that was interrupted in the folder goes on.
+      count: substitutions: pairs of each category, at most.
       folder: where results and the state of aflite are kept, None for nowhere.
       outputs: folder of a run -> {uid: logits [S * C]}.
       fit_predict: number of pairs -> what trains the models of aflite.
@@ -55,6 +56,7 @@ class Options:
     unknown: str
     features: str | None
     resume: bool
+    count: int
     folder: Path | None
     outputs: Callable[[str], Mapping]
     fit_predict: Callable[[int], filtering.FitPredict]
@@ -127,6 +129,11 @@ ANALYSES = {
     "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }
+ALONE = {  # those that `all` leaves out: they make a corpus
+    "substitutions": lambda subject, options: substitutions.substitutions(
+        subject, count=options.count, seed=options.seed
+    ),
+}
 
 
 def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
@@ -135,7 +142,7 @@ def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterato
     subject.splits  # noqa: B018 - read first, so that a faulty corpus is one error and not one of each analysis
     for name in names:
         try:
-            yield name, ANALYSES[name](subject, options)
+            yield name, (ANALYSES | ALONE)[name](subject, options)
         except UserError as error:
             yield name, error
 
