@@ -21,15 +21,13 @@ USAGE = f"""Analyse a corpus.
   python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between the concepts of premises and hypotheses (its Figure 3), by any ontology, and how
-               kinds of relations (synonym, antonym, hypernym, ...) are spread over the classes
+  paths        path lengths between concepts of premises and hypotheses (its Figure 3), kinds of relations by class
   lexical      tokens that give classes away, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
   heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
   all          all of them, on one page
-  substitutions  DIR/substitutions.jsonl: sentences with one word replaced by a synonym, hypernym, hyponym, antonym or
-               co-hyponym, for evaluate --probe; --count=200 pairs of each, --seed=0
+  substitutions  DIR/substitutions.jsonl for evaluate --probe: a word is replaced by a related one; --count=200 of a kind
   cloze-stats  of --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
