@@ -17,7 +17,6 @@ WORDS = 1  # without -- that may follow the flags
 USAGE = f"""Analyse a corpus.
 
   python -m mednli_jax.analyze all --corpus=demo --out=figures
-  python -m mednli_jax.analyze stats --config=configs/bow.py
   python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
