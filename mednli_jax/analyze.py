@@ -26,7 +26,7 @@ USAGE = f"""Analyse a corpus.
   heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
   all          all of them, on one page
-  substitutions  DIR/substitutions.jsonl for evaluate --probe: a word is replaced by a related one; --count=200 of a kind
+  substitutions  DIR/substitutions.jsonl for evaluate --probe: a word replaced by a related one; --count=200 of a kind
   cloze-stats  of --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
