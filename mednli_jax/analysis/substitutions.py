@@ -31,7 +31,9 @@ RULES = {
 # What the lookup goes by where words differ in several ways: the first of these that occurs.
 ORDER = ("antonym", "co_hyponym", "hyponym", "hypernym", "synonym")
 COMPARED = ("er", "est")  # endings of comparatives, which have no place of their own in WordNet
-LEAST = 3  # occurrences in training of a word that is used
+# WordNet's kinds of nouns whose co-hyponyms exclude each other more often than not.
+CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
+LEAST = 3  # occurrences in training, in lower case, of a word that is used
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
 PAIR_MOST, SENTENCE_MOST = 2, 2  # pairs of a category with the same two words; pairs of a sentence
 DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one"))
@@ -109,9 +111,10 @@ def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
 def _words(subject, finder) -> Iterator[_Word]:
     """The words of the training pairs that may be replaced, or put in another's place."""
     counts = Counter(
-        token.casefold()
+        token
         for example in subject.splits["train"].examples
         for token in (*example.premise_tokens, *example.hypothesis_tokens)
+        if token.islower()  # names are no words of a kind
     )
     ids = finder.ontology.ids
     for word, n in sorted(counts.items()):
@@ -142,7 +145,8 @@ def _partners(ontology, words: Sequence[_Word]) -> dict[tuple[str, str], list[tu
     for key, bits in zip(tables[0].keys.tolist(), tables[0].bits.tolist(), strict=True):
         a, b = (words[place] for place in divmod(key, len(words)))
         kind = kinds.get(bits)
-        if kind and a.part == b.part and bits == of_all[key]:
+        excluding = kind != "co_hyponym" or not a.part or ontology.types[a.senses[0]].startswith(CONCRETE)
+        if kind and a.part == b.part and bits == of_all[key] and excluding:
             found[a.word, a.part].append((kind, b))
     return found
 
