@@ -96,7 +96,7 @@ class ESIM(nn.Module):
 
     def _weighted_pool(self, states_ND, related_NR, paired):
         """[B, 4H]: of the premise, then of the hypothesis, the mean of states by a softmax of relu(H(relations)), H a
-        layer without hidden units (Chen et al. 2018, eqs. 10-11)."""
+        layer without hidden units (Chen et al. 2018, knowledge-enhanced inference composition)."""
         energies_N1 = nn.relu(layers.Linear(1, name="pooling")(related_NR))
         return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
 

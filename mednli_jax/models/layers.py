@@ -264,8 +264,10 @@ class Relations:
         self._size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
 
     def energies(self, scale):
-        """[B, P, H] scale * 1[r_ij is not 0] (eq. 4)."""
-        return self._placed(scale * self.related_BK, (self._premise, self._hypothesis), self._size)
+        """[B, P, H] scale * 1[r_ij is not 0], what knowledge-enriched co-attention adds."""
+        # Links are unique per token pair, so adding sets; empty links add 0, those beyond a narrower batch drop out.
+        placed = jnp.zeros(self._size, self.related_BK.dtype).at[self._rows, self._premise, self._hypothesis]
+        return placed.add(scale * self.related_BK, mode="drop")
 
     def attended(self, weights):
         """Sums of alpha_ij r_ij over j, and of beta_ij r_ji over i; weights: see `alignment`.
@@ -273,18 +275,19 @@ class Relations:
         Returns (of the premise's tokens [B, P, R], of the hypothesis's [B, H, R]).
         """
         over_hypothesis_BPH, over_premise_BHP = weights
-        rows, size = self._rows, self._size
+        rows, (_, premise, hypothesis) = self._rows, self._size
         alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(mode="fill", fill_value=0)
         beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(mode="fill", fill_value=0)
-        kinds = self.value_BKR.shape[-1]
         return (
-            self._placed(alpha_BK[..., None] * self.value_BKR, (self._premise,), (*size[:2], kinds)),
-            self._placed(beta_BK[..., None] * self.turned_BKR, (self._hypothesis,), (size[0], size[2], kinds)),
+            _summed_by_token(alpha_BK[..., None] * self.value_BKR, self._premise, premise),
+            _summed_by_token(beta_BK[..., None] * self.turned_BKR, self._hypothesis, hypothesis),
         )
 
-    def _placed(self, value_BK, places, shape):
-        """Values of links added up at their tokens; empty links add 0, and links beyond a narrower batch drop out."""
-        return jnp.zeros(shape, value_BK.dtype).at[self._rows, *places].add(value_BK, mode="drop")
+
+def _summed_by_token(value_BKR, token_BK, size: int):
+    """[B, size, R] the sum of the links of each token; a product, for a GPU scatters in no fixed order."""
+    of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
+    return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
 
 
 def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
