@@ -46,10 +46,8 @@ def main() -> int:
                 seconds[kind].append((time.monotonic() - begun) / len(plan))
     for kind, found in seconds.items():
         ratios = [each / bias for each, bias in zip(found, seconds[kinds[0]], strict=True)]
-        least, most = 1e3 * min(found), 1e3 * max(found)
-        print(
-            f"{kind:8} {1e3 * np.median(found):.1f} ms ({least:.1f}-{most:.1f}), {np.median(ratios):.3f} times {kinds[0]}"
-        )
+        times = f"{1e3 * np.median(found):.1f} ms ({1e3 * min(found):.1f}-{1e3 * max(found):.1f})"
+        print(f"{kind:8} {times}, {np.median(ratios):.3f} times {kinds[0]}")
     return 0
 
 
