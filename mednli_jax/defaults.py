@@ -421,7 +421,7 @@ def _bert(config):
 
 def _typed(config):
     """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not medical."""
-    config.knowledge.update(relations="all", max_path=8)
+    config.knowledge.update(relations="all", max_path=8, graph="whole")  # siblings have a parent, mentioned or not
     config.model.update(masking="masked", knowledge_scale=1.0)
     if config.data.name in ("snli", "multinli"):
         config.knowledge.ontology = "wordnet"

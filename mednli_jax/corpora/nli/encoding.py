@@ -198,7 +198,7 @@ def links_of(
     ontology = linker.ontology
     graph, facts = ontology, {"graph": encoding.graph}
     if concepts is not None:
-        facts["graph_concepts"] = sorted(concepts(whole))
+        facts["graph_concepts"] = sorted(_ids(concepts(whole), linker))
         graph = induced(ontology, facts["graph_concepts"])
     both = (graph, mentions["premise"], mentions["hypothesis"])
     limits = {"max_links": encoding.max_links, "max_tokens": max_tokens, "max_length": encoding.max_path}
@@ -231,6 +231,13 @@ def links_of(
     if rows:
         facts["splits"] = {name: _linked(mentions, links.distance, part) for name, part in rows.items()}
     return arrays, facts
+
+
+def _ids(concepts, linker) -> set[str]:
+    """The concepts as the ontology knows them: a key of several senses is all of them."""
+    ontology = linker.ontology
+    found = ((c, [] if ontology.indices(c) else linker.indices(c)) for c in concepts)
+    return {concept for c, senses in found for concept in ([ontology.ids[place] for place in senses] or [c])}
 
 
 def _per_length(distance):
