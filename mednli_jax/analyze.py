@@ -17,16 +17,16 @@ WORDS = 1  # without -- that may follow the flags
 USAGE = f"""Analyse a corpus.
 
   python -m mednli_jax.analyze all --corpus=demo --out=figures
-  python -m mednli_jax.analyze stats --config=configs/bow.py
   python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between the concepts of premises and hypotheses (its Figure 3), by any ontology
+  paths        path lengths between concepts of premises and hypotheses (its Figure 3), kinds of relations by class
   lexical      tokens that give classes away, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
   heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
   all          all of them, on one page
+  substitutions  DIR/substitutions.jsonl for evaluate --probe: a word replaced by a related one; --count=200 of a kind
   cloze-stats  of --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
@@ -63,6 +63,7 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
     flags.DEFINE_bool("resume", False, "go on with a filtering", flag_values=values)
+    flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
     flags.DEFINE_list("scores", [], "F1 of cloze queries, a file for each system", flag_values=values)
     flags.DEFINE_string("out", None, "folder for data and pictures", flag_values=values)
@@ -84,8 +85,8 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     from mednli_jax.analysis import analyses, output
     from mednli_jax.analysis.subject import Finding
 
-    if analysis not in (*analyses.ANALYSES, "all"):
-        known = ", ".join((*analyses.ANALYSES, "all", CLOZE))
+    if analysis not in (*analyses.ANALYSES, *analyses.ALONE, "all"):
+        known = ", ".join((*analyses.ANALYSES, "all", *analyses.ALONE, CLOZE))
         raise UsageError(f"unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
     subject, folder, whole = _subject(values), cli.path(values.out), analysis == "all"
     findings, results, status = [], {}, cli.OK

@@ -37,7 +37,8 @@ def _check_variant(variant, known):
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """An NLI experiment.
 
-    model: a name of models.table. knowledge: "none", "replace" or "bias". variant: one of VARIANTS, CODE_VARIANTS.
+    model: a name of models.table. knowledge: "none", "replace", "bias" or, of esim, "typed". variant: one of VARIANTS,
+    CODE_VARIANTS.
     The values for mednli are the paper's (Romanov & Shivade 2018, section 5), for mednli_code those of its published
     code. docs/results-mednli.md lists every setting in which they differ. Raises: UserError for an unknown variant.
     """
@@ -78,14 +79,17 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         retrofit_relations=("is_a",),  # of the ontology, besides shared names
     )
     config.knowledge = _section(
-        ontology="mesh",  # bundled; or "umls", "snomed", "wordnet" in the data folder, or an .obo file
+        # Bundled; or "umls", "snomed", "wordnet" in the data folder, or an .obo file; several as "wordnet+mesh".
+        ontology="mesh",
         direction="either",  # is-a steps up to an ancestor, whichever side that is; "undirected"; "all" relations
         max_path=0,  # edges of the longest path that makes a link; 0: of any length
         max_links=64,  # of a pair, the shortest ones
         permute_seed=config_dict.placeholder(int),  # a control: concepts change places
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
         languages=("ENG",),  # of the UMLS's names
-        relations="is_a",  # or "all", which direction "all" walks
+        # Or "all", which direction "all" walks. Of typed links names (may_treat,has_finding_site) are kinds besides the
+        # six; "all" reads antonyms, too.
+        relations="is_a",
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
         # Of several concepts that `mentions` has for the same words; or "all": the nearest counts. The package's own
@@ -102,7 +106,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         hidden_size=300,
         dropout=0.5,
         train_vectors=False,  # word vectors are trained, too
-        knowledge=knowledge,  # "none", "replace" (attention by the ontology alone) or "bias" (added to the model's own)
+        # "none", "replace" (attention by the ontology alone), "bias" (added to the model's own) or, of esim, "typed"
+        knowledge=knowledge,
         masking="masked",  # or "paper": padding takes part, as in the published code
     )
     if model == "bow":
@@ -139,6 +144,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         config.train.group = 3
     if named != corpus:
         _published_code(config)
+    if knowledge == "typed":
+        _typed(config)
     if model == "fasttext":
         _fasttext(config)
     if model == "bert":
@@ -410,6 +417,14 @@ def _bert(config):
     config.train.update(optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4)
     if not config.model.weights and config.data.name in ("demo", "demo_full"):  # from scratch: a small one, fast
         config.train.learning_rate = 5e-4
+
+
+def _typed(config):
+    """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not medical."""
+    config.knowledge.update(relations="all", max_path=8, graph="whole")  # siblings have a parent, mentioned or not
+    config.model.update(masking="masked", knowledge_scale=1.0)
+    if config.data.name in ("snli", "multinli"):
+        config.knowledge.ontology = "wordnet"
 
 
 def _fasttext(config):

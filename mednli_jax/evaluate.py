@@ -25,6 +25,7 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   --workdir=DIR   with --config: keep scores and predictions there, as a run that `report` reads
   --split=NAME    train, dev or test (default: test)
   --partition=FILE[,FILE]   also the split's pairs that a file names, one id a line or an .npy of strings
+  --probe=FILE    score the labelled pairs of a file instead, by category (its field genre): analyze substitutions
   --merged        of a run that reads words alone: score texts in which the words of an entity are one (brain_injury);
   --spans=FILE    entities that any tagger found (.tsv, .jsonl), in place of the ontology's concepts
   --predictions=FILE        answers to cloze queries, lines {"uid": ..., "answer": ...} or one object {uid: text}; with
@@ -41,6 +42,7 @@ def define(values: cli.Flags) -> None:
     cli.define_config(values)
     flags.DEFINE_string("split", "test", "split to score", flag_values=values)
     flags.DEFINE_list("partition", [], "files of ids", flag_values=values)
+    flags.DEFINE_string("probe", None, "file of labelled pairs", flag_values=values)
     flags.DEFINE_bool("merged", False, "merge the words of entities", flag_values=values)
     flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
     flags.DEFINE_string("workdir", None, "run directory to write", flag_values=values)
@@ -77,15 +79,20 @@ def _run(values):
         raise UsageError("--workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
         raise UsageError("--spans goes with --merged, and --config with neither. Fix: leave one of them out.")
+    if values.probe and (elsewhere is not None or values.merged or values.partition):
+        raise UsageError("--probe is a corpus of its own. Fix: leave --config, --merged and --partition out.")
     from mednli_jax.corpora.nli.partitions import read_partitions
 
     options = _options(values, read_partitions(values.partition))
     from mednli_jax import experiment, finished_run
     from mednli_jax.analysis import kinds
+    from mednli_jax.analysis.nli.evaluation import evaluate_probe
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)
     kinds.check_flags("evaluate", run.task.name, values)
+    if values.probe:
+        return evaluate_probe(run, cli.path(values.probe))
     if elsewhere is None:
         scored = run.on_merged(cli.path(values.spans)) if values.merged else run.on_own_corpus()
     else:
@@ -98,7 +105,9 @@ def _run(values):
 
 def _answers(values):
     """The scores of answers to cloze queries, whoever gave them."""
-    given = [name for name in ("run", "config", "workdir", "partition", "merged", "spans") if values[name].value]
+    given = [
+        name for name in ("run", "config", "workdir", "partition", "probe", "merged", "spans") if values[name].value
+    ]
     if given:
         flag = given[0]
         raise UsageError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")

@@ -279,9 +279,9 @@ def _nli_corpus(config, folder, *, kind, names, **further):
     _check_name(data.name, names)
     links = config.model.knowledge != "none"
     by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
-    options = OntologyOptions(
-        tuple(knowledge.sources), tuple(knowledge.languages), knowledge.relations, knowledge.cycles
-    )
+    typed, named = config.model.knowledge == "typed", validation.named_relations(knowledge.relations)
+    relations = "all" if named else knowledge.relations
+    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations, knowledge.cycles)
     ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
     return kind(
         name=data.name,
@@ -292,6 +292,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
             **{name: vectors[name] for name in ("unknown", "lowered")},
             retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
             unit_length=vectors.retrofit == "unit",
+            relations=tuple(name for name in named if name != "antonym") if typed else None,
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=_corpus_folder(data, folder),
@@ -300,7 +301,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
         blanks=data.tokens == "blanks",
         pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
         terminology=ontology if links or by_ontology else None,
-        linking=_linking(knowledge, folder) if links or of_concepts else None,
+        linking=_linking(knowledge, folder, typed) if links or of_concepts else None,
         concepts_as_words=of_concepts,
         retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
         **further,
@@ -331,7 +332,7 @@ def _pieces(config, folder) -> PieceEncoding:
     return PieceEncoding(file=file, size=config.data.pieces, room=config.data.max_length)
 
 
-def _linking(knowledge, folder) -> Linking:
+def _linking(knowledge, folder, typed) -> Linking:
     abbreviations = knowledge.abbreviations
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
@@ -340,6 +341,7 @@ def _linking(knowledge, folder) -> Linking:
         min_length=knowledge.min_length,
         abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
         stop=file_path(knowledge.stop, folder),
+        lemmas=typed and knowledge.ontology != "mesh",
     )
 
 

@@ -10,9 +10,10 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, trees
-from mednli_jax.corpora.arrays import SIDES, Prepared
+from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.corpora.nli import entities, partitions
 from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.examples import LABELS
 from mednli_jax.files import write_json
@@ -210,6 +211,18 @@ class FinishedRun:
         Raises: UsageError, DataError(s) for any other inputs.
         """
         return self._new_inputs.predict(text_pairs(inputs, self.task.name))
+
+    def probed(self, path: Path) -> tuple[dict, str]:
+        """(scores of the labelled pairs of a file, by its genres too; the file's name). Words are the run's own.
+
+        path: see readers.read_nli_file. Raises: DataError(s).
+        """
+        split = read_nli_file(path, split="probe")
+        _, logits = self._new_inputs.logits(split.examples)
+        label = np.array([LABELS.index(example.label) for example in split.examples])
+        uids, tags = zip(*((example.uid, example.tags) for example in split.examples), strict=True)
+        rows = Rows("probe", 0, label, (np.zeros(0), np.zeros(0)), uids, tags)
+        return self.task.score(rows, logits), split.facts["file"]
 
     def attention(self, inputs) -> list[dict]:
         """What the tokens of new inputs attend to. Raises: as `predict`; UsageError where the model aligns nothing."""

@@ -140,6 +140,16 @@ def takes_knowledge(config):
     return "knowledge" in config and config.model.knowledge != "none"
 
 
+def of_types(config):
+    return takes_knowledge(config) and config.model.knowledge == "typed"
+
+
+def named_relations(value: str) -> tuple[str, ...]:
+    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
+    names = () if value in RELATIONS else (name.strip() for name in value.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 def has_mentions(config):
     """Whether the concepts of a config come from a file."""
     return takes_knowledge(config) and bool(config.knowledge.mentions)
@@ -159,7 +169,6 @@ CHOICES = {
     "vectors.unknown": ("mean", "random"),
     "train.shuffle": ("even", "random"),
     "knowledge.direction": DIRECTIONS,
-    "knowledge.relations": RELATIONS,
     "knowledge.cycles": CYCLES,
     "knowledge.graph": GRAPHS,
     "knowledge.candidates": ("best", "all"),
@@ -308,7 +317,26 @@ RULES = (
     *left_out("vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", of_blanks_and_concepts),
     # -- models
     one_of("model.knowledge", ("none", "paths"), when=of_features),
-    one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: not of_features(c)),
+    one_of("model.knowledge", ("none", "replace", "bias", "typed"), when=lambda c: c.model.name == "esim"),
+    one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: c.model.name not in ("esim", "features")),
+    Rule(
+        "knowledge.relations",
+        lambda value, c: value in RELATIONS or (of_types(c) and bool(named_relations(value))),
+        f"give one of {', '.join(RELATIONS)}, or of knowledge 'typed' names of relations with commas between them",
+    ),
+    *left_out(
+        "model.masking",
+        "'paper' does not go with knowledge 'typed'",
+        lambda c: of_types(c) and c.model.masking == "paper",
+        "give masked",
+    ),
+    Rule(
+        "model.weighting",
+        lambda value, _: value == "auto",
+        "leave it out",
+        "{}: typed relations have no weights of path lengths",
+        lambda c: of_types(c),
+    ),
     *left_out(
         "model.pooling",  # the attended states are appended along time: they have no last state of either direction
         "'last' cannot pool knowledge-directed attention",

@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.analysis import corpus_stats
+from mednli_jax.analysis import corpus_stats, substitutions
 from mednli_jax.analysis import paths as path_lengths
 from mednli_jax.analysis.artifacts import difficulty, filtering, findings
 from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import stats as cloze_statistics
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.subject import Finding, Subject
+from mednli_jax.corpora.nli.encoding import units_of
 from mednli_jax.errors import UsageError, UserError
+from mednli_jax.examples import LABELS
 from mednli_jax.knowledge.ontology import induced
+from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Options:
       unknown: aflite: "zero" vectors for words without one, or "skip".
       features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
       resume: aflite: whether the filtering that was interrupted in the folder goes on.
+      count: substitutions: pairs of each category, at most.
       folder: where results and the state of aflite are kept, None for nowhere.
       outputs: folder of a run -> {uid: logits [S * C]}.
       fit_predict: number of pairs -> what trains the models of aflite.
@@ -52,6 +56,7 @@ class Options:
     unknown: str
     features: str | None
     resume: bool
+    count: int
     folder: Path | None
     outputs: Callable[[str], Mapping]
     fit_predict: Callable[[int], filtering.FitPredict]
@@ -64,7 +69,7 @@ def stats(subject: Subject, options: Options) -> Finding:
 
 
 def paths(subject: Subject, options: Options) -> Finding:
-    """Path lengths between the concepts of premises and hypotheses."""
+    """Path lengths and kinds of relations between the concepts of premises and hypotheses."""
     subject.needs_knowledge("paths")
     corpus, ontology = subject.corpus, subject.corpus.ontology
     choice = {name: getattr(corpus.encoding, name) for name in ("direction", "max_path", "graph")}
@@ -74,11 +79,19 @@ def paths(subject: Subject, options: Options) -> Finding:
     def distances(pairs):
         return corpus.paths(graph, pairs, direction=choice["direction"], max_length=choice["max_path"])
 
-    found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances)
+    finder = subject.finder
+    # Of a word with several senses the most frequent one has a path.
+    indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
+    found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances, indices)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
+    unit_of, named = units_of(subject.examples, finder, corpus.encoding), corpus.encoding.relations or ()
+    bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
+    figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in subject.examples))}
+    figures["relations"] = path_lengths.relation_statistics(subject.examples, bits, kinds_of(named))
     chart = path_lengths.chart(subject.name, figures)
     drawn = {"paths.png": chart.png()} if chart else {}
-    return Finding(figures, [path_lengths.section(subject.name, figures)], drawn)
+    sections = [path_lengths.section(subject.name, figures), path_lengths.relation_section(figures)]
+    return Finding(figures, sections, drawn)
 
 
 def lexical(subject: Subject, options: Options) -> Finding:
@@ -116,6 +129,11 @@ ANALYSES = {
     "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }
+ALONE = {  # those that `all` leaves out: they make a corpus
+    "substitutions": lambda subject, options: substitutions.substitutions(
+        subject, count=options.count, seed=options.seed
+    ),
+}
 
 
 def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
@@ -124,7 +142,7 @@ def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterato
     subject.splits  # noqa: B018 - read first, so that a faulty corpus is one error and not one of each analysis
     for name in names:
         try:
-            yield name, ANALYSES[name](subject, options)
+            yield name, (ANALYSES | ALONE)[name](subject, options)
         except UserError as error:
             yield name, error
 

@@ -95,6 +95,8 @@ FLAGS = (
      "--{} is for cloze queries. Fix: leave it out for other runs."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
      "--{} asks for another corpus, and this run is scored on its own alone. Fix: leave it out."),
+    ("evaluate", ("probe",), (NLI,),
+     "--{} is of sentence pairs with three classes. Fix: leave it out for other runs."),
     ("evaluate", ("partition", "merged"), (NLI, DISKNE),
      "--{} is for sentence pairs. Fix: leave it out for other runs."),
 )  # fmt: skip

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import stats
 
 from mednli_jax.analysis import charts
-from mednli_jax.analysis.sections import Grid, Section
+from mednli_jax.analysis.sections import Grid, Section, p_value
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.knowledge.ontology import Ontology
 
@@ -19,10 +20,12 @@ def path_statistics(
     hypothesis_mentions: Sequence[Sequence[Mention]],
     ontology: Ontology,
     distances: Callable[[np.ndarray], np.ndarray],
+    indices: Callable[[str], Sequence[int]] | None = None,
 ) -> dict:
     """Path lengths between the concepts of premises and hypotheses, as JSON values.
 
     distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distances.shortest_paths).
+    indices: the concepts that a mention's `concept` stands for, None for the ontology's own.
 
     Returns
       concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
@@ -32,7 +35,7 @@ def path_statistics(
     A pair of which the ontology lacks a concept has length 0 if both are the same, else no path. A cross-reference
     stands for all concepts that have it, and the nearest counts.
     """
-    indices, pairs, owners = ontology.indices, [], []
+    indices, pairs, owners = indices or ontology.indices, [], []
     unknown = set()
     for number, (left, right) in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
         for a in sorted({mention.concept for mention in left}):
@@ -68,6 +71,46 @@ def path_statistics(
         "occurrences": _counts(every),
         "nearest": {name: _counts(nearest[label == name]) for name in LABELS},
     }
+
+
+def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]) -> dict:
+    """How kinds of relations are spread over the classes, as JSON values.
+
+    bits: uint32 [N] of each example, see `relations.kinds_in_pairs`. Returns {kind: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence between having the kind and
+    the class, over labelled examples; None where all or none have it, or there is one class.
+    """
+    label, found = np.array([example.label for example in examples]), {}
+    classes = [name for name in LABELS if (label == name).any()]
+    for bit, kind in enumerate(kinds):
+        has = (bits >> bit & 1).astype(bool)
+        table = np.array([[int((has[label == name] == one).sum()) for name in classes] for one in (True, False)])
+        if not has.any():
+            continue
+        tested = len(classes) > 1 and (table.sum(axis=1) > 0).all()
+        test = stats.chi2_contingency(table, correction=False) if tested else None
+        found[kind] = {
+            "examples": int(has.sum()),
+            "labels": dict(zip(classes, table[0].tolist(), strict=True)),
+            "chi_square": test and float(test.statistic),
+            "p_value": test and float(test.pvalue),
+        }
+    return found
+
+
+def relation_section(figures: dict) -> Section:
+    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each class as `classes`."""
+    classes, found = figures["classes"], figures["relations"]
+    words = ["examples in which a word of the premise stands in such a relation to one of the hypothesis"]
+    words.append("chi-square: of having the relation against the class, no correction for the number of relations")
+    rows = []
+    for kind, of in found.items():
+        cells = (f"{n:,} ({100 * n / classes[name]:.1f} %)" for name, n in of["labels"].items())
+        tested = of["chi_square"] is not None
+        test = (f"{of['chi_square']:,.1f}", p_value(of["p_value"])) if tested else ("", "")
+        rows.append((kind, f"{of['examples']:,}", *cells, *test))
+    header = ("relation", "examples", *(f"{name} ({n:,})" for name, n in classes.items()), "chi-square", "p")
+    return Section("Kinds of relations by class", words, [Grid("", header, rows)])
 
 
 def _counts(lengths) -> dict[str, int]:

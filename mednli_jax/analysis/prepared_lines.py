@@ -39,6 +39,8 @@ def pairs(prepared: Prepared) -> Iterator[str]:
             f"    {knowledge['sentences_with_mentions']} sentences with a concept; {knowledge['concepts_mentioned']} "
             f"concepts, {knowledge['concepts_in_ontology']} of them in the ontology; graph: {knowledge['graph']}"
         )
+        if kinds := knowledge.get("relations"):
+            yield f"    links by kind: {', '.join(f'{kind} {kinds[kind]}' for kind in kinds if kinds[kind])}"
         for name in prepared.splits:
             of = knowledge["splits"][name]
             by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())

@@ -89,7 +89,8 @@ class Subject:
         return [example for split in self.splits.values() for example in split.examples]
 
     @cached_property
-    def _finder(self):
+    def finder(self):
+        """What finds the concepts of its sentences."""
         return self.corpus.recogniser(self.splits)
 
     @cached_property
@@ -106,11 +107,11 @@ class Subject:
     @cached_property
     def _whole(self) -> dict[str, list[list[Mention]]]:
         """The concepts of whole sentences by side; each distinct sentence is linked once."""
-        if self._finder is None:
+        if self.finder is None:
             return {side: [[] for _ in self.examples] for side in SIDES}
         found = {}
         with Watch(len(SIDES) * len(self.examples)) as watch:
-            given = self._finder, self.corpus.encoding, found, watch
+            given = self.finder, self.corpus.encoding, found, watch
             return {side: encode.whole_mentions(self.examples, side, *given) for side in SIDES}
 
     def entities(self, side: str) -> list[list[Mention]]:

@@ -90,6 +90,7 @@ class Links:
     distance: int16 [N, K] edges between their concepts; -1 = empty slot (both positions are then 0).
     dropped: how many links did not fit into K.
     longest: greatest distance between related mentions of the corpus, before anything was cut off; -1 if none.
+    relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links without types.
     """
 
     premise: np.ndarray
@@ -97,6 +98,7 @@ class Links:
     distance: np.ndarray
     dropped: int
     longest: int
+    relation: np.ndarray | None = None
 
 
 def corpus_links(
@@ -131,7 +133,7 @@ def corpus_links(
     unknown: dict[str, int] = {}  # concepts the ontology lacks get the codes after those it has
     premise = _flatten(premise_mentions, ontology, unknown)
     hypothesis = _flatten(hypothesis_mentions, ontology, unknown)
-    left, right = _crossed(premise[:, 0], hypothesis[:, 0], size)
+    left, right = crossed(premise[:, 0], hypothesis[:, 0], size)
     concepts = np.stack([premise[left, 3], hypothesis[right, 3]], axis=1)
     distance = np.where(concepts[:, 0] == concepts[:, 1], 0, UNREACHABLE).astype(np.int16)
     known = np.flatnonzero((concepts < len(ontology)).all(axis=1))
@@ -139,8 +141,8 @@ def corpus_links(
     related = np.flatnonzero(distance >= 0)
     left, right, distance = left[related], right[related], distance[related]
     longest = int(distance.max(initial=UNREACHABLE))
-    links = _token_links(premise[left], hypothesis[right], distance, max_tokens)
-    return _packed(links, size, max_links, longest)
+    links = token_links(premise[left], hypothesis[right], distance, max_tokens)
+    return packed(links, size, max_links, longest)
 
 
 def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]) -> np.ndarray:
@@ -155,7 +157,7 @@ def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown:
     return np.array(rows, np.int64).reshape(-1, 4)
 
 
-def _crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Index arrays of every (row of left, row of right) that belong to the same pair; both sides sorted by pair."""
     count = np.bincount(right, minlength=size)
     start = np.cumsum(count) - count
@@ -169,24 +171,41 @@ def _ramps(lengths: np.ndarray) -> np.ndarray:
     return ramps(np.zeros(len(lengths), np.int64), lengths)
 
 
-def _token_links(premise: np.ndarray, hypothesis: np.ndarray, distance: np.ndarray, max_tokens: int) -> np.ndarray:
-    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance, sorted so."""
+def token_links(
+    premise: np.ndarray,
+    hypothesis: np.ndarray,
+    distance: np.ndarray,
+    max_tokens: int,
+    bits: np.ndarray | None = None,
+) -> np.ndarray:
+    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance, sorted so.
+
+    bits: of the relations of the mentions, for a fifth column: those of all mentions that cover the token pair.
+    """
     height = np.clip(np.minimum(premise[:, 2], max_tokens) - premise[:, 1], 0, None)
     width = np.clip(np.minimum(hypothesis[:, 2], max_tokens) - hypothesis[:, 1], 0, None)
     row = np.repeat(np.arange(len(distance)), height * width)
     i, j = np.divmod(_ramps(height * width), np.maximum(width[row], 1))
-    links = np.stack([premise[row, 0], distance[row], premise[row, 1] + i, hypothesis[row, 1] + j], axis=1)
+    columns = [premise[row, 0], distance[row], premise[row, 1] + i, hypothesis[row, 1] + j]
+    links = np.stack(columns if bits is None else [*columns, bits[row]], axis=1).astype(np.int64)
     links = links[np.lexsort((links[:, 1], links[:, 3], links[:, 2], links[:, 0]))]
     cell = links[:, [0, 2, 3]]
-    new = np.append(True, (cell[1:] != cell[:-1]).any(axis=1))[: len(links)]
+    new = np.flatnonzero(np.append(True, (cell[1:] != cell[:-1]).any(axis=1))[: len(links)])
+    if bits is not None and len(new):
+        links[new, 4] = np.bitwise_or.reduceat(links[:, 4], new)
     links = links[new]
     return links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
 
 
-def _packed(links: np.ndarray, size: int, max_links: int, longest: int) -> Links:
+def packed(links: np.ndarray, size: int, max_links: int, longest: int, kinds: int = 0) -> Links:
+    """The arrays of `token_links`; kinds: how many bits they have."""
     pair, slot = links[:, 0], _ramps(np.bincount(links[:, 0], minlength=size))
     kept = slot < max_links
     arrays = np.zeros((3, size, max_links), np.int16)
     arrays[0] = UNREACHABLE
-    arrays[:, pair[kept], slot[kept]] = links[kept, 1:].T
-    return Links(arrays[1], arrays[2], arrays[0], dropped=int((~kept).sum()), longest=longest)
+    arrays[:, pair[kept], slot[kept]] = links[kept, 1:4].T
+    relation = None
+    if kinds:
+        relation = np.zeros((size, max_links), np.min_scalar_type((1 << kinds) - 1))
+        relation[pair[kept], slot[kept]] = links[kept, 4]
+    return Links(arrays[1], arrays[2], arrays[0], int((~kept).sum()), longest, relation)

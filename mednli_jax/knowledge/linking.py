@@ -158,6 +158,10 @@ class Linker:
                 mentions.append(Mention(start, free, self.ontology.ids[self._names.concept(row, exact)]))
         return mentions
 
+    def indices(self, concept: str) -> list[int]:
+        """The concepts of the ontology that a mention's `concept` stands for."""
+        return self.ontology.indices(concept)
+
     def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
         """Fill `_names` in order of precedence: preferred names, then `Ontology.names`."""
         ontology = self.ontology

@@ -166,8 +166,8 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
                 return OntologyFiles(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
     elif kind == "wordnet":
         if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
-            files = wordnet.wordnet_files(folder).values()
-            return OntologyFiles(kind, folder, tuple(files), wordnet.read_wordnet)
+            files = (*wordnet.wordnet_files(folder).values(), *wordnet.further_files(folder).values())
+            return OntologyFiles(kind, folder, files, wordnet.read_wordnet)
     elif files := release_files(folder):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
     return None

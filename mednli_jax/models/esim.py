@@ -1,4 +1,5 @@
-"""ESIM (Chen et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2.
+"""ESIM (Chen et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2, or with the
+typed relations of Chen et al. 2018 (KIM).
 
 Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, N slots of packed sentences, D feature.
 """
@@ -16,9 +17,13 @@ class ESIM(nn.Module):
     knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of the energies, passes the same
     projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
     knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
+    knowledge "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference
+    takes the relations of what a token attends to, and a pooling weighted by them stands beside average and maximum.
+    Where knowledge_scale and the weights of relations are 0 it is plain ESIM.
     knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
     (layers.KnowledgeEnergies).
     masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
+    relations: kinds of relations of the corpus's typed links.
     heads: domains with a tanh layer and logits of their own.
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
@@ -31,6 +36,7 @@ class ESIM(nn.Module):
     weighting: str = "auto"
     masking: str = "masked"
     longest_path: int = 0
+    relations: int = 0
     knowledge_scale: float = 1.0
     heads: int = 1
     platform: str = "cpu"
@@ -51,14 +57,22 @@ class ESIM(nn.Module):
         words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         words = self._drop_tokens(words, packing, batch, "drop_words", train=train)
         encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(words, packing)
-        inputs_ND = self._local_inference(batch, encoded_ND, packing, paired, masked)
+        inputs_ND, related_NR = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train=train)
         states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(inputs_ND, paired)
         x = layers.with_features(self._pool(batch, states_ND, paired, masked), batch)
         x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
+        weighted = None
+        if related_NR is not None:
+            weighted = layers.RowDropout(self.dropout, name="drop_weighted")(
+                self._weighted_pool(states_ND, related_NR, paired), row_key, train=train
+            )
 
         def head(number, mask_B):
-            own = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer{number}")(x))
+            own = layers.Linear(self.hidden_size, name=f"layer{number}")(x)
+            own = jnp.tanh(
+                own if weighted is None else own + Unbiased(self.hidden_size, name=f"pooled{number}")(weighted)
+            )
             own = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(own, row_key, train=train)
             return layers.Linear(self.num_classes, name=f"logits{number}")(own)
 
@@ -80,33 +94,51 @@ class ESIM(nn.Module):
         both_RD = jnp.concatenate([paired.mean(states_ND), top_RD], axis=-1)
         return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
 
+    def _weighted_pool(self, states_ND, related_NR, paired):
+        """[B, 4H]: of the premise, then of the hypothesis, the mean of states by a softmax of relu(H(relations)), H a
+        layer without hidden units (Chen et al. 2018, knowledge-enhanced inference composition)."""
+        energies_N1 = nn.relu(layers.Linear(1, name="pooling")(related_NR))
+        return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
+
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
-        """Aligned and enhanced inputs of the composition, packed by pairs [N, H or 2H]."""
+        """(aligned and enhanced inputs of the composition, packed by pairs [N, H or 2H]; the relations of what their
+        tokens attend to [N, R], None without typed links)."""
         padded = packing.unpack(encoded_ND, *layers.shapes(batch))
         masks = layers.sentence_masks(batch)
         if layers.group_of(batch) > 1:
             encoded_ND = paired.pack(layers.per_pair(padded[0], batch), padded[1])
         enhance = Enhancement(self.hidden_size, name="projection")
 
-        def aligned(energies_BPH, name="tokens"):
+        def align(energies_BPH, name="tokens"):
             weights = layers.alignment(energies_BPH, *masks, masked=masked)
             self.sow(layers.ATTENTION, name, weights)
-            return enhance(encoded_ND, paired.pack(*layers.attend(weights, *padded)))
+            return weights
+
+        def aligned(weights, related_ND=0.0):
+            return enhance(encoded_ND, paired.pack(*layers.attend(weights, *padded)), related_ND)
 
         energies_BPH = layers.token_products(*padded)
         if self.knowledge == "none":
-            return aligned(energies_BPH)
+            return aligned(align(energies_BPH)), None
+        if self.knowledge == "typed":
+            relations = layers.Relations(batch, self.relations)
+            weights = align(energies_BPH + relations.energies(self.knowledge_scale))
+            related_NR = paired.pack(*relations.attended(weights))
+            return aligned(weights, Unbiased(self.hidden_size, name="relations")(related_NR)), related_NR
         weighting = layers.weighting_of(self.knowledge, self.weighting)
         links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
             batch
         )
         if self.knowledge == "bias":
-            return aligned(energies_BPH + links_BPH)
-        return jnp.concatenate([aligned(energies_BPH), aligned(links_BPH, "links")], axis=-1)
+            return aligned(align(energies_BPH + links_BPH)), None
+        both = aligned(align(energies_BPH)), aligned(align(links_BPH, "links"))
+        return jnp.concatenate(both, axis=-1), None
 
 
 class Enhancement(nn.Module):
     """relu(F([a, b, a - b, a * b])) of tokens a and what they attend to, b (Chen et al. 2017, eqs. 14-15, section 3.3).
+
+    more_ND is added to what F gives.
 
     The difference is linear, so that its part of F is added to the parts of a and b: three products for four.
     """
@@ -114,9 +146,21 @@ class Enhancement(nn.Module):
     features: int
 
     @nn.compact
-    def __call__(self, a_ND, b_ND):
+    def __call__(self, a_ND, b_ND, more_ND=0.0):
         size = 4 * a_ND.shape[-1]
         kernel = self.param("kernel", layers.uniform_init(size), (size, self.features))
         bias = self.param("bias", layers.uniform_init(size), (self.features,))
         own, other, difference, product = jnp.split(kernel, 4)
-        return nn.relu(a_ND @ (own + difference) + b_ND @ (other - difference) + (a_ND * b_ND) @ product + bias)
+        linear_ND = a_ND @ (own + difference) + b_ND @ (other - difference) + (a_ND * b_ND) @ product + bias
+        return nn.relu(linear_ND + more_ND)
+
+
+class Unbiased(nn.Module):
+    """y = x W: the part of a layer that belongs to further inputs of it."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x):
+        init = layers.uniform_init(x.shape[-1])
+        return layers.project(x, self.param("kernel", init, (x.shape[-1], self.features)))

@@ -237,6 +237,59 @@ class KnowledgeEnergies(nn.Module):
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
 
+RELATION_STEPS = 8  # is-a edges beyond which a hypernym does not count
+_IS_A = (3, 4)  # the kinds whose value falls with the distance: hypernym, hyponym
+_KINDS = 6  # kinds before the named relations, of which each has two: onward and inverse
+
+
+class Relations:
+    """Sparse relation vectors r_ij of a batch's typed links (Chen et al. 2018, section 3.1).
+
+    kinds: R, numbers of a vector, one for each bit of `link_relation`: 1 where the bit is set, of hypernyms and
+    hyponyms 1 - n / 8 over n is-a edges, at least 0. r_ji has hypernym and hyponym, and the two directions of each
+    named relation, in each other's place.
+    """
+
+    def __init__(self, batch: Batch, kinds: int):
+        bits_BK, distance_BK = batch["link_relation"].astype(jnp.uint32), batch["link_distance"]
+        steps_BK = jnp.clip(1.0 - distance_BK / RELATION_STEPS, 0.0, 1.0)
+        is_a_R = jnp.isin(jnp.arange(kinds), jnp.array(_IS_A))
+        set_BKR = (bits_BK[..., None] >> jnp.arange(kinds, dtype=jnp.uint32)) & 1
+        self.value_BKR = set_BKR * jnp.where(is_a_R, steps_BK[..., None], 1.0)
+        named = [place ^ 1 for place in range(_KINDS, kinds)]
+        self.turned_BKR = self.value_BKR[..., jnp.array([0, 1, 2, 4, 3, 5, *named])]
+        self.related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
+        self._rows = jnp.arange(bits_BK.shape[0])[:, None]
+        self._premise, self._hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in SIDES)
+        self._size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+
+    def energies(self, scale):
+        """[B, P, H] scale * 1[r_ij is not 0], what knowledge-enriched co-attention adds."""
+        # Links are unique per token pair, so adding sets; empty links add 0, those beyond a narrower batch drop out.
+        placed = jnp.zeros(self._size, self.related_BK.dtype).at[self._rows, self._premise, self._hypothesis]
+        return placed.add(scale * self.related_BK, mode="drop")
+
+    def attended(self, weights):
+        """Sums of alpha_ij r_ij over j, and of beta_ij r_ji over i; weights: see `alignment`.
+
+        Returns (of the premise's tokens [B, P, R], of the hypothesis's [B, H, R]).
+        """
+        over_hypothesis_BPH, over_premise_BHP = weights
+        rows, (_, premise, hypothesis) = self._rows, self._size
+        alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(mode="fill", fill_value=0)
+        beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(mode="fill", fill_value=0)
+        return (
+            _summed_by_token(alpha_BK[..., None] * self.value_BKR, self._premise, premise),
+            _summed_by_token(beta_BK[..., None] * self.turned_BKR, self._hypothesis, hypothesis),
+        )
+
+
+def _summed_by_token(value_BKR, token_BK, size: int):
+    """[B, size, R] the sum of the links of each token; a product, for a GPU scatters in no fixed order."""
+    of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
+    return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
+
+
 def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
     """What each token attends to (Chen et al. 2017, eqs. 12-13): rows of weights that sum to 1.
 

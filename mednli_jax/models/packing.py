@@ -114,6 +114,13 @@ class Packing:
         """[R, D] the mean over each sentence's tokens; zeros where it has none."""
         return self.sum(x_ND) / jnp.maximum(self.length_R, 1)[:, None]
 
+    def softmax_mean(self, energies_N1, x_ND):
+        """[R, D] each sentence's mean, weighted by a softmax of its tokens' energies; zeros where it has none."""
+        top_R1 = self.max(energies_N1)  # an exponential of more than 0 overflows
+        weights_N1 = jnp.exp(energies_N1 - top_R1[self.sentence_N])
+        sums_RD = self.sum(jnp.concatenate([weights_N1 * x_ND, weights_N1], axis=-1))
+        return sums_RD[:, :-1] / jnp.where(self.length_R[:, None] > 0, sums_RD[:, -1:], 1.0)
+
     def _reduce(self, x_ND, combine, start):
         """Step by step, which a compiler fuses better than a reduction; sentences are put in order at the end."""
         sizes = [steps * rows for steps, rows in self.segments]

@@ -63,6 +63,10 @@ class NewInputs(ABC):
         if not examples:
             self._nothing_given()
             return []
+        return self.described(*self.logits(examples))
+
+    def logits(self, examples) -> tuple:
+        """(rows, logits [S, N, C]) of examples."""
         rows, arrays = self.encode(examples)
         program = self._program
         batches, data = self.batches(rows, arrays, program.devices.count)
@@ -71,7 +75,7 @@ class NewInputs(ABC):
         program.data = {}  # the programs are kept, not the texts
         if len(examples) > self.many:  # programs fitted to these inputs fit no others
             program.forget()
-        return self.described(rows, logits)
+        return rows, logits
 
     def attention(self, inputs) -> list[dict]:
         """What the tokens of each input attend to, for each seed of the run. Raises UserError where the model aligns

@@ -19,7 +19,7 @@ from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
 from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import TOKENISERS
 
-LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance")
+LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64  # rows of word pieces
 COARSE = 16  # tokens: a few new pairs are padded to a multiple
@@ -45,8 +45,10 @@ class NLITask:
         return prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build: the longest path between concepts, the vocabulary of pieces."""
+        """Arguments of models.table.build: the longest path between concepts, the number of kinds of
+        relations, the vocabulary of pieces."""
         facts = {"longest_path": manifest["knowledge"]["longest_path"]}
+        facts["relations"] = len(manifest["knowledge"].get("relations", ()))
         if self.padded_length:
             facts["padded_length"] = self.padded_length
         return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})

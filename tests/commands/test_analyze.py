@@ -1,5 +1,8 @@
 """Corpus statistics against numbers counted by hand."""
 
+import numpy as np
+import pytest
+
 from mednli_jax.analysis import corpus_stats as corpus
 from mednli_jax.analysis import paths
 from mednli_jax.analysis.sections import lines
@@ -97,6 +100,21 @@ def test_path_lengths_by_hand():
     for direction, of_is_a in (("either", True), ("undirected", True), ("all", False)):
         drawn = paths.chart("corpus", {"ontology": "chain", "version": "1", "direction": direction, **found})
         assert any("is-a" in text.get_text() for text in drawn.figure.texts) == of_is_a
+
+
+def test_kinds_of_relations_by_class_by_hand():
+    """3 of 4 entailments and no contradiction have the first kind: chi-square is 8 (3 4 - 1 0)^2 / (4 4 3 5)."""
+    examples = [example("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
+    bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
+    found = paths.relation_statistics(examples, bits, ("synonym", "antonym", "hypernym"))
+    assert found["synonym"]["labels"] == {"entailment": 3, "contradiction": 0}
+    assert found["synonym"]["chi_square"] == pytest.approx(8 * 12**2 / (4 * 4 * 3 * 5))
+    assert found["antonym"]["examples"] == 6
+    assert "hypernym" not in found
+    (grid,) = paths.relation_section({"classes": {"entailment": 4, "contradiction": 4}, "relations": found}).grids
+    assert grid.rows[0][:4] == ("synonym", "3", "3 (75.0 %)", "0 (0.0 %)")
+    every = paths.relation_statistics(examples, np.ones(8, np.uint32), ("synonym",))
+    assert every["synonym"]["p_value"] is None
 
 
 def test_pairs_that_recur_are_counted_each_time():

@@ -290,6 +290,23 @@ def test_evaluate_by_partition(at_home):
     assert (code, "foreign.txt:2:" in err, SECRET in err) == (2, True, False)
 
 
+def test_evaluate_on_a_probe(at_home):
+    """The test split's own pairs under two categories: the scores of the split, and of each category."""
+    source = Path(os.environ["MEDNLI_JAX_DATA"]) / "mednli" / "mli_test_v1.jsonl"
+    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    lines = (json.dumps({**row, "genre": f"kind{n % 2}"}) + "\n" for n, row in enumerate(rows))
+    Path("probe.jsonl").write_text("".join(lines))
+    code, out, err = call_command(*EVALUATE, "--probe=probe.jsonl", "--json")
+    assert code == 0, err
+    found, result = json.loads(out), read_json("copy/result.json")
+    assert found["confusion"] == result["test"]["confusion"]
+    parts = [np.array(part["confusion"]) for part in found["slices"].values()]
+    assert sum(parts).tolist() == found["confusion"]
+    assert list(found["slices"]) == ["kind0", "kind1"]
+    code, _, err = call_command(*EVALUATE, "--probe=probe.jsonl", "--merged")
+    assert (code, "--probe" in err) == (2, True)
+
+
 def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     """The same pairs with other labels: shapes, vocabulary and vectors are equal, the scores would not be."""
     write_pairs(tmp_path / "mednli")

@@ -275,6 +275,28 @@ def words(folder):
     return made, vectors_of_each_kind(folder)
 
 
+def typed_links(folder):
+    """By concepts, by words of WordNet, and by both."""
+    config = own_files(folder)
+    words = folder / "wordnet"
+    words.mkdir(exist_ok=True)
+    test_wordnet.written(words)
+    for split in ("train", "dev"):
+        pairs = [
+            (f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(("Bodies inhaled heat .", "Paris"))
+        ]
+        jsonl(folder / f"{split}.jsonl", [*PAIRS, *named(split, pairs)] if split == "train" else named(split, pairs))
+    (folder / "dev.tsv").unlink(missing_ok=True)
+    given = {"model.knowledge": "typed", "knowledge.relations": "all"}
+    tiny = config.knowledge.ontology
+    settings = (
+        {},
+        {"knowledge.ontology": str(words), "knowledge.relations": "entails"},
+        {"knowledge.ontology": f"{words}+{tiny}", "knowledge.max_path": 1},
+    )
+    return [experiment.nli_corpus(changed(config, **{**given, **fields})).build() for fields in settings]
+
+
 def pieces(folder):
     (folder / "bert").mkdir()
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
@@ -385,6 +407,7 @@ def demo_facts(folder):
 
 MADE_BY = {  # what makes the content -> the module of its FORMAT
     words: "corpora.nli.encoding",
+    typed_links: "corpora.nli.encoding",
     pieces: "corpora.nli.pieces",
     cloze: "corpora.cloze.encoding",
     published: "corpora.diskne.corpus",

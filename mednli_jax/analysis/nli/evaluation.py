@@ -30,6 +30,19 @@ def evaluate(scored, options: Options) -> Evaluation:
     return Evaluation(figures, lines)
 
 
+def evaluate_probe(run, path) -> Evaluation:
+    """Scores of the pairs of a file, by category. run: a finished_run.FinishedRun. Raises: DataError(s)."""
+    scores, name = run.probed(path)
+    figures = {
+        "run": str(run.directory.folder),
+        "probe": name,
+        "trained_on": run.result["corpus"],
+        "seeds": run.result["seeds"],
+        **_with_interval(scores),
+    }
+    return Evaluation(figures, list(score_lines(scores, run.result, name, "probe")))
+
+
 def _with_interval(scores: Mapping) -> Mapping:
     """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most frequent label."""
     if not scores["examples"]:

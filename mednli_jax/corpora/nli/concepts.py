@@ -1,6 +1,6 @@
 """Which ontology a corpus is linked to, and what finds its concepts: the linker, or a file of mentions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from mednli_jax.corpora.base import cache_folder
 from mednli_jax.examples import Split
-from mednli_jax.knowledge.linking import MIN_LENGTH
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.paths import stored_paths
@@ -17,6 +18,7 @@ from mednli_jax.knowledge.readers.spans import Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 from mednli_jax.progress import SLOW_SECONDS, Bar
 
+WORDNET = "wordnet"  # the name of the ontology of words; a permuted one has more behind it
 MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
 
 
@@ -25,8 +27,9 @@ class Linking:
     """How concepts are found; None where the config names no file.
 
     mentions: what another program found, in place of the linker; candidates: "best", one of those for the same tokens,
-    or "all" (a token's distance is then the least over them). The other fields are the linker's; types () leaves
-    the choice to the ontology. The defaults are those of defaults.py, and of a Linker made without arguments.
+    or "all" (a token's distance is then the least over them). lemmas: words of WordNet are found by their base forms,
+    with all their senses (`lemmas.Lemmas`). The other fields are the linker's; types () leaves the choice to the
+    ontology. The defaults are those of defaults.py, and of a Linker made without arguments.
     """
 
     mentions: Path | None = None
@@ -35,6 +38,7 @@ class Linking:
     min_length: int = MIN_LENGTH
     abbreviations: Path | str | None = None
     stop: Path | None = None
+    lemmas: bool = False
 
     def files(self) -> list[Path]:
         """The files whose content shapes the mentions."""
@@ -43,9 +47,15 @@ class Linking:
 
     def key(self) -> dict:
         """The settings as JSON, without the content of the files."""
-        return {"types": list(self.types), "min_length": self.min_length, "candidates": self.candidates} | {
-            name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")
-        }
+        key = {"types": list(self.types), "min_length": self.min_length, "candidates": self.candidates}
+        key |= {name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")}
+        return key | ({"lemmas": True} if self.lemmas else {})
+
+    def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
+        """What finds the concepts of one ontology in a sentence. Raises DataError(s) for the files of words."""
+        if self.lemmas and ontology.name.startswith(WORDNET):
+            return Lemmas(ontology)
+        return Linker(ontology, vocabulary=vocabulary, **self.settings())
 
     def settings(self) -> dict:
         """The arguments of a Linker besides its ontology. Raises DataError(s) for the files of words."""
@@ -75,8 +85,8 @@ class Linking:
 class Terminology:
     """An ontology as a config names it.
 
-    name: see knowledge.load.load_ontology. folder: the data folder. permute_seed: of the control in which names belong
-    to other concepts; None leaves them.
+    name: see knowledge.load.load_ontology, or several with + between them. folder: the data folder. permute_seed: of
+    the control in which names belong to other concepts; None leaves them.
     """
 
     name: str
@@ -84,14 +94,21 @@ class Terminology:
     options: OntologyOptions = field(default_factory=OntologyOptions)
     permute_seed: int | None = None
 
-    def read(self) -> Ontology:
-        """Raises: UserError, DataError(s) as load_ontology does."""
-        loaded = load_ontology(self.name, self.folder, self.options, cache_dir=cache_folder())
-        return loaded if self.permute_seed is None else permuted(loaded, self.permute_seed)
+    @property
+    def names(self) -> list[str]:
+        """Of each ontology; a path may have a + in it."""
+        return [self.name] if Path(self.name).exists() else self.name.split("+")
+
+    def read(self) -> list[Ontology]:
+        """Each of them. Raises: UserError, DataError(s) as load_ontology does."""
+        cache = cache_folder()
+        loaded = [load_ontology(name, self.folder, self.options, cache_dir=cache) for name in self.names]
+        return loaded if self.permute_seed is None else [permuted(each, self.permute_seed) for each in loaded]
 
     def files(self) -> list[Path]:
         """The files that shape it; one that is not there is refused by its reader."""
-        return [path for path in ontology_files(self.name, self.folder) if path.is_file()]
+        found = (path for name in self.names for path in ontology_files(name, self.folder))
+        return [path for path in found if path.is_file()]
 
     def key(self) -> dict:
         """The settings as JSON, without the content of the files."""

@@ -22,9 +22,11 @@ from mednli_jax.corpora.nli.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, related
+from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.progress import say
 from mednli_jax.text import Vocab, blank_tokens
@@ -129,25 +131,36 @@ class NLICorpus:
 
     def _licensed(self):
         """Names of what is read from the data folder."""
-        linked = [self.terminology.name] if self.linking is not None else []
+        linked = self.terminology.names if self.linking is not None else []
         return [self.name, *([self.mix.name] if self.mix else []), *linked]
 
     # -- knowledge ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def ontology(self) -> Ontology | None:
-        """The ontology of links and of retrofitting; None where there is neither."""
-        return self.terminology.read() if self.terminology else None
+    def _ontologies(self) -> list[Ontology]:
+        return self.terminology.read() if self.terminology else []
 
     @cached_property
-    def linker(self) -> Linker | None:
+    def ontology(self) -> Ontology | None:
+        """The ontology of links and of retrofitting, several side by side; None where there is neither."""
+        parts = self._ontologies
+        return side_by_side(parts) if len(parts) > 1 else next(iter(parts), None)
+
+    @cached_property
+    def linker(self) -> Linker | Lemmas | Linkers | None:
         """Finds the ontology's concepts in any sentence; None for a corpus without links.
 
         A corpus with a file of mentions has one too, for sentences that are not in the file.
         """
-        return None if self.linking is None else Linker(self.ontology, **self.linking.settings())
+        return None if self.linking is None else self._linker(self.linking)
 
-    def recogniser(self, splits: dict[str, Split], linking: Linking | None = None) -> Linker | Recognised | None:
+    def _linker(self, linking: Linking, vocabulary=None):
+        linkers = [linking.linker(ontology, vocabulary) for ontology in self._ontologies]
+        return Linkers(self.ontology, linkers) if len(linkers) > 1 else linkers[0]
+
+    def recogniser(
+        self, splits: dict[str, Split], linking: Linking | None = None
+    ) -> Linker | Lemmas | Linkers | Recognised | None:
         """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
 
         A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
@@ -167,7 +180,7 @@ class NLICorpus:
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
-        return Linker(self.ontology, vocabulary=tokens, **linking.settings())
+        return self._linker(linking, tokens)
 
     @property
     def paths(self):
@@ -208,6 +221,8 @@ class NLICorpus:
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
+        relations = settings.pop("relations")
+        settings |= {} if relations is None else {"relations": list(relations)}
         key = {
             "corpus": self.name,
             "limit": self.limit or 0,

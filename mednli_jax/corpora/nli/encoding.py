@@ -6,6 +6,7 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from mednli_jax.corpora.arrays import SIDES, pad
 from mednli_jax.corpora.nli.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
-from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import Linker, normalise, singular
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, unit_rows
 from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
@@ -39,6 +42,7 @@ class Encoding:
       vectors_path: None = random. unknown, lowered: see vectors.load_vectors. unit_length: of every word's vector.
       max_links: K. max_path: longest path in edges, 0 = no limit.
       graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
+      relations: named relations of typed links (`knowledge.relations`), None for links without types.
     """
 
     lowercase: bool
@@ -57,6 +61,7 @@ class Encoding:
     graph: str = "whole"
     unknown: str = "mean"
     lowered: bool = True
+    relations: tuple[str, ...] | None = None
 
     def first_kept(self, size: int) -> int:
         """The place of the first token that is kept of a sentence of so many."""
@@ -138,25 +143,47 @@ def encode_links(
     found = {}
     whole = {side: whole_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
     mentions = {side: kept_mentions(whole[side], examples, side, encoding) for side in SIDES}
-    size = encoding.max_length
-    arrays, facts = links_of(mentions, whole, linker.ontology, encoding, size, paths, concepts, rows)
+    size, unit_of = encoding.max_length, None
+    if encoding.relations is not None:
+        unit_of = units_of(examples, linker, encoding)
+    arrays, facts = links_of(mentions, whole, linker, encoding, size, paths, concepts, rows, unit_of)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
-        unknown = [concept for concept in given if not linker.ontology.indices(concept)]
+        unknown = [concept for concept in given if not linker.indices(concept)]
         counts = {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
         facts |= {"mentions": linker.facts | counts}
     return arrays, facts
 
 
+def units_of(examples, linker, encoding):
+    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get the numbers after those it has."""
+    unknown = {}
+
+    @cache
+    def words_of(tokens):
+        return " ".join(singular(part) for token in tokens for part in normalise(token))
+
+    def unit_of(side, number, mention):
+        indices = linker.indices(mention.concept)
+        if isinstance(linker, Lemmas):  # equal words are those of equal base forms
+            return mention.concept, tuple(indices)
+        tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
+        indices = indices or [len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))]
+        return words_of(tuple(tokens)), tuple(indices)
+
+    return unit_of
+
+
 def links_of(
     mentions: dict[str, list[list[Mention]]],
     whole: dict[str, list[list[Mention]]],
-    ontology,
+    linker,
     encoding: Encoding,
     max_tokens: int,
     paths=shortest_paths,
     concepts: Concepts | None = None,
     rows: Mapping[str, slice] | None = None,
+    unit_of: Callable | None = None,
 ) -> tuple[dict, dict]:
     """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
 
@@ -166,29 +193,31 @@ def links_of(
       concepts: of a graph of mentioned concepts, from the mentions in whole sentences, as in the published code; None
         for the ontology's whole graph. They are the fact `graph_concepts`.
       rows: of each split, for the fact `splits`; None for none.
+      unit_of: of `relations.typed_links`, for typed links; the array `link_relation` has their bits.
     """
+    ontology = linker.ontology
     graph, facts = ontology, {"graph": encoding.graph}
     if concepts is not None:
-        facts["graph_concepts"] = sorted(concepts(whole))
+        facts["graph_concepts"] = sorted(_ids(concepts(whole), linker))
         graph = induced(ontology, facts["graph_concepts"])
-    links = corpus_links(
-        graph,
-        mentions["premise"],
-        mentions["hypothesis"],
-        max_links=encoding.max_links,
-        max_tokens=max_tokens,
-        direction=encoding.direction,
-        max_length=encoding.max_path,
-        paths=paths,
-    )
+    both = (graph, mentions["premise"], mentions["hypothesis"])
+    limits = {"max_links": encoding.max_links, "max_tokens": max_tokens, "max_length": encoding.max_path}
+    if unit_of is None:
+        links = corpus_links(*both, direction=encoding.direction, paths=paths, **limits)
+    else:
+        links = typed_links(*both, unit_of, named=encoding.relations, **limits)
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
+    if unit_of is not None:
+        arrays["link_relation"] = links.relation[:, :width]
+        kinds = kinds_of(encoding.relations)
+        facts["relations"] = {kind: int((links.relation >> bit & 1).sum()) for bit, kind in enumerate(kinds)}
     named = {mention.concept for lists in mentions.values() for found in lists for mention in found}
     facts |= {
         "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
         "concepts_mentioned": len(named),
-        "concepts_in_ontology": sum(bool(ontology.indices(concept)) for concept in named),
+        "concepts_in_ontology": sum(bool(linker.indices(concept)) for concept in named),
         "ontology": ontology.name,
         "version": ontology.version,
         "sha256": ontology.sha256,
@@ -202,6 +231,13 @@ def links_of(
     if rows:
         facts["splits"] = {name: _linked(mentions, links.distance, part) for name, part in rows.items()}
     return arrays, facts
+
+
+def _ids(concepts, linker) -> set[str]:
+    """The concepts as the ontology knows them: a key of several senses is all of them."""
+    ontology = linker.ontology
+    found = ((c, [] if ontology.indices(c) else linker.indices(c)) for c in concepts)
+    return {concept for c, senses in found for concept in ([ontology.ids[place] for place in senses] or [c])}
 
 
 def _per_length(distance):

@@ -95,7 +95,7 @@ class PieceTexts:
                 for of_side, kept in zip(whole[side], arrays[f"{side}_length"].tolist(), strict=True)
             ]
         most = max(arrays[side].shape[1] for side in SIDES)
-        return encode.links_of(mentions, whole, linker.ontology, self.encoding, most, paths, concepts, rows)
+        return encode.links_of(mentions, whole, linker, self.encoding, most, paths, concepts, rows)
 
     def facts(self, examples) -> dict:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""

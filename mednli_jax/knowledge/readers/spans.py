@@ -65,6 +65,10 @@ class Recognised:
         """The mentions of one sentence, in order."""
         return [Mention(span.start, span.end, span.concept) for span in self.spans.get((uid, side), ())]
 
+    def indices(self, concept: str) -> list[int]:
+        """The concepts of the ontology that a mention's `concept` stands for."""
+        return self.ontology.indices(concept)
+
 
 class Placing:
     """Spans on their way from a file to the tokens of a corpus: checked, placed and counted.

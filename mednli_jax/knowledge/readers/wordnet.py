@@ -1,7 +1,8 @@
 """Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other pointers.
 
 Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as Princeton's archive has
-them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout.
+them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout. With
+relations="all" adjectives, adverbs and irregular forms (noun.exc and so on) are read too, where their files are there.
 WordNet 3.0 Copyright 2006 by Princeton University; nothing of it comes with this package.
 """
 
@@ -19,7 +20,10 @@ from mednli_jax.progress import say
 from mednli_jax.textfiles import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 
 PARTS = {"noun": "n", "verb": "v"}
+FURTHER_PARTS = {"adj": "a", "adv": "r"}
+LETTERS = PARTS | FURTHER_PARTS
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
+EXCEPTIONS = {f"{part}.exc": letter for part, letter in LETTERS.items()}  # irregular forms
 FOLDER = Path("/usr/share/wordnet")  # where Debian's package puts the files
 HYPERNYMS = ("@", "@i")
 # Pointers by name; those that only turn another one round (hyponyms, meronyms, domain members) are left out.
@@ -33,6 +37,9 @@ RELATIONS = {
     "^": "also_see",
     "$": "verb_group",
     "+": "derivation",
+    "&": "similar_to",
+    "=": "attribute",
+    "\\": "pertains_to",
     ";c": "topic",
     ";r": "region",
     ";u": "usage",
@@ -49,6 +56,7 @@ LEXICOGRAPHER_FILES = (
 )
 # Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the first edge no more.
 _KNOWN_LOOP = ("inhibit", "restrain")
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand
 _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
 
 
@@ -73,8 +81,10 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     several synsets have means the first of them. To keep it so, a synset's label is the first of its words that means
     this synset; one that no word means is labelled by its first word with the number of its sense: "cold (noun 3)".
 
-    With relations="all" the other pointers between nouns and verbs are kept, see RELATIONS. Antonyms, derivations and
-    some others hold between words in WordNet; here they hold between the synsets of these words.
+    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where data.adj,
+    index.adj, data.adv and index.adv are there, and irregular forms ("men") become names of the synsets of their base
+    form. Antonyms, derivations and some others hold between words in WordNet; here they hold between the synsets of
+    these words.
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
 
@@ -82,21 +92,27 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     """
     paths = wordnet_files(Path(folder))
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
+    paths |= further_files(Path(folder)) if options.relations == "all" else {}
+    parts = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets = _Synsets()
-    for part, letter in PARTS.items():
-        _read_data(paths[f"data.{part}"], letter, synsets, digest)
+    for part in parts:
+        _read_data(paths[f"data.{part}"], part, synsets, digest)
     index = {concept: place for place, concept in enumerate(synsets.ids)}
     names, senses = {}, {}
-    for part, letter in PARTS.items():
+    for part, letter in parts.items():
         _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names, senses)
     for place, words in enumerate(synsets.words):  # a word that the index lacks comes last
         names |= dict.fromkeys((word, place) for word in words if (word, place) not in names)
-    is_a, others = _edges(synsets, index, options)
+    labels = tuple(_labels(synsets, names, senses))
+    for name, letter in EXCEPTIONS.items():
+        if name in paths and letter in parts.values():
+            _read_exceptions(paths[name], letter, synsets, digest, names)
+    is_a, others = _edges(synsets, index, options, tuple(parts.values()))
     return Ontology(
         name="wordnet",
         version=synsets.version or "unknown",
         ids=tuple(synsets.ids),
-        labels=tuple(_labels(synsets, names, senses)),
+        labels=labels,
         names=tuple(names),
         parents=is_a,
         sha256=digest.hexdigest(),
@@ -112,7 +128,17 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
     return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
 
 
-def _read_data(path, letter, synsets, digest):
+def further_files(folder: Path) -> dict[str, Path]:
+    """The files of adjectives, adverbs and irregular forms that are there, by name; of a part both files or none."""
+    pairs = [(f"data.{part}", f"index.{part}") for part in FURTHER_PARTS]
+    found = {}
+    for names in (*pairs, *((name,) for name in EXCEPTIONS)):
+        paths = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in names}
+        found |= paths if all(paths.values()) else {}
+    return found
+
+
+def _read_data(path, part, synsets, digest):
     problems, before, seen = Problems(), len(synsets.ids), set()
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
@@ -120,7 +146,7 @@ def _read_data(path, letter, synsets, digest):
                 synsets.version = match[1]
             continue
         try:
-            concept, kind, words, pointers = _synset(line, letter)
+            concept, kind, words, pointers = _synset(line, part)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
@@ -140,24 +166,24 @@ def _read_data(path, letter, synsets, digest):
         raise empty_file(path, "no synsets")
 
 
-def _synset(line, letter):
+def _synset(line, part):
     """(id, type, words, [(symbol, id of the target)]) of a line; ValueError or IndexError where it is none.
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames] | gloss
     """
     given, bar, _ = line.partition(" | ")
-    fields = given.split()
-    if not bar or fields[2] != letter:
+    fields, letter = given.split(), LETTERS[part]
+    if not bar or fields[2] not in (("a", "s") if letter == "a" else letter):
         raise ValueError
     kind = LEXICOGRAPHER_FILES[int(fields[1])]
-    if not kind.startswith(letter):
+    if not kind.startswith(part):
         raise ValueError
     end = 4 + 2 * int(fields[3], 16)
-    words = [word.replace("_", " ") for word in fields[4:end:2]]
+    words = [_MARKER.sub("", word).replace("_", " ") for word in fields[4:end:2]]
     stop = end + 1 + 4 * int(fields[end])
     rest = fields[stop:]
     # Frames of verbs are a number and that many times "+ f_num w_num".
-    if not words or stop > len(fields) or (rest and (letter == "n" or len(rest) != 1 + 3 * int(rest[0]))):
+    if not words or stop > len(fields) or (rest and (letter != "v" or len(rest) != 1 + 3 * int(rest[0]))):
         raise ValueError
     pointers = [
         (symbol, _id(part, offset))
@@ -171,7 +197,7 @@ def _synset(line, letter):
 def _id(part, offset):
     if part not in ("n", "v", "a", "s", "r") or not re.fullmatch(r"[0-9]{8}", offset):
         raise ValueError
-    return part + offset
+    return ("a" if part == "s" else part) + offset
 
 
 def _read_index(path, letter, synsets, index, digest, names, senses):
@@ -205,6 +231,20 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
     problems.raise_if_any()
 
 
+def _read_exceptions(path, letter, synsets, digest, names):
+    """Adds to `names` each (irregular form, synset of its base form), last, for each sense of the base form.
+
+    A line is a form and its base forms.
+    """
+    places = {}
+    for word, place in names:
+        if synsets.ids[place][0] == letter:
+            places.setdefault(word.lower(), []).append(place)
+    for _, line in text_lines(path, digest=digest):
+        forms = [word.replace("_", " ") for word in line.split()]
+        names.update(dict.fromkeys((forms[0], place) for base in forms[1:] for place in places.get(base, ())))
+
+
 def _labels(synsets, names, senses):
     """See `read_wordnet`; case does not count, as linking does not look at it."""
     meant = {}
@@ -216,12 +256,12 @@ def _labels(synsets, names, senses):
         yield unique or f"{words[0]} ({part} {senses.get((words[0].lower(), place), 0)})"
 
 
-def _edges(synsets, index, options):
-    """(is-a matrix, {relation: matrix}); a pointer to an adjective or an adverb leads out of what is read."""
+def _edges(synsets, index, options, letters):
+    """(is-a matrix, {relation: matrix}); letters: of the parts of speech that are read."""
     problems, is_a, others = Problems(), [], {}
     for place, symbol, target, line, file in synsets.pointers:
         hypernym = symbol in HYPERNYMS
-        if not hypernym and (options.relations != "all" or symbol not in RELATIONS or target[0] not in "nv"):
+        if not hypernym and (options.relations != "all" or symbol not in RELATIONS or target[0] not in letters):
             continue
         to = index.get(target)
         if to is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import test_wordnet
 from made_up_commands import prepare
 
 from mednli_jax import defaults, experiment, progress
@@ -22,6 +23,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.readers.spans import Recognised, Span
+from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.progress import Watch
 from mednli_jax.text import PAD, UNK
 
@@ -370,6 +372,45 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
         arrays, _ = NewPairEncoder(own, vocabulary, digest, given)(new)
         assert links_of(arrays, 0) == expected
+
+
+@pytest.mark.parametrize("graph", ["whole", "mentioned"])
+def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
+    """Words of WordNet by their base forms, with all senses; new pairs have the arrays of the corpus."""
+    config = corpus(tmp_path)
+    (tmp_path / "words").mkdir()
+    test_wordnet.written(tmp_path / "words")
+    rows = ["Two bodies inhaled heat .", "A cold body breathes .", "Illnesses of cold heat ."]
+    texts = [("a", rows[0], rows[1]), ("b", rows[2], rows[1])]
+    for split in ("train", "dev"):
+        lines = (
+            {"pairID": f"{split}{u}", "gold_label": "neutral", "sentence1": p, "sentence2": h} for u, p, h in texts
+        )
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = with_knowledge(config, ontology=str(tmp_path / "words"), relations="entails,part_of", graph=graph)
+    config.model.knowledge = "typed"
+    own = experiment.nli_corpus(config)
+    prepared, _ = own.prepare()
+    arrays, facts = prepared.arrays, prepared.manifest["knowledge"]
+    kinds = kinds_of(("entails", "part_of"))
+    assert set(kinds) == set(facts["relations"])
+
+    def found(arrays, row):
+        links = zip(*(arrays[f"link_{name}"][row].tolist() for name in (*SIDES, "distance", "relation")), strict=True)
+        return {(i, j): (d, {k for b, k in enumerate(kinds) if bits >> b & 1}) for i, j, d, bits in links if d >= 0}
+
+    train = found(arrays, prepared.splits["train"].first)
+    assert train[1, 2] == (0, {"same"})  # bodies, body
+    assert train[2, 3] == (1, {"hypernym"})  # inhaled, breathes
+    assert train[2, 1] == (1, {"entails"})  # inhaled, cold: a verb, too
+    siblings = {"co_hyponym"} if graph == "whole" else set()  # whose parent nobody mentions
+    assert train[3, 1] == (1, {"antonym"} | siblings)  # heat, cold
+    assert facts["relations"]["same"] == 4  # bodies of the first pair, cold of the second, in two splits
+    new = [NLIExample(u, p, h, "", tuple(p.split()), tuple(h.split())) for u, p, h in texts]
+    kept, vocabulary = prepared.folder / "concepts.json", own.read_vocabulary(prepared.folder / "vocabulary.json")
+    concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
+    again, _ = NewPairEncoder(own, vocabulary, facts["sha256"], concepts)(new)
+    assert [found(again, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
 
 
 def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():

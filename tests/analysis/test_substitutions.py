@@ -1,0 +1,97 @@
+"""The probe of replaced words on a corpus of a few sentences, by bundled MeSH and by a made-up WordNet."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import test_wordnet
+
+from mednli_jax import defaults, experiment
+from mednli_jax.analysis.subject import Subject
+from mednli_jax.analysis.substitutions import FILE, looked_up, substitutions
+from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.errors import UserError
+from mednli_jax.examples import NLIExample, Split
+
+
+def example(uid, premise, hypothesis, label="neutral"):
+    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
+
+
+# Asthma and bronchitis are kinds of Bronchial Diseases (MeSH C08.127.108 and .446); hypertension is none.
+TRAIN = [example(f"t{n}", "Known asthma and bronchitis .", "He has hypertension .") for n in range(3)]
+TEST = [
+    example("a", "The lady has an Asthma .", "x"),
+    example("b", "She had no asthma .", "x"),
+    example("c", "Asthma , then asthma again .", "x"),
+    example("d", "Seen for hypertension .", "x"),
+]
+
+
+def subject_of(train, test, ontology="mesh"):
+    config = defaults.nli("esim", "demo", knowledge="typed")
+    config.knowledge.ontology = str(ontology)
+    splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}
+    return Subject(experiment.nli_corpus(config), splits=splits)
+
+
+def made(subject, **options):
+    """(figures, rows of the probe)."""
+    found = substitutions(subject, **{"count": 9, "seed": 0, **options})
+    return found.figures, [json.loads(line) for line in found.drawn[FILE].splitlines()]
+
+
+def test_a_word_is_replaced_by_its_co_hyponym():
+    figures, rows = made(subject_of(TRAIN, TEST))
+    assert [(row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows] == [
+        ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
+    ]
+    assert figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
+    assert figures["lookup"]["probe"]["tags"] == {"co_hyponym": 1.0}
+
+
+@pytest.mark.parametrize("sides", [("asthma", "bronchitis"), ("Bronchitis", "an asthma")])
+def test_words_that_a_training_pair_links_are_left_out(sides):
+    trained = example("t9", f"Has {sides[0]} .", f"Has {sides[1]} .")
+    with pytest.raises(UserError):
+        made(subject_of([*TRAIN, trained], TEST))
+
+
+def test_the_file_is_read_back(tmp_path):
+    found = substitutions(subject_of(TRAIN, TEST), count=9, seed=0)
+    (tmp_path / FILE).write_bytes(found.drawn[FILE])
+    (pair,) = read_nli_file(tmp_path / FILE, split="probe").examples
+    assert (pair.label, pair.tags) == ("contradiction", ("co_hyponym",))
+
+
+def test_text_of_a_corpus_that_is_not_open_is_private():
+    subject = subject_of(TRAIN, TEST)
+    subject.corpus = replace(subject.corpus, name="mednli")
+    found = substitutions(subject, count=9, seed=0)
+    assert not found.drawn
+    assert FILE in found.private.drawn
+
+
+def test_lookup_by_hand():
+    finder = subject_of(TRAIN, TEST).finder
+    pairs = [
+        ("He has asthma .", "He has bronchitis ."),
+        ("He has asthma .", "He has bronchial diseases ."),
+        ("He has bronchial diseases .", "He has asthma ."),
+        ("He has asthma .", "He has asthma ."),
+        ("He has asthma .", "He has asthma and hypertension ."),
+    ]
+    labels = looked_up([example(str(n), *pair) for n, pair in enumerate(pairs)], finder)
+    assert labels == ["contradiction", "entailment", "neutral", "entailment", "neutral"]
+
+
+def test_wordnet_words_fit_their_place(tmp_path):
+    """A noun follows a determiner. Cold, by its first sense, is the antonym of heat; by another a kind of illness."""
+    folder = test_wordnet.written(tmp_path)
+    train = [example(f"t{n}", "body illness cold heat", "Paris") for n in range(3)]
+    test = [example("a", "See the body .", "x"), example("b", "See body .", "x"), example("c", "See a cold .", "x")]
+    _, rows = made(subject_of(train, test, folder))
+    found = {(row["sentence2"], row["genre"]) for row in rows}
+    assert {text for text, _ in found if not text.startswith(("See the", "See a"))} == set()
+    assert {("See the illness .", "co_hyponym"), ("See a heat .", "antonym")} <= found
+    assert "See an illness ." not in {text for text, _ in found}

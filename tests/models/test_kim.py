@@ -1,0 +1,164 @@
+"""ESIM with typed relations: parity with a dense PyTorch KIM, zero weights, and the vectors of links by hand."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import made_up
+import numpy as np
+import pytest
+
+from mednli_jax.corpora.batching import Layout
+from mednli_jax.knowledge.relations import KINDS, kinds_of
+from mednli_jax.models import layers, table
+from mednli_jax.tasks.nli import NLITask
+from mednli_jax.tasks.task import frozen
+
+HERE = Path(__file__).parents[1] / "golden"
+with np.load(HERE / "golden_kim.npz", allow_pickle=False) as _file:
+    GOLDEN = {key: _file[key] for key in _file.files}
+HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
+NAMES = kinds_of(["treats"])
+# The links of make_golden_kim.py, which has them densely.
+LINKS = (
+    [(0, 1, 0, ("same",)), (2, 3, 3, ("hypernym",)), (6, 0, 1, ("antonym", "treats")), (2, 0, 2, ("co_hyponym",))],
+    [(1, 4, 1, ("hyponym", "co_hyponym")), (2, 0, 0, ("synonym",)), (1, 0, 9, ("hypernym",))],
+    [],
+    [(5, 2, 8, ("hyponym",)), (4, 1, 1, ("inverse_treats",)), (0, 0, 4, ("hypernym", "hyponym", "antonym"))],
+)
+
+
+def bits(kinds):
+    return sum(1 << NAMES.index(kind) for kind in kinds)
+
+
+def golden_data():
+    data = {"label": np.arange(ROWS, dtype=np.int32) % 3}
+    for side, width in zip(layers.SIDES, WIDTH, strict=True):
+        tokens = [GOLDEN[f"{row}/{side}"] for row in range(ROWS)]
+        data[side] = np.stack([np.pad(t, (0, width - len(t))) for t in tokens]).astype(np.int32)
+        data[f"{side}_length"] = np.array([len(t) for t in tokens], np.int32)
+    fields = np.zeros((4, ROWS, 4), np.int16)
+    fields[2] = -1
+    for row, links in enumerate(LINKS):
+        for k, (i, j, edges, kinds) in enumerate(links):
+            fields[:, row, k] = i, j, edges, bits(kinds)
+    names = ("link_premise", "link_hypothesis", "link_distance")
+    return data | dict(zip(names, fields[:3], strict=True)) | {"link_relation": fields[3].astype(np.uint8)}
+
+
+def tree_of(kind, bias):
+    """Ours from PyTorch's layout. PyTorch's two biases of a recurrence are only ever added."""
+    w = {key.removeprefix(f"{kind}/"): value for key, value in GOLDEN.items() if key.startswith(f"{kind}/")}
+
+    def linear(name, rows=slice(None)):
+        return {"kernel": w[f"{name}.weight"].T[rows], "bias": w[f"{name}.bias"]}
+
+    def lstm(name):
+        ends = ("l0", "l0_reverse")
+        return {
+            "kernel": np.concatenate([w[f"{name}.weight_ih_{end}"].T for end in ends], axis=1),
+            "recurrent": np.stack([w[f"{name}.weight_hh_{end}"].T for end in ends]),
+            "bias": np.concatenate([sum(w[f"{name}.bias_{one}_{end}"] for one in bias) for end in ends]),
+        }
+
+    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN  # weighted, average, maximum of each side
+    plain = np.concatenate([side[width:], 6 * HIDDEN + side[width:]])
+    pooled = np.concatenate([side[:width], 6 * HIDDEN + side[:width]])
+    return {
+        "embedding": {"vectors": w["embedding.weight"]},
+        "encoder": lstm("encoder"),
+        "composition": lstm("composition"),
+        "projection": linear("g", slice(8 * HIDDEN)),
+        "relations": {"kernel": w["g.weight"].T[8 * HIDDEN :]},
+        "pooling": linear("h"),
+        "layer": linear("layer", plain),
+        "pooled": {"kernel": w["layer.weight"].T[pooled]},
+        "logits": linear("logits"),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kim_equals_the_reference(dtype):
+    """Logits to 1e-5, and in float64 to 1e-10 with every gradient; padding rows stand between the real ones."""
+    with jax.enable_x64(dtype == "float64"):
+        task, atol = NLITask(), {"float32": 1e-5, "float64": 1e-10}[dtype]
+        fields = {"hidden_size": HIDDEN, "dropout": 0.0, "knowledge": "typed", "knowledge_scale": SCALE}
+        model = table.build("esim", {**fields, "train_vectors": True}, relations=len(NAMES))
+        tree = jax.tree.map(lambda x: jnp.asarray(x, dtype), tree_of("weight", ("ih", "hh")))
+        index = np.array([0, -1, 1, 2, 3, -1], np.int32)
+        batch = task.to_batch(jax.tree.map(jnp.asarray, golden_data()), index[:, None], Layout.full(6, WIDTH))
+        words = frozen(tree["embedding"]["vectors"])
+
+        def loss_of(params):
+            logits = model.apply({"params": params, "frozen": words}, batch, train=False)
+            return jnp.sum(batch["mask"] * task.loss(logits, batch)), logits
+
+        (_, logits), gradient = jax.value_and_grad(loss_of, has_aux=True)(tree)
+        expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])
+        np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=atol)
+        for bias in ("ih", "hh"):
+            for ours, golden in zip(
+                jax.tree.leaves(gradient), jax.tree.leaves(tree_of("gradient", (bias,))), strict=True
+            ):
+                np.testing.assert_allclose(ours, golden, rtol=0, atol=10 * atol)
+
+
+def made_up_data(rows=12):
+    data, rng = made_up.arrays(rows), np.random.default_rng(1)
+    relation = rng.integers(1, 1 << len(KINDS), data["link_distance"].shape)
+    return data | {"link_relation": np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)}
+
+
+def logits_of(model, variables):
+    data = jax.tree.map(jnp.asarray, made_up_data())
+    batch = NLITask().to_batch(data, np.arange(12)[:, None], Layout.full(12, (12, 8)))
+    return model.apply(variables, batch, train=False)
+
+
+def both_models(scale=0.0):
+    fields = {"hidden_size": 8, "dropout": 0.0}
+    typed = {**fields, "knowledge": "typed", "knowledge_scale": scale}
+    plain, kim = table.build("esim", fields), table.build("esim", typed, relations=len(KINDS))
+    data = jax.tree.map(jnp.asarray, made_up_data())
+    batch = NLITask().to_batch(data, np.arange(12)[:, None], Layout.full(12, (12, 8)))
+    words, rngs = {"frozen": frozen(jnp.asarray(made_up.vectors()))}, {"params": jax.random.key(0)}
+    params = kim.apply(words, batch, train=False, rngs=rngs, mutable=["params"])[1]["params"]
+    return plain, kim, words | {"params": params}
+
+
+def test_zero_weights_are_plain_esim():
+    """Lambda, the weights of relations and of the weighted pooling at 0: equal to the bit."""
+    plain, kim, variables = both_models()
+    params = variables["params"]
+    zeroed = params | {name: jax.tree.map(jnp.zeros_like, params[name]) for name in ("relations", "pooled")}
+    shared = {name: params[name] for name in params if name not in ("relations", "pooled", "pooling")}
+    expected = logits_of(plain, variables | {"params": shared})
+    np.testing.assert_array_equal(logits_of(kim, variables | {"params": zeroed}), expected)
+    for name in ("relations", "pooled"):
+        one = zeroed | {name: params[name]}
+        assert abs(logits_of(kim, variables | {"params": one}) - expected).max() > 1e-4
+    scaled = both_models(scale=2.0)[1]
+    assert abs(logits_of(scaled, variables | {"params": zeroed}) - expected).max() > 1e-4
+
+
+def test_relation_vectors_by_hand():
+    """Values by kind and distance, both ways; an empty slot and a link beyond the batch's width add nothing."""
+    batch = {
+        "premise": jnp.zeros((1, 3), jnp.int32),
+        "hypothesis": jnp.zeros((1, 2), jnp.int32),
+        "link_premise": jnp.array([[0, 2, 5, 0]], jnp.int16),
+        "link_hypothesis": jnp.array([[1, 0, 0, 0]], jnp.int16),
+        "link_distance": jnp.array([[2, 1, 0, -1]], jnp.int16),
+        "link_relation": jnp.array([[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 0]], jnp.uint8),
+    }
+    relations = layers.Relations(batch, len(NAMES))
+    onward, back = np.zeros((3, 2, len(NAMES))), np.zeros((3, 2, len(NAMES)))
+    onward[0, 1, NAMES.index("hypernym")] = back[0, 1, NAMES.index("hyponym")] = 0.75
+    for kind, other in (("antonym", "antonym"), ("treats", "inverse_treats")):
+        onward[2, 0, NAMES.index(kind)] = back[2, 0, NAMES.index(other)] = 1.0
+    np.testing.assert_allclose(relations.energies(2.0)[0], 2.0 * (onward != 0).any(axis=-1))
+    alpha, beta = (np.random.default_rng(0).random(shape) for shape in ((1, 3, 2), (1, 2, 3)))
+    premise, hypothesis = relations.attended((jnp.asarray(alpha), jnp.asarray(beta)))
+    np.testing.assert_allclose(premise[0], np.einsum("ij,ijr->ir", alpha[0], onward), rtol=1e-6)
+    np.testing.assert_allclose(hypothesis[0], np.einsum("ji,ijr->jr", beta[0], back), rtol=1e-6)
