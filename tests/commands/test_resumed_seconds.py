@@ -27,7 +27,7 @@ class Clock:
         for module in (session, loop, programs):
             patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         step, fit = programs.Program.train, boosting.fit_predict
-        lowered = programs.Program._call
+        lowered = programs.Program._compiled_for
 
         def compiled(program, key, *given, **how):
             known = len(program.compiled)
@@ -51,7 +51,7 @@ class Clock:
 
             return fit(*given, on_tree=on_tick, **how)
 
-        patch.setattr(programs.Program, "_call", compiled)
+        patch.setattr(programs.Program, "_compiled_for", compiled)
         patch.setattr(programs.Program, "train", stepped)
         patch.setattr(boosting, "fit_predict", fitted)
 

@@ -475,7 +475,6 @@ def test_the_configs_defaults_are_the_linkers():
         ({"mentions": "absent.xml"}, "config.knowledge.mentions: "),
         ({"stop": "absent.txt"}, "absent.txt: "),
         ({"abbreviations": "absent.tsv"}, "absent.tsv: "),
-        ({"min_length": 0}, "config.knowledge.min_length is 0. "),
         ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
         (
             {"mentions": "s.tsv", "types": ("C",)},
