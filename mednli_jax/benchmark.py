@@ -22,6 +22,7 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --tokens=N --length=N        tokens of a passage on average (1500); pieces of bert's pairs (64; 0 = as MedNLI's)
   --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up pairs
   --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300; readers 64, 200; bert 384)
+  --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
   --rounds=N                   rounds of each row (5)
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
   --allow_load                 measure although others use the machine; rows are marked as loaded
@@ -31,7 +32,8 @@ PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad in
 
 def define(values: cli.Flags) -> None:
     texts = {"models": "bow,infersent,esim", "against": "torch", "mode": "train,predict", "grouping": "off"}
-    for name, default in {**texts, "batch": "", "seeds": "1", "pairs": "", "prepared": ""}.items():
+    texts |= {"batch": "", "seeds": "1", "pairs": "", "prepared": "", "precision": "float32"}
+    for name, default in texts.items():
         flags.DEFINE_string(name, default, name, flag_values=values)
     numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (5, 1)}
     for name, (default, least) in numbers.items():

@@ -277,7 +277,7 @@ def _train() -> config_dict.ConfigDict:
         shuffle="even",  # batches: each has sentences of all lengths; "random": drawn at random
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
-        precision="default",  # or "bfloat16": matrix products of 16-bit inputs, for accelerators
+        precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32" or "bfloat16"
         checkpoint_minutes=5.0,
         checkpoint_epochs=1,  # further checkpoints: after each of so many epochs, and the last
     )

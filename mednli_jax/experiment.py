@@ -49,14 +49,12 @@ from mednli_jax.tasks.diskne import DisKnETask
 from mednli_jax.tasks.mlm import MaskedLMTask
 from mednli_jax.tasks.nli import NLITask
 from mednli_jax.tasks.task import Task
-from mednli_jax.training import loop, optim, transfer
+from mednli_jax.training import loop, optim, precision, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
 FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
 RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that are no file
-# Matrix products of 16-bit inputs summed in 32 bits; parameters, states and losses stay in 32 bits.
-PRECISIONS = {"default": None, "bfloat16": "BF16_BF16_F32"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Experiment:
       features: whether the model takes the 35 features of the feature-based system beside the sentences.
       folds: which folds of DisKnE are trained.
       fitter: a key of FITTERS.
-      precision: of matrix products.
+      precision: of matrix products, a key of training.precision.PRECISIONS.
     """
 
     seeds: tuple[int, ...]
@@ -111,7 +109,7 @@ class Experiment:
     features: bool = False
     folds: FoldChoice = field(default_factory=FoldChoice)
     fitter: str = "gradient"
-    precision: str | None = None
+    precision: str = "default"
 
     def prepare(self) -> tuple[Prepared, bool]:
         """The corpus as arrays with the rows that the task scores; and whether it was on disk already.
@@ -155,9 +153,8 @@ class Experiment:
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
         """A Program without data and optimiser. frozen: on the devices. model_facts: see tasks.task.Task."""
-        model = table.build(
-            self.model.name, self.model.fields, axis_name=devices.axis_name, platform=devices.platform, **model_facts
-        )
+        how = {"axis_name": devices.axis_name, "platform": devices.platform, "half": self.precision == precision.CAST}
+        model = table.build(self.model.name, self.model.fields, **how, **model_facts)
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
@@ -209,7 +206,7 @@ def of(config) -> Experiment:
         transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
         features="features" in config.data and config.data.features,
         fitter=entry.fitter,
-        precision=PRECISIONS[train.precision],
+        precision=train.precision,
     )
     if config.task != "diskne":
         return experiment

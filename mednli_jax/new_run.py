@@ -4,6 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
+import jax
+
 from mednli_jax import cli
 from mednli_jax.analysis import html
 from mednli_jax.errors import UserError, summary
@@ -12,7 +14,7 @@ from mednli_jax.files import write_atomic
 from mednli_jax.finished_run import source_run
 from mednli_jax.fitting.session import Fitted, Session
 from mednli_jax.runs import RunDirectory
-from mednli_jax.training import hosts
+from mednli_jax.training import hosts, precision
 from mednli_jax.training.loop import Interrupted
 
 
@@ -64,6 +66,8 @@ def train(
         here.watch.on_loss = interrupted
     session.say(f"corpus {asked.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
     use_compile_cache()
+    if asked.precision != "default" and (line := precision.remark(asked.precision, jax.default_backend())):
+        session.say(line)
     try:
         _finish(asked, name, prepared, asked.fit(prepared, session), session)
         return cli.OK

@@ -157,7 +157,7 @@ def has_mentions(config):
 
 CHOICES = {
     "train.select": ("loss", "accuracy", "last"),
-    "train.precision": ("default", "bfloat16"),
+    "train.precision": ("default", "float32", "tf32", "bfloat16"),
     "train.optimizer": ("adam", "amsgrad", "sgd", "adamw"),
     "train.schedule": ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear"),
     "data.setup": SETUPS,

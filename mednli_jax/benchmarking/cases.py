@@ -18,6 +18,7 @@ class Case:
     pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
     hidden, vectors: sizes of the model and of the made-up word vectors.
     tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
+    precision: of the matrix products of both sides, as config.train.precision.
     against: "torch" or "none". rounds: how often each side is measured.
     """
 
@@ -32,6 +33,7 @@ class Case:
     vectors: int = 300
     tokens: int = 1500
     length: int = 64
+    precision: str = "float32"
     against: str = "torch"
     rounds: int = 5
 
@@ -43,6 +45,7 @@ class Case:
 def from_flags(values) -> list[Case]:
     """The cases that the flags ask for. Raises UsageError for a bad flag."""
     _chosen(values, "against", ("torch", "none"))
+    _chosen(values, "precision", families.PRECISIONS)
     models, modes = _chosen(values, "models", families.MODELS), _chosen(values, "mode", families.MODES)
     groupings, seeds = _chosen(values, "grouping", families.GROUPINGS), _numbers(values, "seeds")
     if values.prepared:
@@ -65,7 +68,8 @@ def _of_model(values, model, modes, groupings, seeds):
         raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: give a multiple of {size}.")
     if 0 < values.length < least:
         raise UsageError(f"--length={values.length}: too short for a pair. Fix: give at least {least}, or 0.")
-    shared = {name: getattr(values, name) for name in ("prepared", "tokens", "length", "against", "rounds")}
+    names = ("prepared", "tokens", "length", "precision", "against", "rounds")
+    shared = {name: getattr(values, name) for name in names}
     shared |= {"hidden": hidden, "vectors": values.vectors or family.vectors}
     pairs = [1] if values.prepared else _numbers(values, "pairs", (family.rows,))
     batches = _numbers(values, "batch", family.batch)

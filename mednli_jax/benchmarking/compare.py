@@ -26,8 +26,10 @@ KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
     *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
     *("seconds", "torch_seconds", "seeds_cost", "gflop_per_pair", "gemm_gflops", "gemm_share"),
-    *("peak_mb", "torch_peak_mb", "compile_seconds", "loaded", "rounds", "device", "corpus", "hidden", "notes"),
+    *("peak_mb", "torch_peak_mb", "compile_seconds", "loaded", "rounds"),
+    *("device", "corpus", "hidden", "precision", "notes"),
 )
+OF_CASE = ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden", "precision")
 
 
 class Calibration:
@@ -57,7 +59,7 @@ class Calibration:
         if len(settings) == 1:
             return settings[0], []
         ends, speeds, notes = begun + CALIBRATION_SECONDS, {}, []
-        with self._side(TUNED) as child:
+        with self._side(DEFAULT if measure.has_gpu() else TUNED) as child:
             for setting in settings:
                 left = ends - self._clock()
                 if left <= 0:
@@ -100,9 +102,11 @@ def _settings(case, calibration):
         return [(None, "", {})], []
     if case.mode == "epoch" and case.grouping == "off":
         plain = Setting("plain script")
+        if measure.has_gpu():  # where the process's allocator does not decide
+            return [(plain, "", DEFAULT)], []
         return [(plain, "default malloc", DEFAULT), (plain, "tuned malloc", TUNED)], []
     setting, notes = calibration.fastest(case)
-    return [(setting, "tuned malloc", TUNED)], notes
+    return [(setting, "", DEFAULT) if measure.has_gpu() else (setting, "tuned malloc", TUNED)], notes
 
 
 def _against(case, setting, malloc, environment, notes, guard, side):
@@ -121,7 +125,7 @@ def _against(case, setting, malloc, environment, notes, guard, side):
         answers, loaded = measure.interleave(sides, rounds=case.rounds, count=count, guard=guard)
         peak = {name: child.ask("peak") for name, child in sides.items()}
         gemm = sides["ours"].ask("gemm")["flops_per_second"]  # after the peak, which it would raise
-    opponent = f"{setting.name}, {malloc}" if setting else None
+    opponent = ", ".join(filter(None, (setting.name, malloc))) if setting else None
     facts = {"opponent": opponent, "device": started["ours"]["device"], "loaded": bool(loaded), "notes": list(notes)}
     return _figures(case, facts, answers, peak, gemm)
 
@@ -137,7 +141,7 @@ def _figures(case, facts, answers, peak, gemm):
     )  # fmt: skip
     values = {
         **dict.fromkeys(KEYS),
-        **{name: getattr(case, name) for name in ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden")},
+        **{name: getattr(case, name) for name in OF_CASE},
         **facts,
         "pairs": len(rows),
         "corpus": work.facts["corpus"],

@@ -14,6 +14,7 @@ from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.corpora.batching import MAX_BUCKETS
 
 MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")
+PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 class Setting(NamedTuple):

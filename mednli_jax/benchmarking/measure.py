@@ -24,6 +24,7 @@ FEWEST = 6  # batches of a round: those of length buckets differ tenfold in cost
 OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
 ATTEMPTS = 3  # of a round that others disturb
 PATIENCE = 3600.0  # seconds to wait for an answer
+SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax takes 75 % of a GPU, and two sides are there at once
 
 
 class SideFailed(Exception):
@@ -37,7 +38,7 @@ class Side:
     """
 
     def __init__(self, environment: dict | None = None):
-        values = {**os.environ, **(environment or {})}
+        values = {**os.environ, **SHARED_DEVICE, **(environment or {})}
         root = str(Path(mednli_jax.__file__).parent.parent)
         values["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - what libraries print; `__exit__` closes it
@@ -96,6 +97,11 @@ class Side:
         except OSError:
             return 0.0
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def has_gpu() -> bool:
+    """Whether the machine has an NVIDIA GPU, which PyTorch then uses."""
+    return Path("/dev/nvidia0").exists()
 
 
 # -- what else uses the machine ----------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ def config_of(spec: dict):
     config.seeds = tuple(range(spec["seeds"]))
     config.model.hidden_size = spec["hidden"]
     config.train.batch_size = spec["batch"]
+    config.train.precision = spec.get("precision", "float32")
     config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
     return config
 
@@ -50,7 +51,8 @@ def config_of(spec: dict):
 class Ours:
     """One model with S seeds over one workload.
 
-    spec: model, hidden, batch, seeds, grouping ("off", or "premise": a unit is a premise and its hypotheses).
+    spec: model, hidden, batch, seeds, precision, grouping ("off", or "premise": a unit is a premise and its
+      hypotheses).
     dropout: None = the published rate.
     """
 
@@ -70,6 +72,11 @@ class Ours:
     def compile_seconds(self) -> float:
         """Seconds spent on compiling so far."""
         return self.program.compile_seconds
+
+    def peak_bytes(self) -> int | None:
+        """The most that the accelerator held; None on a CPU."""
+        stats = jax.local_devices()[0].memory_stats() if self.device != "cpu" else None
+        return stats and stats.get("peak_bytes_in_use")
 
     def plan(self, mode: str) -> list:
         """The batches of one pass over the training rows, as (layout, rows), cheapest first."""

@@ -45,7 +45,7 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
 class TorchSide:
     """One model in one style over one workload.
 
-    spec: model, hidden, batch, grouping, style, compiled (torch.compile).
+    spec: model, hidden, batch, grouping, precision, style, compiled (torch.compile; on a GPU with CUDA graphs).
     Subclasses for other models say what they load, how they are built and trained, and what a batch holds.
     """
 
@@ -56,6 +56,10 @@ class TorchSide:
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.spec, self.work, self.style = spec, work, spec["style"]
+        tf32 = spec.get("precision") == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        self.half = spec.get("precision") == "bfloat16"
+        self.graphs = spec["compiled"] and self.device == "cuda"
         self.grouped = spec["grouping"] == "premise"
         self.load({name: torch.from_numpy(np.array(array)).long() for name, array in work.arrays.items()})
         self.start(0)
@@ -77,8 +81,22 @@ class TorchSide:
         """Draws new weights."""
         torch.manual_seed(seed)
         self.model = self.build().to(self.device)
-        self.call = torch.compile(self.model, dynamic=self.dynamic) if self.spec["compiled"] else self.model
+        how = {"mode": "reduce-overhead"} if self.graphs else {}
+        self.call = torch.compile(self.model, dynamic=self.dynamic, **how) if self.spec["compiled"] else self.model
         self.optimizer = self.optimizer_of(self.model)
+
+    def logits(self, batch):
+        """The model's, with the products of the setting's precision."""
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.half):
+            logits = self.call(batch)
+        # The next batch's graph writes where this one's logits are.
+        return logits.float().clone() if self.graphs else logits.float()
+
+    def peak_bytes(self) -> int | None:
+        """The most that PyTorch held of the accelerator; None on a CPU."""
+        return torch.cuda.max_memory_reserved() if self.device == "cuda" else None
 
     def compile_seconds(self) -> float:
         """Seconds spent on compiling within rounds: none, torch.compile is done with when it is warm."""
@@ -135,7 +153,7 @@ class TorchSide:
         self.model.train()
         for rows in batches:
             batch = self.batch(rows)
-            loss = F.cross_entropy(self.call(batch), batch.label)
+            loss = F.cross_entropy(self.logits(batch), batch.label)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             if self.clip:
@@ -147,7 +165,7 @@ class TorchSide:
     def predict(self, batches) -> tuple[int, list]:
         """(examples, logits of each batch)."""
         self.model.train(False)
-        logits = [self.call(self.batch(rows)) for rows in batches]
+        logits = [self.logits(self.batch(rows)) for rows in batches]
         return sum(map(len, batches)), [part.cpu() for part in logits]
 
     def epoch(self, number: int) -> int:
@@ -190,12 +208,12 @@ class PlainScript(TorchSide):
         total = 0.0
         for batch in self._loader("train"):
             self.optimizer.zero_grad()
-            loss = F.cross_entropy(self.model(batch), batch.label)
+            loss = F.cross_entropy(self.logits(batch), batch.label)
             loss.backward()
             self.optimizer.step()
             total += loss.item() * len(batch.label)
         self.model.train(False)
         with torch.no_grad():
             for batch in self._loader("dev"):
-                (self.model(batch).argmax(dim=-1) == batch.label).sum().item()
+                (self.logits(batch).argmax(dim=-1) == batch.label).sum().item()
         return len(self.work.rows("train"))

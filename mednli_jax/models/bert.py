@@ -37,6 +37,7 @@ class BERT(nn.Module):
     directions, in all heads and layers; weights of 0 are plain BERT. weighting, longest_path, knowledge_scale: as in
     layers.KnowledgeEnergies.
     room: the most pieces of any pair, with its three special ones, where the pairs were cut to that; 0: not known.
+    half: states between the layers, and all activations in them but softmax and norms, have 16 bits (bfloat16).
     rematerialise: keep only the layers' inputs for the backward pass and compute the rest again: less memory, a third
     more work.
     """
@@ -59,6 +60,7 @@ class BERT(nn.Module):
     knowledge_scale: float = 1.0
     rematerialise: bool = False
     room: int = 0
+    half: bool = False
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -80,7 +82,8 @@ class BERT(nn.Module):
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
         """The last layer's states [B T, D], or [B, D] of first pieces; links [B, T, T] are added to the energies."""
         embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
-        x = drop(embeddings(row), self.dropout, noise, "embeddings")
+        x = embeddings(row)
+        x = drop(x.astype(jnp.bfloat16) if self.half else x, self.dropout, noise, "embeddings")
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if links_BTT is not None:
             bias = bias + links_BTT[:, None]
@@ -89,7 +92,7 @@ class BERT(nn.Module):
             x = layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
                 x, bias, noise, first_only and i == self.layers - 1
             )
-        return x
+        return wide(x)
 
     def _size(self, batch):
         """Pieces of the longest row. Raises UserError where there are no positions for it, or fields do not fit."""
@@ -177,7 +180,7 @@ class Affine(nn.Module):
         """x [..., D] -> [..., features], or only those columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return x @ kernel[:, columns] + bias[columns]
+        return (x @ kernel[:, columns] + bias[columns]).astype(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -189,9 +192,9 @@ class LayerNorm(nn.Module):
     def __call__(self, x):
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         bias = self.param("bias", nn.initializers.zeros, (x.shape[-1],))
-        centred = x - x.mean(axis=-1, keepdims=True)
+        centred = wide(x) - wide(x).mean(axis=-1, keepdims=True)
         variance = (centred**2).mean(axis=-1, keepdims=True)
-        return centred * lax.rsqrt(variance + self.epsilon) * scale + bias
+        return (centred * lax.rsqrt(variance + self.epsilon) * scale + bias).astype(x.dtype)
 
 
 class Embeddings(nn.Module):
@@ -244,21 +247,28 @@ class Layer(nn.Module):
         rows, size = bias.shape[0], q_k_v[0].shape[-1]
         heads = (rows, -1, self.heads, size // self.heads)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in q_k_v)
-        energies_BNUT = (q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3) + bias
-        weights_BNUT = drop(nn.softmax(energies_BNUT), self.dropout, noise, site + "/weights")
+        energies_BNUT = wide((q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3)) + bias
+        weights_BNUT = drop(nn.softmax(energies_BNUT).astype(v_BNTA.dtype), self.dropout, noise, site + "/weights")
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
+
+
+def wide(x):
+    """x in at least 32 bits."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 @jax.custom_vjp
 def gelu(x):
     """x Phi(x) by the exact error function (Hendrycks & Gimpel 2016)."""
-    return x * (0.5 + 0.5 * lax.erf(x * math.sqrt(0.5)))
+    return _gelu_forward(x)[0]
 
 
-def _gelu_forward(x):
+def _gelu_forward(given):
     # The slope is all that the backward pass needs, so that the error function is computed once.
+    x = wide(given)
     below = 0.5 + 0.5 * lax.erf(x * math.sqrt(0.5))
-    return x * below, below + x * jnp.exp(-0.5 * x**2) * (2 * math.pi) ** -0.5
+    slope = below + x * jnp.exp(-0.5 * x**2) * (2 * math.pi) ** -0.5
+    return (x * below).astype(given.dtype), slope.astype(given.dtype)
 
 
 gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))

@@ -89,7 +89,7 @@ def entry(name: str) -> Entry:
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
 
 
-def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):
+def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", half=False, **facts: int):
     """A linen module from typed fields.
 
     Args:
@@ -97,6 +97,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
       fields: the module's fields by name; a field the module lacks is an error unless its value changes nothing.
       axis_name: the mapped device axis, for models that normalise over the global batch.
       platform: of the devices, "cpu", "gpu" or "tpu", for models that have a form of their own for it.
+      half: whether states are kept in 16 bits, for models that can.
       facts: of the corpus, for models that have such a field and no value of their own: longest_path of its links
         (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id, mask_id of its pieces and
         room for them.
@@ -104,7 +105,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
     """
     module = entry(name).module
     known = {field.name for field in dataclasses.fields(module)}
-    extras = {**facts, "axis_name": axis_name, "platform": platform}
+    extras = {**facts, "axis_name": axis_name, "platform": platform, "half": half}
     arguments = {key: value for key, value in extras.items() if key in known}
     for key, value in fields.items():
         if key == "vocab_size" and not value:  # without weights of its own: as many as the corpus has

@@ -12,6 +12,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -104,6 +105,7 @@ class Trainer:
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
         self._compiled_for = 0  # seeds that the programs are compiled for
+        self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> its batches, in the making
         self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
 
     def _initial(self):
@@ -213,7 +215,7 @@ class Trainer:
         """Trains what is left of the epoch; returns the examples of all seeds in it, and whether to save after it."""
         begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
         seeds = np.asarray(self.learner.seed)
-        whole, first, save = self.batches["train"].epoch(self._pass, seeds), self._first(), False
+        whole, first, save = self._plan(tuple(seeds.tolist())), self._first(), False
         plan = whole[first : first + self._steps]
         self._compile(whole)
         title = f"epoch {self._pass}/{self.settings.epochs}"
@@ -255,6 +257,13 @@ class Trainer:
         bodies += [partial(program.predict_body, layout, weights, index) for layout, index in predicting.items()]
         with spinner(f"compiling {len(bodies)} programs; later runs find most of them in the cache"):
             program.compile(bodies)
+
+    def _plan(self, seeds):
+        """The batches of the pass under way; a thread deals those of the next one while the device works."""
+        keys = [(number, seeds) for number in (self._pass, self._pass + 1) if number <= self.settings.epochs]
+        deal = self.batches["train"].epoch
+        self._plans = {key: self._plans.get(key) or self._planner.submit(deal, *key) for key in keys}
+        return self._plans[keys[0]].result()
 
     def _train_chunk(self, chunk, steps):
         """Dispatches the steps of a chunk, of so many in the pass; returns the sums of each, still on the device."""

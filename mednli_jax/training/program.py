@@ -16,6 +16,7 @@ import optax
 from jax.experimental.layout import Format, Layout
 
 from mednli_jax.corpora import batching
+from mednli_jax.training import precision
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
@@ -30,7 +31,7 @@ class Program:
 
     Args:
       optimizer: of training; None where the program predicts alone, or until the number of steps is known.
-      precision: of matrix products, as jax.default_matmul_precision takes it; None = the device's default.
+      precision: of matrix products, a key of precision.PRECISIONS.
     """
 
     model: object
@@ -39,7 +40,7 @@ class Program:
     frozen: dict
     data: dict
     optimizer: optax.GradientTransformation | None = None
-    precision: str | None = None
+    precision: str = "default"
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
     _formats: dict = field(default_factory=dict)
@@ -94,8 +95,8 @@ class Program:
         return self._compiled[key]
 
     def _lowered(self, body, given, **how):
-        with jax.default_matmul_precision(self.precision):
-            return self.devices.map(body, **how).lower(*given)
+        with precision.context(self.precision):
+            return self.devices.map(precision.of(self.precision, body), **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
         """The body in the formats that the first one with such arrays chose; a learner leaves a step as it came."""

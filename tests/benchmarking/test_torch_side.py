@@ -201,3 +201,22 @@ def test_styles_of_bert_agree():
     assert row == expected + [0] * (len(row) - len(expected))
     assert batch.kind[0].sum() == h + 1
     assert batch.mask.sum(dim=1).tolist() == sides[0].lengths[:6].tolist()
+
+
+@pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])
+def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
+    values = spec(model) | {"tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": ""}
+    if model == "bert":
+        pytest.importorskip("transformers")
+        values |= {"style": "sdpa", "hidden": workload.BERT_HEAD_SIZE}
+    work, batches, found = families.workload_of(values), [np.arange(8)], []
+    for precision in ("float32", "bfloat16"):
+        side = pytorch(values | {"precision": precision}, work)
+        found.append(side.predict(batches)[1][0])
+        side.train(batches)
+        assert {parameter.dtype for parameter in side.model.parameters()} == {torch.float32}
+    full, near = found
+    assert near.dtype == torch.float32
+    assert not torch.equal(full, near)
+    real = full > -1e6  # a reader's masked candidates
+    torch.testing.assert_close(near[real], full[real], atol=0.05, rtol=0.05)

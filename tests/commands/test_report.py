@@ -105,6 +105,15 @@ def test_page_of_an_unfinished_run_says_so(printed, tmp_path, status):
     assert "Scores" not in page.words
 
 
+def test_the_file_of_word_vectors_is_named(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    edit(folder / "data.json", vocabulary={"with_vector": 7})  # as cloze corpora have it
+    edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
+    page = html.run_page(folder)
+    assert "pubmed_200d.txt, 7 words" in page
+    assert "somewhere" not in page
+
+
 def test_names_are_escaped(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
     edit(folder / "result.json", corpus="<b>&", notes=["<script>alert(1)</script>"])

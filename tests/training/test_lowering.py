@@ -11,11 +11,11 @@ import pytest
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import Batches, Layout
-from mednli_jax.experiment import PRECISIONS
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state
 from mednli_jax.training.devices import Devices
+from mednli_jax.training.precision import PRECISIONS
 from mednli_jax.training.step import predict_step, train_step
 
 PLATFORMS = ("cpu", "cuda", "tpu")

@@ -337,7 +337,7 @@ def test_what_one_analysis_lacks_does_not_stop_the_others(ask, tmp_path):
     assert "Table 3" in page
     assert {path.stem for path in (tmp_path / "o").glob("*.json")} == {"stats", "lexical", "lengths"}
     code, _, err = ask("all", "--corpus=snli", "--config.data.dir=absent")
-    assert (code, len(err.splitlines())) == (2, 1)  # a folder that is not there, once
+    assert (code, len(err.splitlines())) == (2, 1)  # a folder that is not there, told once
 
 
 def test_a_config_file_can_stand_in_the_place_of_a_corpus(ask, tmp_path):
