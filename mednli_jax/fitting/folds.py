@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 from flax import traverse_util
-from safetensors.numpy import save
+from safetensors.numpy import save as as_safetensors
 
 from mednli_jax.analysis.diskne import rankings, runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
@@ -232,7 +232,7 @@ class FoldTraining:
         found = {name: np.ascontiguousarray(leaf[place]) for name, leaf in flat.items()}
         name = re.sub(r"[^\w.-]", "_", f"{fold.group}-{fold.disease}-{seed}")
         folder = private_folder(self.directory.private / "weights")
-        write_atomic(folder / f"{name}.safetensors", save(found))
+        write_atomic(folder / f"{name}.safetensors", as_safetensors(found))
 
     def _keep_metrics(self, chunk, epochs):
         """Drops the rows of epochs that will be trained again."""

@@ -24,7 +24,7 @@ from mednli_jax.errors import RunError, UserError
 from mednli_jax.progress import warn
 
 # Orbax logs each fault of a save with a traceback from each of its threads, also after Ctrl-C; here it raises.
-logging.getLogger("absl").setLevel(logging.CRITICAL)
+logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
 KEEP = 2
 PATIENCE = 20  # tenths of a second
 # Where Orbax makes its folders in a thread and the disk refuses, other threads wait for them, and keep the process from

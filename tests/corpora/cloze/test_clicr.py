@@ -303,7 +303,7 @@ def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, 
     else:
         split = read_clicr(path)
         shown = capsys.readouterr().err
-        assert shown.startswith("dev1.0.json:data[0].document.context: ")
+        assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
         assert shown.count("\n") == 1
     assert split.facts["stray_marks"] == 4
     passage = split.examples[0].passage
@@ -345,7 +345,7 @@ def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
     assert len(split) == 2
     assert (split.facts["passages_without_candidates"], split.facts["queries_without_candidates"]) == (1, 1)
     shown = capsys.readouterr().err
-    assert shown.startswith("test1.0.json:data[1].document.context: 1 passages have no marked phrase")
+    assert shown.startswith("warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase")
     assert SECRET not in shown
 
 

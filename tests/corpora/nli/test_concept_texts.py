@@ -70,7 +70,7 @@ def test_new_pairs_are_read_as_the_corpus_was(config):
     vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
     encoder = NewPairEncoder(corpus, vocabulary, corpus.ontology.sha256)
     pairs = [NLIExample("new", *texts, "", *(tuple(text.split()) for text in texts)) for texts in ROWS]
-    arrays, _ = encoder(pairs)
+    arrays, *_ = encoder(pairs)
     for side in ("premise", "hypothesis"):
         np.testing.assert_array_equal(arrays[side][:3], prepared.arrays[side][:3])
     assert encoder.tokens(pairs[0], "hypothesis") == ["has", mark("D1"), mark("D1")]

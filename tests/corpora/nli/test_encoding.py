@@ -370,7 +370,7 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     digest = found["mentioned"].manifest["knowledge"]["sha256"]
     new = [pair("a cold bird", "cardiac illness")]
     for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
-        arrays, _ = NewPairEncoder(own, vocabulary, digest, given)(new)
+        arrays, *_ = NewPairEncoder(own, vocabulary, digest, given)(new)
         assert links_of(arrays, 0) == expected
 
 
