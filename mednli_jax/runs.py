@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 import mednli_jax
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, printable
 from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
 
 TYPES = "types.json"
@@ -318,7 +318,7 @@ class RunDirectory:
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
-        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
+        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(line)}")
 
 
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mednli_jax.analysis import charts, kinds, paths, public
 from mednli_jax.analysis.outcomes import read_metrics
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines
-from mednli_jax.errors import DataError, RunError
+from mednli_jax.errors import DataError, RunError, printable
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
@@ -25,7 +25,8 @@ SPLITS = ("dev", "test")
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
     """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
-    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+    page = _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+    return printable(page)
 
 
 @cache
