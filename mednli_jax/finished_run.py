@@ -1,6 +1,6 @@
 """A finished run on disk: scores of a split of its corpus or of another one, and predictions on new inputs."""
 
-import hashlib
+import contextlib
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.nli import entities, partitions
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.files import write_json
+from mednli_jax.files import sha256, write_json
 from mednli_jax.inputs import text_pairs
 from mednli_jax.models import table
 from mednli_jax.runs import RunDirectory, environment, read_json
@@ -61,19 +61,28 @@ class FinishedRun:
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
-        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
+        self.vectors = self._kept_vectors()
         self.variables = self._best()
 
     def _kept_file(self, name):
         """A file the run keeps for itself, checked against its manifest."""
         path = self.directory.private / name
         try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = sha256(path)
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the run directory.") from None
         if digest != self.manifest["files"][name]:
             raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
         return path
+
+    def _kept_vectors(self):
+        """float32 [V, D]. The file is mapped, so that the system compares its size with the shape that it states."""
+        path = self._kept_file("vectors.npy")
+        with contextlib.suppress(ValueError, OSError, EOFError):
+            vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+            if vectors.ndim == 2 and vectors.dtype == np.float32:
+                return np.array(vectors)
+        raise RunError(f"{path}: holds no vectors. Fix: restore the run directory.")
 
     def _best(self):
         loaded = Checkpoints(self.directory.checkpoints).load()
@@ -345,8 +354,23 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     """The config of a run of this version. Raises UserError where a field is missing."""
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
-    _check_fields(path, values, _fields(PARENTS[values["task"]](values["model"]["name"]).to_dict()))
+    task, model = values["task"], values["model"]["name"]
+    if task not in list(PARENTS) or model not in list(table.MODELS):  # which take a value of any type
+        problem = f"{path}: names a task or a model that this version lacks"
+        raise RunError(f"{problem}. Fix: train again with this version.")
+    parent = PARENTS[task](model).to_dict()
+    _check_fields(path, values, _fields(parent))
+    _check_types(path, values, parent)
     return restored_config(values)
+
+
+def _check_types(path: Path, values, parent, name="config") -> None:
+    """Raises RunError for a value of another type than the field of the parent config has."""
+    kind = {float: (int, float), tuple: (list, tuple)}.get(type(parent), type(parent))
+    if None not in (values, parent) and not isinstance(values, kind):
+        raise RunError(f"{path}: {name} has a value of a wrong type. Fix: restore the file.")
+    for key, item in parent.items() if isinstance(parent, dict) and values is not None else ():
+        _check_types(path, values[key], item, f"{name}.{key}")
 
 
 def _finished(directory: RunDirectory) -> dict:
