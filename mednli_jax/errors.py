@@ -28,8 +28,8 @@ KNOWN_WARNINGS = {
 }
 
 
-# What a terminal obeys, turns around or cannot show: control characters but TAB and line feed, marks of the direction of
-# writing, line separators, halves of surrogate pairs.
+# What a terminal obeys, turns around or cannot show: control characters but TAB and line feed, marks of direction, line
+# separators, halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
