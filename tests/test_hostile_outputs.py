@@ -71,7 +71,7 @@ TAGS = {
         "pre",
         "code",
     ),
-    *("dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"),
+    *("code", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"),
     *("svg", "desc", "g", "path", "text", "tspan", "use", "rect", "line", "circle", "defs"),
 }
 ATTRIBUTES = {
@@ -148,7 +148,6 @@ def test_a_hostile_corpus(text, here):
     run = Path("runs") / name
     if text.splitlines() == [text]:
         call(train, *flags, f"--workdir={run}", codes=(0,))
-        call(evaluate, f"--run={run}", codes=(0,))
         call(evaluate, f"--run={run}", "--json", codes=(0,))
         call(predict, f"--run={run}", stdin=f"{text} x\t{text}\n".replace("\r", "").replace("\v", ""))
         (here / "kinds.tsv").write_text(f"{last['pairID']}\t{text}\n")
@@ -157,7 +156,7 @@ def test_a_hostile_corpus(text, here):
         call(report, run, "--public", codes=(0,))
         shutil.copytree(run, f"{run}2")
         call(report, run, f"{run}2", "--compare", "--out=both.html", codes=(0,))
-        call(analyze, "all", *flags, "--min_count=1", "--m=4", "--n=4", "--k=2", "--tau=.5", "--out=all")
+        call(analyze, "lexical", *flags, "--min_count=1", "--smoothing=1", "--out=lexical", codes=(0,))
         assert (run / "log.txt").read_text() == printable((run / "log.txt").read_text())
     else:
         call(prepare, *flags)
@@ -397,7 +396,8 @@ def test_a_hostile_run(name, here, trained):
     call(evaluate, "--run=run", "--split=dev")
     call(predict, "--run=run", stdin="gout\tfever\n")
     call(train, *FLAGS, "--workdir=run", "--resume")
-    call(train, *FLAGS, "--workdir=run", "--force")
+    if "link" in name:
+        call(train, *FLAGS, "--workdir=run", "--force")
     call(report, "run")
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < MOST
     there = {str(path.relative_to(here / "outside")) for path in (here / "outside").rglob("*")}
