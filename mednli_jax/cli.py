@@ -6,6 +6,7 @@ quotes no data, see errors.
 """
 
 import ast
+import contextlib
 import difflib
 import errno
 import os
@@ -90,12 +91,20 @@ def script(
 ) -> int:
     """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
 
+    What it prints reaches no terminal as a command to it, see errors.printable.
+
     Args:
       report: what reports a bug.
       piped: whether a closed output, as in `predict ... | head`, is a normal end; not for a process that others await.
     """
     os.umask(0o077)
     errors.hide_messages()
+    out, err = errors.PrintableStream(sys.stdout), errors.PrintableStream(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return _exit_code(work, report, piped)
+
+
+def _exit_code(work, report, piped):
     try:
         return work() or OK
     except UserError as error:

@@ -7,6 +7,7 @@ message. $MEDNLI_JAX_TRACEBACK=1 shows all of it, where text may be shown.
 
 import logging
 import os
+import re
 import sys
 import threading
 import traceback
@@ -27,8 +28,35 @@ KNOWN_WARNINGS = {
 }
 
 
+# What a terminal obeys, turns around or cannot show: control characters but TAB and line feed, marks of direction, line
+# separators, halves of surrogate pairs.
+_UNPRINTABLE = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text for a terminal, a log or a page: what it must not hold is written as `\\u001b`, as JSON does."""
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class PrintableStream:
+    """A text stream that takes `printable` text alone. stream: where it goes."""
+
+    def __init__(self, stream):
+        self.stream = getattr(stream, "stream", stream)
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text))
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
 class UserError(Exception):
-    """Bad input or usage: a command prints `error: ` and the message and exits with code 2, without a traceback."""
+    """Bad input or usage: a command prints `error: ` and the message, in one line, and exits with code 2, without a
+    traceback."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(printable(message).replace("\n", "\\n"))
 
 
 class UsageError(UserError):
@@ -70,7 +98,7 @@ class DataErrors(UserError):
         lines = [str(error) for error in self.errors]
         if total > len(self.errors):
             lines.append(f"... and {total - len(self.errors)} more problems.")
-        super().__init__("\n".join(lines))
+        Exception.__init__(self, "\n".join(lines))
 
 
 class Problems:

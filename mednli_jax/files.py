@@ -4,6 +4,7 @@ Whatever the package writes goes through here, but for the few writers that test
 """
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -17,6 +18,7 @@ from typing import BinaryIO
 from mednli_jax.errors import RunError
 
 STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
+MAX_SMALL = 1 << 26  # bytes of a file of settings, results or words: far more than the largest has
 _FIX = "free space or check the folder's permissions"
 
 
@@ -161,7 +163,7 @@ def read_sealed(path: Path, seal: str = "sha256") -> dict:
 
     Raises OSError, ValueError, KeyError or TypeError where any byte is another: `1e5` for `1E5` is a flipped bit, too.
     """
-    content = Path(path).read_bytes()
+    content = small_content(path)
     try:
         values = json.loads(content)
     except RecursionError:
@@ -196,6 +198,15 @@ def next_free(folder: Path) -> Path:
         number += 1
         candidate = folder.with_name(f"{folder.name}-{number}")
     return candidate
+
+
+def small_content(path: Path) -> bytes:
+    """The bytes of a file that this package wrote and that is small. Raises OSError, also where it is larger."""
+    with open(path, "rb") as file:
+        content = file.read(MAX_SMALL + 1)
+    if len(content) > MAX_SMALL:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
 
 
 def sha256(*paths: Path) -> str:

@@ -1,6 +1,6 @@
 """A finished run on disk: scores of a split of its corpus or of another one, and predictions on new inputs."""
 
-import hashlib
+import contextlib
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.examples import LABELS
-from mednli_jax.files import write_json
+from mednli_jax.files import sha256, write_json
 from mednli_jax.inputs import text_pairs
 from mednli_jax.models import table
 from mednli_jax.runs import RunDirectory, environment, read_json
@@ -74,19 +74,28 @@ class FinishedRun:
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
-        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
+        self.vectors = self._kept_vectors()
         self.variables = None if self.trees else self._best()
 
     def _kept_file(self, name):
         """A file the run keeps for itself, checked against its manifest."""
         path = self.directory.private / name
         try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = sha256(path)
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the run directory.") from None
         if digest != self.manifest["files"][name]:
             raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
         return path
+
+    def _kept_vectors(self):
+        """float32 [V, D]. The file is mapped, so that the system compares its size with the shape that it states."""
+        path = self._kept_file("vectors.npy")
+        with contextlib.suppress(ValueError, OSError, EOFError):
+            vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+            if vectors.ndim == 2 and vectors.dtype == np.float32:
+                return np.array(vectors)
+        raise RunError(f"{path}: holds no vectors. Fix: restore the run directory.")
 
     def _best(self):
         loaded = Checkpoints(self.directory.checkpoints).load()
@@ -393,18 +402,36 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     of the model, which its weights need, do not. Raises UserError where one is missing."""
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
-    config = PARENTS[values["task"]](values["model"]["name"])
-    _check_fields(path, values, _fields({"model": config.model.to_dict()}))
-    return restored_config(_filled(values, config.to_dict()))
+    task, model = values["task"], values["model"]["name"]
+    known = isinstance(model, str) and (model in table.MODELS or ":" in model)
+    if task not in list(PARENTS) or not known:  # which take a value of any type
+        problem = f"{path}: names a task or a model that this version lacks"
+        raise RunError(f"{problem}. Fix: train again with this version.")
+    parent = PARENTS[task](model).to_dict()
+    _check_fields(path, values, _fields({"model": parent["model"]}))
+    values = _filled(values, parent)
+    _check_types(path, values, parent)
+    return restored_config(values)
 
 
 def _filled(values: dict, defaults_: dict) -> dict:
     """The values, and the defaults of what they lack."""
     known = {
-        name: _filled(values[name], value) if isinstance(value, dict) and name in values else values.get(name, value)
+        name: _filled(values[name], value)
+        if isinstance(value, dict) and isinstance(values.get(name), dict)
+        else values.get(name, value)
         for name, value in defaults_.items()
     }
     return {**values, **known}
+
+
+def _check_types(path: Path, values, parent, name="config") -> None:
+    """Raises RunError for a value of another type than the field of the parent config has."""
+    kind = {float: (int, float), tuple: (list, tuple)}.get(type(parent), type(parent))
+    if None not in (values, parent) and not isinstance(values, kind):
+        raise RunError(f"{path}: {name} has a value of a wrong type. Fix: restore the file.")
+    for key, item in parent.items() if isinstance(parent, dict) and values is not None else ():
+        _check_types(path, values[key], item, f"{name}.{key}")
 
 
 def _finished(directory: RunDirectory) -> dict:

@@ -16,13 +16,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from mednli_jax.errors import PrintableStream, printable
+
 PLAIN_SECONDS = 15.0
 SLOW_SECONDS = 2.0  # work that takes no longer shows no bar
 _STRIDE = 256  # examples between two looks at the clock
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)  # while a bar is shown, rich takes the place of the stream
 
 
 def warn(line: str) -> None:
@@ -48,22 +50,23 @@ class Bar:
         delay: float = 0.0,
         begun: float | None = None,
     ):
-        self.title, self.total, self.unit, self.first = title, total, unit, first
+        self.title, self.total, self.unit, self.first = printable(title), total, unit, first
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
         self._shown_from = (self.started if begun is None else begun) + delay
         self._bar = None
         if sys.stderr.isatty():
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),  # the name of a file is no markup
                 BarColumn(bar_width=None),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 TextColumn("ETA"),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
+                TextColumn("{task.fields[note]}", markup=False),
             )
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True)
-            self._task = self._bar.add_task(title, total=total, completed=first, note="")
+            console = Console(file=PrintableStream(sys.stderr).stream)  # a bar is made of what a terminal obeys
+            self._bar = Progress(*columns, console=console, transient=True, expand=True)
+            self._task = self._bar.add_task(self.title, total=total, completed=first, note="")
 
     def __enter__(self):
         self._show()
@@ -81,7 +84,7 @@ class Bar:
         self.done = min(self.done + count, self.total)
         if self._bar:
             self._show()
-            self._bar.update(self._task, advance=count, note=note)
+            self._bar.update(self._task, advance=count, note=printable(note))
             self._show()
         elif time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
@@ -105,7 +108,8 @@ def spinner(title: str):
         yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    console = Console(file=PrintableStream(sys.stderr).stream)
+    with Progress(*columns, console=console, transient=True) as shown:
         shown.add_task(title, total=None)
         yield
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -21,13 +22,14 @@ from importlib import metadata
 from pathlib import Path
 
 import mednli_jax
-from mednli_jax.errors import RunError
-from mednli_jax.files import append_line, private_folder, write_atomic, write_json, writing
+from mednli_jax.errors import RunError, printable
+from mednli_jax.files import append_line, private_folder, small_content, write_atomic, write_json, writing
 from mednli_jax.textfiles import meant
 
 TYPES = "types.json"
 FAILED = "its log.txt says why: mend that"  # what to do first about a run that failed
 STATUSES = ("running", "interrupted", "complete", "failed")
+_PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # of a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
 
@@ -37,7 +39,7 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
     """
     try:
-        values = json.loads(Path(path).read_bytes())
+        values = json.loads(small_content(path))
     except FileNotFoundError:
         raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
     except (ValueError, RecursionError, OSError) as error:
@@ -66,7 +68,7 @@ def environment() -> dict:
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else -1.0,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [_PASSWORD.sub(r"\1***@", part) for part in (Path(sys.argv[0]).name, *sys.argv[1:])],
     }
 
 
@@ -120,6 +122,7 @@ class RunDirectory:
         if not (run.folder / "config.json").is_file():
             problem = f"{run.folder}: not a run directory (config.json is missing).{_near(run.folder)}"
             raise RunError(f"{problem} Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
+        run._check_files()
         return run
 
     @classmethod
@@ -134,6 +137,8 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = "name the run to go on with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
+        if found:
+            run._check_files()
         if found and not (resume or force):
             status = run.status()
             go_on = f"{FAILED}, then " if status == "failed" else "--resume to go on, "
@@ -161,6 +166,13 @@ class RunDirectory:
             run._lock.close()  # else whoever keeps the error keeps the lock
             raise
         return run
+
+    def _check_files(self):
+        """Refuses links, through which a run from elsewhere could reach other folders, as well as pipes and devices."""
+        for path in self.folder.rglob("*"):
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                problem = f"{path}: is a link or no regular file, which no run holds"
+                raise RunError(f"{problem}. Fix: put the file or folder itself there, or remove it.")
 
     def _holds_files(self):
         """Whether there are files other than those of a start that failed: a lock, a .gitignore, temporary files."""
@@ -222,9 +234,8 @@ class RunDirectory:
 
     @property
     def task(self) -> str:
-        """The task that the config names; "nli" where it names none."""
-        task = self.config.get("task")
-        return task if isinstance(task, str) else "nli"
+        """The task that the config names. Raises RunError where it names none."""
+        return read_json(self.folder / "config.json", "task")["task"]
 
     @property
     def private(self) -> Path:
@@ -283,7 +294,10 @@ class RunDirectory:
         Raises UserError naming any other line that is damaged.
         """
         path, rows = self.folder / "metrics.jsonl", []
-        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+        try:
+            lines = small_content(path).split(b"\n")[:-1] if path.is_file() else []
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the file.") from None
         for number, line in enumerate(lines, 1):
             try:
                 epoch = json.loads(line)["epoch"]
@@ -340,7 +354,7 @@ class RunDirectory:
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
-        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
+        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(line)}")
 
 
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.files import write_atomic
+from mednli_jax.files import small_content, write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")
@@ -171,7 +171,7 @@ class Vocab:
         """Reads what `save` wrote. Raises DataError where the file is no such array."""
         name, fix = Path(path).name, "prepare the data again"
         try:
-            words = json.loads(Path(path).read_bytes().decode("utf-8"))
+            words = json.loads(small_content(path).decode("utf-8"))
         except OSError as error:
             raise DataError(f"cannot be read ({error.strerror})", file=name, fix=fix) from error
         except (ValueError, RecursionError):

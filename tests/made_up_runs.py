@@ -80,7 +80,7 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
     }
     data = {"splits": splits, "files": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
     data["vocabulary"] = {"source": "random", "with_vector": 7}
-    files = {"config": {"data": {"name": corpus}, "model": {"name": "esim"}, "seeds": numbers}}
+    files = {"config": {"task": "nli", "data": {"name": corpus}, "model": {"name": "esim"}, "seeds": numbers}}
     files |= {"env": env, "data": data, "result": result if status == "complete" else {"status": status}}
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))

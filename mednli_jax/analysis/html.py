@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mednli_jax.analysis import charts, kinds, paths, public
 from mednli_jax.analysis.outcomes import read_metrics, result_of
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines, markdown_text
-from mednli_jax.errors import DataError, RunError
+from mednli_jax.errors import DataError, RunError, printable
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
@@ -26,7 +26,8 @@ CARD = "# Model card: "  # how the file of a model card begins
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
     """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
-    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+    page = _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+    return printable(page)
 
 
 @cache

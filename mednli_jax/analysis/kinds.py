@@ -103,9 +103,12 @@ FLAGS = (
 
 
 def task_of(directory: RunDirectory | Path) -> str:
-    """The task of a run; one that names none of KINDS is of sentence pairs. Raises RunError where it is no run."""
-    task = RunDirectory.existing(getattr(directory, "folder", directory)).task
-    return task if task in KINDS else NLI
+    """The task of a run. Raises RunError where it is no run, or names none of KINDS."""
+    run = RunDirectory.existing(getattr(directory, "folder", directory))
+    if run.task not in list(KINDS):  # which takes a value of any type
+        problem = f"{run.folder / 'config.json'}: its 'task' is none of {', '.join(KINDS)}"
+        raise RunError(f"{problem}. Fix: restore the file, or train again with this version.")
+    return run.task
 
 
 def of_run(directory: RunDirectory | Path) -> Kind:

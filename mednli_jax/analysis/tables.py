@@ -23,7 +23,7 @@ from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_trai
 from mednli_jax.analysis.sections import Grid, Section, figure
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
-from mednli_jax.runs import RunDirectory
+from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.textfiles import meant
 
 OTHER = "of"  # how the state of a run begins that is of another corpus than most, or of other pairs
@@ -328,11 +328,11 @@ def _given(folder, corpus) -> dict[str, str]:
 def _resume(folder) -> list[str] | None:
     """The flags of the run's command that shape it; None where the run has not written it down, or is none of train."""
     try:
-        command = json.loads((folder / "env.json").read_bytes())["command"]
+        command = read_json(folder / "env.json")["command"]
         if Path(command[0]).stem != "train":
             return None
         return [a for a in command[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+    except (RunError, TypeError, KeyError, AttributeError, IndexError):
         return None
 
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import RunError, UsageError
+from mednli_jax.errors import PrintableStream, RunError, UsageError
 from mednli_jax.files import append_line
 
 COLUMNS = {
@@ -83,7 +83,7 @@ def show(results: list[dict]) -> None:
         shown = Table(*titles)
         for line in cells:
             shown.add_row(*line)
-        Console().print(shown)
+        Console(file=PrintableStream(sys.stdout).stream).print(shown)
     else:
         for line in [titles, *cells]:
             print("\t".join(line))

@@ -8,6 +8,7 @@ Of many processes the first alone saves and loads.
 import contextlib
 import errno
 import logging
+import math
 import os
 import shutil
 import sys
@@ -26,6 +27,8 @@ from mednli_jax.progress import warn
 # Orbax logs each fault of a save with a traceback from each of its threads, also after Ctrl-C; here it raises.
 logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
 KEEP = 2
+# Bytes that a checkpoint may unpack to, and times its size on disk: weights hardly shrink, moments of zeros by far.
+FREE_GROWTH, MAX_GROWTH = 1 << 28, 256
 PATIENCE = 20  # tenths of a second
 # Where Orbax makes its folders in a thread and the disk refuses, other threads wait for them, and keep the process from
 # ending for many minutes.
@@ -150,9 +153,18 @@ def _alone():
 def _as_numpy(checkpointer, folder):
     """Restores to host memory whatever devices wrote it."""
     shapes = checkpointer.metadata(folder).item_metadata.tree
+    stored = sum(path.stat().st_size for path in folder.rglob("*"))
+    if sum(map(_bytes_of, jax.tree.leaves(shapes))) > FREE_GROWTH + MAX_GROWTH * stored:
+        raise ValueError("the arrays are larger than such files can hold")
     arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**_alone()), **_alone()) as reader:
         return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
+
+
+def _bytes_of(array) -> int:
+    """The bytes that reading an array takes: it is stored in chunks, of which each is unpacked as a whole."""
+    sizes = [math.prod(shape) for shape in (array.shape, array.storage.chunk_shape)]
+    return max(sizes) * np.dtype(array.dtype).itemsize
 
 
 def restore_into(template, tree):

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from mednli_jax.corpora.diskne.corpus import example_of, synonyms_of
 from mednli_jax.corpora.diskne.folds import Fold
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import LABELS
-from mednli_jax.files import write_atomic
+from mednli_jax.files import MAX_SMALL, write_atomic
 from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
@@ -48,14 +49,16 @@ def write_lines(path: Path, rows: Iterable[dict]) -> None:
 def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
     """The rows of one of a run's files; none where there is no file. Raises DataError."""
     rows = []
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            rows.append({name: row[name] for name in fields})
-        except (ValueError, TypeError, KeyError, RecursionError):
-            fix = "restore the file, or train again"
-            raise DataError("is not as a run writes it", file=str(path), line=number, fix=fix) from None
+    if not path.is_file():
+        return rows
+    with open(path, "rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, MAX_SMALL), b""), 1):
+            try:
+                row = json.loads(line)
+                rows.append({name: row[name] for name in fields})
+            except (ValueError, TypeError, KeyError, RecursionError):
+                fix = "restore the file, or train again"
+                raise DataError("is not as a run writes it", file=str(path), line=number, fix=fix) from None
     return rows
 
 

@@ -409,7 +409,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     new = [NLIExample(u, p, h, "", tuple(p.split()), tuple(h.split())) for u, p, h in texts]
     kept, vocabulary = prepared.folder / "concepts.json", own.read_vocabulary(prepared.folder / "vocabulary.json")
     concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
-    again, _ = NewPairEncoder(own, vocabulary, facts["sha256"], concepts)(new)
+    again, *_ = NewPairEncoder(own, vocabulary, facts["sha256"], concepts)(new)
     assert [found(again, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
 
 
