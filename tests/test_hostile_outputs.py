@@ -337,6 +337,7 @@ HOSTILE = {
     "a task that is none": change(CONFIG, task="../nli"),
     "a task that is an object": change(CONFIG, task={"nli": 1}),
     "a hidden size of 2^40": change(CONFIG, model__hidden_size=1 << 40),
+    "a hidden size of others": change(CONFIG, model__hidden_size=8),
     "seeds that are text": change(CONFIG, seeds="x" * 1000),
     "a batch of 10^18": change(CONFIG, train__batch_size=10**18),
     "a prepared corpus that climbs": change("result.json", prepared="../../../outside", config="../../outside"),
