@@ -79,7 +79,7 @@ PROTOCOLS = {
             "--config.data.max_length=32", "--config.model.hidden_size=8", "--config.model.layers=1",
             "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.seeds=0,1"),
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
-              "--config.diskne.diseases=gout,asthma", "--config.diskne.at_once=2"),
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2"),
 }  # fmt: skip
 # Commands that are given again after a kill; OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
