@@ -444,6 +444,7 @@ def test_a_browser_runs_no_script_of_a_page(trained, here):
         everywhere(text)(run)
         call(report, run, codes=(0,))
         pages[name] = run / "report.html"
+        assert MARK in pages[name].read_text()
     (here / "runs.html").write_text("<!DOCTYPE html><title>x</title><script>document.title='zqx'</script>")
 
     def title_in_browser(path):
