@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import jax
 import numpy as np
 from ml_collections import config_dict
 
@@ -103,7 +104,11 @@ class FinishedRun:
         if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
             problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
             raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
-        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+        variables = {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+        if {leaf.shape[:1] for leaf in jax.tree.leaves(variables)} != {(len(best["epoch"]),)}:
+            problem = f"{self.directory.checkpoints}: the weights are not those of each seed"
+            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
+        return variables
 
     # -- scores -------------------------------------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@
 
 The losses of 20 steps in float64 and the logits after them, and the first gradient in float32. In place of a model,
 `resumed`: what becomes of a run whose checkpoint a second trainer takes up, half of its seeds having stopped.
+`prepares`: nothing is done for ten minutes.
 """
 
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -113,6 +115,9 @@ def main(path, name, *others):
     here = hosts.join(others[0], int(others[1]), int(others[2])) if others else hosts.here()
 
     def work():
+        if name == "prepares":  # which takes long
+            print(name, flush=True)
+            time.sleep(600)
         found = resumed(Devices(), Path(path).parent / "many") if name == "resumed" else results(name, Devices())
         if here.leads:
             np.savez(Path(path), **found)

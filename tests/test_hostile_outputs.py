@@ -239,7 +239,7 @@ def write(name, content):
 def hollow(name):
     def damage(run):
         with open(run / name, "wb") as file:
-            file.truncate(1 << 34)
+            file.truncate(1 << 32)
 
     return damage
 
@@ -337,6 +337,7 @@ HOSTILE = {
     "a task that is none": change(CONFIG, task="../nli"),
     "a task that is an object": change(CONFIG, task={"nli": 1}),
     "a hidden size of 2^40": change(CONFIG, model__hidden_size=1 << 40),
+    "a hidden size of others": change(CONFIG, model__hidden_size=8),
     "seeds that are text": change(CONFIG, seeds="x" * 1000),
     "a batch of 10^18": change(CONFIG, train__batch_size=10**18),
     "a prepared corpus that climbs": change("result.json", prepared="../../../outside", config="../../outside"),
@@ -443,6 +444,7 @@ def test_a_browser_runs_no_script_of_a_page(trained, here):
         everywhere(text)(run)
         call(report, run, codes=(0,))
         pages[name] = run / "report.html"
+        assert MARK in pages[name].read_text()
     (here / "runs.html").write_text("<!DOCTYPE html><title>x</title><script>document.title='zqx'</script>")
 
     def title_in_browser(path):

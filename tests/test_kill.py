@@ -21,6 +21,7 @@ import jax
 import numpy as np
 import pytest
 from made_up_commands import (
+    CONDITIONS,
     SMALL,
     call_command,
     config_flag,
@@ -59,6 +60,36 @@ TRAINED = {
     "ga_reader": (config_flag("ga_ent", "file"), *READER),
     "bert": (config_flag("bert", "mednli"), *BERT),
 }
+# Protocols of training, of `bow` where nothing else is said. "source" is a finished run.
+OF_BOW = {
+    "plateau": ("--config.train.schedule=plateau",),
+    "cyclical": ("--config.train.schedule=cyclical", "--config.train.cycle=7", "--config.train.average_from=2",
+                 "--config.train.average_every=3"),
+    "warmup": ("--config.train.schedule=warmup_linear", "--config.train.accumulate=2", "--config.train.clip=1.0",
+               "--config.train.optimizer=adamw"),
+    "mixed": ("--config.data.mix=snli",),
+    "transfer": ("--config.transfer.init_from=source", "--config.transfer.skip=logits"),
+    "frozen": ("--config.transfer.init_from=source", "--config.transfer.freeze=encoder"),
+}  # fmt: skip
+PROTOCOLS = {
+    **{name: (config_flag("bow", "mednli"), *PAIRS, *flags) for name, flags in OF_BOW.items()},
+    "features": (config_flag("features", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8",
+                 "--config.model.trees=40"),
+    "mlm": (config_flag("mlm", "file"), "--config.data.dir=texts", "--config.data.pieces=120",
+            "--config.data.max_length=32", "--config.model.hidden_size=8", "--config.model.layers=1",
+            "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.seeds=0,1"),
+    "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2"),
+}  # fmt: skip
+# Commands that are given again after a kill; OUT is the folder that they write to.
+KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
+AGAIN = {
+    "prepare": ("prepare", *KD),
+    "ontology": ("prepare", *KD, "--config.knowledge.ontology=own.obo"),
+    "report": ("report", "source", "--out=OUT/report.html"),
+    "evaluate": ("evaluate", "--run=source_ga", "--scores=OUT/each.jsonl"),
+    "evaluate on another corpus": ("evaluate", "--run=source", *KD, "--workdir=OUT/run"),
+}
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
 FILTERED = ("aflite.json", "easy.txt", "difficult.txt", "easy_test.txt", filtering.STATE)
@@ -73,14 +104,32 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("kill")
     write_pairs(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
     write_articles(home / "own")
+    shutil.copytree(home / "data" / "mednli", home / "data" / "snli")
+    for path in (home / "data" / "snli").iterdir():  # pairs of other uids
+        path.write_text(path.read_text().replace('"pairID": "', '"pairID": "s'))
+        path.rename(path.with_name(path.name.replace("mli", "snli_1.0").replace("_v1", "")))
+    (home / "texts").mkdir()
+    for split in ("train", "dev"):
+        rows = json_lines(home / "data" / "mednli" / f"mli_{split}_v1.jsonl")
+        (home / "texts" / f"{split}.txt").write_text("\n\n".join(row["sentence1"] for row in rows) + "\n")
+    names = [*CONDITIONS, *(f"term {number}" for number in range(3000))]
+    terms = (f"[Term]\nid: X:{n}\nname: {name}\nis_a: X:{n // 2}\n" for n, name in enumerate(names, 1))
+    (home / "own.obo").write_text("format-version: 1.2\n\n[Term]\nid: X:0\nname: a disease\n\n" + "\n".join(terms))
     return home
+
+
+@pytest.fixture(scope="module")
+def sources(home):
+    """Finished runs that others begin from."""
+    complete(home, "bow", "source", epochs=2)
+    complete(home, "ga_reader", "source_ga", epochs=2)
 
 
 def flags_of(system, folder, epochs=EPOCHS):
     if system == "aflite":
         return (*AFLITE, f"--out={folder}")
     often = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
-    return (*TRAINED[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+    return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
 
 
 def start(home, system, folder, *flags, epochs=EPOCHS):
@@ -111,13 +160,16 @@ def results(system, folder):
     assert not list(folder.rglob("*.tmp"))
     if system == "aflite":
         return [], [(folder / name).read_bytes() for name in FILTERED]
-    tree, _ = Checkpoints(folder / "checkpoints").load()
+    tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     result = read_json(folder, "result.json")
-    predictions = [(folder / "private" / f"predictions.{split}.jsonl").read_bytes() for split in ("dev", "test")]
+    written = ("predictions.*.jsonl", "slots.jsonl", "weights-*/model.safetensors")
+    predictions = [path.read_bytes() for name in written for path in sorted((folder / "private").glob(name))]
+    assert len(predictions) >= 1
     times = ("seconds", "examples_per_second")
-    metrics = [{key: row[key] for key in row if key not in times} for row in json_lines(folder, "metrics.jsonl")]
-    assert all("train_loss" in row for row in metrics)
-    scores = {key: result[key] for key in ("status", "dev", "test", "best_epoch")}
+    metrics = json_lines(folder, "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
+    metrics = [{key: row[key] for key in row if key not in times} for row in metrics]
+    scores = {key: result.get(key) for key in ("status", "dev", "test", "best_epoch")}
+    assert scores["status"] == "complete"
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]
     return arrays, [*predictions, metrics, scores]
@@ -155,8 +207,53 @@ def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
 
 
 @slow
-@pytest.mark.parametrize("system", [*TRAINED, "aflite"])
-def test_runs_killed_at_random_resume_bit_for_bit(home, system):
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, sources, name):
+    draw, expected = random.Random(name), left_by(home, name, home / f"{name}-whole")
+    length = time.monotonic()
+    again = left_by(home, name, home / f"{name}-again")
+    length = time.monotonic() - length
+    expected = {path: content for path, content in expected.items() if again[path] == content}  # some hold times
+    assert {".npy", ".html", ".jsonl"} & {Path(path).suffix for path in expected}
+    killed = number = 0
+    while killed < KILLS:
+        assert number < 3 * KILLS + 3, "too few kills find a command under way"
+        folder = home / f"{name}-{number}"
+        number += 1
+        process = start_again(home, name, folder)
+        time.sleep(draw.uniform(0.3, 1.0) * length)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        if (folder / "run").is_dir():  # the command never writes to a run that is there
+            shutil.rmtree(folder / "run")
+        found = left_by(home, name, folder)
+        assert {path: found.get(path) for path in expected} == expected
+        shutil.rmtree(folder)
+    print(f"\n{name}: {killed} kills; the command takes {length:.1f} s; nothing differs in {len(expected)} files")
+
+
+def start_again(home, name, folder):
+    folder.mkdir(exist_ok=True)
+    environment = {**os.environ, **environment_of(home)}
+    if AGAIN[name][0] == "prepare":
+        environment["MEDNLI_JAX_CACHE"] = str(folder)
+    with open(home / "out.txt", "a") as out:
+        flags = [flag.replace("OUT", str(folder)) for flag in AGAIN[name][1:]]
+        command = [sys.executable, "-m", f"mednli_jax.{AGAIN[name][0]}", *flags]
+        return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
+
+
+def left_by(home, name, folder):
+    """{path: content} of what a command leaves in a folder."""
+    assert start_again(home, name, folder).wait() == 0, last_lines(home)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
+            if path.is_file() and not path.name.endswith(".tmp") and ".tmp/" not in str(path)}  # fmt: skip
+
+
+@slow
+@pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite"])
+def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
     """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation."""
     draw = random.Random(system)
     cold, length = (complete(home, system, f"{system}-{kind}") for kind in ("cold", "whole"))

@@ -166,7 +166,8 @@ def join(
         stderr, said = _quiet()
     from orbax.checkpoint import multihost  # takes a second
 
-    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), stderr=stderr, said=said)
+    streams = {"host": coordinator and coordinator.rpartition(":")[0].strip("[]"), "stderr": stderr, "said": said}
+    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), **streams)
     if _here.watch:
         if said is not None:
             _catch_abort(_here.watch)

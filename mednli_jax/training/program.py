@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 from jax.experimental.layout import Format, Layout
 
 from mednli_jax.corpora import batching
+from mednli_jax.errors import RunError
 from mednli_jax.training import precision
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
@@ -74,9 +76,16 @@ class Program:
         return self._compiled_for(key, body, learner, index, pool, reduced=True, donate=True)
 
     def predict_body(self, layout, variables, index, pool=None):
-        """The compiled body of `predict`; shapes are enough. pool: see `compile`."""
+        """The compiled body of `predict`; shapes are enough. pool: see `compile`.
+
+        Raises: RunError for weights of another model.
+        """
         body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
-        return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
+        try:
+            return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
+        except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
+            problem = "the weights are not of the model that the config describes"
+            raise RunError(f"{problem}. Fix: restore the run directory.") from error
 
     def _compiled_for(self, key, body, state, index, pool=None, **how):
         shapes = tuple((name, array.shape) for name, array in self.data.items())

@@ -2,7 +2,9 @@
 
 A collective operation with a process that has died waits forever, or fails in many words. Hence each process leaves a
 sign of life every second in the key-value store of jax's coordination service, and one that gives none for PATIENCE
-seconds counts as lost. Before training, when a library may hold a process up for longer, that takes LOADING_PATIENCE.
+seconds counts as lost. Before training, when a library may hold up the Python of a process for longer, that takes
+LOADING_PATIENCE, unless its line is cut, too: a connection with the first process over which nothing is said. The
+systems of both ends keep it up, whatever Python does, and cut it when a process or a host is gone.
 
 jax's coordination service sees a killed process, too (jax 0.10 to 0.12, `heartbeat_timeout_seconds`), but it ends the
 others by SIGABRT, with exit code 134 and some twenty lines of a stack.
@@ -10,6 +12,8 @@ others by SIGABRT, with exit code 134 and some twenty lines of a stack.
 
 import contextlib
 import os
+import secrets
+import socket
 import sys
 import threading
 import time
@@ -18,19 +22,24 @@ BEAT = 1.0  # seconds between two signs of life
 PATIENCE, LOADING_PATIENCE = 10.0, 60.0  # seconds without one, after which a process counts as lost
 LOST = 3  # exit code: interrupted, and resumable
 ALIVE, LEFT = "mednli_jax/alive/", "left:"
+LINE = "mednli_jax/line/"  # where the first process awaits the others: host, port, what they have to say first
+# Seconds without traffic before a line is tried, seconds between tries, failures after which it is cut.
+_TRIES = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 _FATAL = b"distributed service detected fatal errors"  # what jax says before it aborts
 
 
 class Watch:
-    """Two threads of one process: one leaves signs and reads the others', one looks at the clock.
+    """Threads of one process: one leaves signs and reads the others', one looks at the clock, others hold the lines.
 
     Args:
+      host: the name of process 0's host for the others; None: what the host calls itself.
       client: jax's, of the key-value store, which process 0 keeps.
       index, count: this process's number, and how many there are.
       stderr: file descriptor of the user's. said: of what libraries print, where that is kept apart.
     """
 
-    def __init__(self, client, index: int, count: int, *, stderr: int = 2, said: int | None = None):
+    def __init__(self, client, index: int, count: int, *, host: str | None = None, stderr: int = 2,
+                 said: int | None = None):  # fmt: skip
         self.on_loss = lambda: None  # called before this process ends because of another one
         self.parted = False
         self.patience = LOADING_PATIENCE
@@ -40,7 +49,8 @@ class Watch:
         self._ending = threading.Lock()
         self._marks: dict[int, str] = {}
         self._seen, self._answered = dict.fromkeys(range(count), time.monotonic()), time.monotonic()
-        for work in (self._beat, self._look):
+        self._host, self._cut = host or socket.getfqdn(), set()
+        for work in (self._beat, self._look, self._await if self._leads else self._call):
             threading.Thread(target=work, daemon=True).start()
 
     @property
@@ -65,6 +75,43 @@ class Watch:
                         self._marks[peer], self._seen[peer] = text, self._answered
             time.sleep(BEAT if self._code is None else BEAT / 4)
 
+    def _await(self):
+        """Takes the other processes' connections. Where there can be none, the signs of life are all there is."""
+        with contextlib.suppress(Exception), socket.create_server(("", 0)) as listener:
+            secret = secrets.token_hex(16)
+            self._client.key_value_set(f"{LINE}0", f"{self._host} {listener.getsockname()[1]} {secret}")
+            while True:
+                threading.Thread(target=self._greet, args=(listener.accept()[0], secret), daemon=True).start()
+
+    def _greet(self, line, secret):
+        with contextlib.suppress(OSError, ValueError), line:
+            line.settimeout(PATIENCE)
+            said, _, peer = line.makefile("rb").readline(100).decode().partition(" ")
+            if said == secret:
+                self._hold(line, int(peer))
+
+    def _call(self):
+        with contextlib.suppress(Exception):
+            while not (found := self._client.key_value_dir_get(LINE)):
+                time.sleep(BEAT)
+            host, port, secret = found[0][1].split()
+            with socket.create_connection((host, int(port)), timeout=PATIENCE) as line:
+                line.sendall(f"{secret} {self._index}\n".encode())
+                self._hold(line, 0)
+
+    def _hold(self, line, peer):
+        line.settimeout(None)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in _TRIES.keys() & vars(socket).keys():
+            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _TRIES[name])
+        with contextlib.suppress(OSError):
+            line.recv(1)
+        self._cut.add(peer)
+
+    def _silence(self, peer):
+        """Seconds without a sign after which a process counts as lost."""
+        return min(PATIENCE, self.patience) if peer in self._cut else self.patience
+
     def _look(self):
         looked = time.monotonic()
         while not (self.parted and self._leads):
@@ -77,7 +124,7 @@ class Watch:
                 self._judge(now)
 
     def _judge(self, now):
-        if not self._leads and now - self._answered > self.patience:
+        if not self._leads and now - self._answered > self._silence(0):
             self._lost(0)
         for peer in (0,) if self.parted else range(self._count):
             mark = self._marks.get(peer, "")
@@ -85,7 +132,7 @@ class Watch:
                 continue
             if mark.startswith(LEFT):
                 self._follow(peer, int(mark.removeprefix(LEFT)))
-            elif now - self._seen[peer] > self.patience:
+            elif now - self._seen[peer] > self._silence(peer):
                 self._lost(peer)
 
     def _lost(self, peer):

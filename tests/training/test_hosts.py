@@ -145,11 +145,12 @@ def watched(monkeypatch, tmp_path):
                 store.key_value_set(f"{watch.ALIVE}{peer}", str(number))
             time.sleep(0.02)
 
-    def start(index):
+    def start(index, *, closely=True):
         said = open(tmp_path / "stderr", "w+b", buffering=0)  # noqa: SIM115
         threading.Thread(target=others, args=(index,), daemon=True).start()
         here = hosts.Hosts(store, index, 3, stderr=said.fileno())
-        here.watch_closely()
+        if closely:
+            here.watch_closely()
         return here, codes, tmp_path / "stderr", store, silent, said
 
     return start
@@ -175,6 +176,42 @@ def test_a_silent_process_ends_the_others_with_one_line(watched, own):
     assert lost == [True]
     (line,) = stderr.read_text().splitlines()
     assert line.startswith("process 2 of 3 has gone")
+
+
+def test_before_training_silence_counts_where_the_line_is_cut(watched):
+    """A library may hold up the Python of a process for long; its system keeps the line."""
+    _, codes, stderr, store, silent, _open = watched(0, closely=False)
+    wait_for(lambda: f"{watch.LINE}0" in store.values)
+    _, port, secret = store.values[f"{watch.LINE}0"].split()
+    stranger = socket.create_connection(("127.0.0.1", int(port)))
+    stranger.sendall(b"guessed 1\n")
+    assert stranger.recv(1) == b""  # let go of, and the others are not
+    with socket.create_connection(("127.0.0.1", int(port))) as line:
+        line.sendall(f"{secret} 2\n".encode())
+        silent.add(2)
+        time.sleep(2)
+        assert codes == []
+    wait_for(lambda: codes)
+    assert codes == [3]
+    assert stderr.read_text().startswith("process 2 of 3 has gone")
+
+
+@slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_one_that_dies_while_all_prepare_ends_the_other_in_half_a_minute(victim):
+    command = (sys.executable, ROOT / "tests" / "hosts_worker.py", "-", "prepares", f"127.0.0.1:{free_port()}", "2")
+    how = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [start([*command, str(index)], **how) for index in range(2)]
+    assert workers[0].stdout.readline() == "prepares\n"
+    time.sleep(3)
+    begun = time.monotonic()
+    workers[victim].kill()
+    said = workers[1 - victim].communicate(timeout=LONG_SECONDS)[1]
+    taken = time.monotonic() - begun
+    assert workers[1 - victim].returncode == 3, said
+    assert taken < 30
+    assert f"process {victim} of 2 has gone" in said
+    print(f"noticed in {taken:.0f} s")
 
 
 def test_a_process_that_fails_ends_the_others_with_its_code(watched):
