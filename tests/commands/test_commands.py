@@ -40,7 +40,7 @@ from mednli_jax import (
     train,
 )
 from mednli_jax.analysis.nli.evaluation import partition_lines
-from mednli_jax.corpora.nli import corpus
+from mednli_jax.corpora.nli import concepts
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh, wordnet
@@ -392,7 +392,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
 
         return call
 
-    monkeypatch.setattr(corpus, "Linker", counting("linkers", Linker))
+    monkeypatch.setattr(concepts, "Linker", counting("linkers", Linker))
     monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
     run = evaluate.load_run(Path("copy"))
     asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
