@@ -137,7 +137,7 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = "name the run to go on with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
-        if found:
+        if found and not force:
             run._check_files()
         if found and not (resume or force):
             status = run.status()

@@ -399,8 +399,8 @@ def test_each_distinct_sentence_is_linked_once(monkeypatch):
     config = defaults.nli("esim", "demo", knowledge="replace")
     config.data.limit = 60
     subject, linked = Subject(experiment.nli_corpus(config)), []
-    link = subject._finder.link
-    monkeypatch.setattr(subject._finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
+    link = subject.finder.link
+    monkeypatch.setattr(subject.finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
     assert subject.graph_concepts() >= {m.concept for found in subject.mentions("premise")[:50] for m in found}
     subject.mentions("hypothesis")
     assert len(linked) == len(set(linked))

@@ -67,7 +67,10 @@ class Read:
         for split in prepared.splits.values():
             for row, uid in enumerate(split.uids, start=split.first):
                 sides = [[words[n] for n in arrays[side][row] if n] for side in ("premise", "hypothesis")]
-                links = {tuple(link) for link in zip(*(arrays[name][row] for name in LINK_FIELDS), strict=True)}
+                links = {
+                    tuple(link)
+                    for link in zip(*(arrays[name][row] for name in LINK_FIELDS if name in arrays), strict=True)
+                }
                 self.of_uid[uid] = (*sides, int(arrays["label"][row]), {link for link in links if link[2] >= 0})
 
     def uids(self, split):
