@@ -83,12 +83,13 @@ PROTOCOLS = {
 }  # fmt: skip
 # Commands that are given again after a kill; OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
+OTHER = (config_flag("bow", "snli"), "--config.vectors.path=", "--config.vectors.dim=8")
 AGAIN = {
-    "prepare": ("prepare", *KD),
+    "prepare": ("prepare", *KD, "--config.knowledge.ontology=mesh"),
     "ontology": ("prepare", *KD, "--config.knowledge.ontology=own.obo"),
     "report": ("report", "source", "--out=OUT/report.html"),
     "evaluate": ("evaluate", "--run=source_ga", "--scores=OUT/each.jsonl"),
-    "evaluate on another corpus": ("evaluate", "--run=source", *KD, "--workdir=OUT/run"),
+    "evaluate on another corpus": ("evaluate", "--run=source", *OTHER, "--workdir=OUT/run"),
 }
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
