@@ -162,6 +162,7 @@ def results(system, folder):
     if system == "aflite":
         return [], [(folder / name).read_bytes() for name in FILTERED]
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
+    assert tree or system in ("features", "folds")
     result = read_json(folder, "result.json")
     written = ("predictions.*.jsonl", "slots.jsonl", "weights-*/model.safetensors")
     predictions = [path.read_bytes() for name in written for path in sorted((folder / "private").glob(name))]
