@@ -328,9 +328,8 @@ def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, 
             mapped = super().map(body, **how)
 
             def lower(*given):
-                traced = mapped.trace(*given)
-                self.flops = product_flops(traced.jaxpr)
-                return traced.lower()
+                self.flops = product_flops(jax.make_jaxpr(mapped)(*given).jaxpr)
+                return mapped.lower(*given)
 
             return SimpleNamespace(lower=lower)
 
