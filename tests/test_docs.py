@@ -144,3 +144,8 @@ def test_the_notebook_runs(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / "bow" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_place_of_a_page_waits_to_be_filled(page):
+    assert "@@" not in page.read_text("utf-8")
