@@ -137,8 +137,8 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = "name the run to go on with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
-        if found and not force:
-            run._check_files()
+        if found:  # a run that is started over is dropped, links and all; its lock is opened before
+            run._check_files("lock" if force else "*")
         if found and not (resume or force):
             status = run.status()
             go_on = f"{FAILED}, then " if status == "failed" else "--resume to go on, "
@@ -167,9 +167,9 @@ class RunDirectory:
             raise
         return run
 
-    def _check_files(self):
+    def _check_files(self, pattern="*"):
         """Refuses links, through which a run from elsewhere could reach other folders, as well as pipes and devices."""
-        for path in self.folder.rglob("*"):
+        for path in self.folder.rglob(pattern):
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
                 problem = f"{path}: is a link or no regular file, which no run holds"
                 raise RunError(f"{problem}. Fix: put the file or folder itself there, or remove it.")
