@@ -1,11 +1,14 @@
 """Texts that a finished run is asked about, checked: dicts, tuples and lists become pairs of strings."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.examples import PLACEHOLDER
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def _check_marks(passage, query):
@@ -103,4 +106,4 @@ def is_header(item, task: str) -> bool:
 
 
 def _is_text(text):
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+    return not _NO_TEXT.search(text)

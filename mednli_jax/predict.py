@@ -2,13 +2,16 @@
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from absl import flags
 
 from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.progress import say, warn
+from mednli_jax.progress import SLOW_SECONDS, Bar, say, warn
 from mednli_jax.textfiles import MAX_LINE_BYTES
 
 USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, with a finished run; means over its seeds.
@@ -25,10 +28,11 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, wit
   stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
                   of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank;
                   for a run of clicr the passage begins with its title, as in training
-Output: a header, then lines in the order of the input, tab-separated.
+Output: a header, then lines in the order of the input, tab-separated; input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
+CHUNK = 8192  # lines that are in memory at once
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
 
 
@@ -46,28 +50,46 @@ def main(values: cli.Flags) -> None:
     if kind.inputs and sys.stdin.isatty():
         first, second = inputs.FORMS[kind.inputs].names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
-    pairs = read_pairs(sys.stdin.buffer, kind.inputs) if kind.inputs else []  # the run says why it takes none
+    size = None if values.attention else CHUNK  # attention maps are numbered over all lines
+    chunks = iter(())
+    if kind.inputs:  # else the run says why it takes none
+        chunks = read_chunks(sys.stdin.buffer, kind.inputs, size)
+    first = next(chunks, [])
     from mednli_jax import experiment, finished_run
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)
-    maps = kind.write_attention(run, pairs) if values.attention and pairs else None  # first: not all models have any
-    print("\n".join(kind.prediction_lines(run.predict(pairs))))
+    maps = kind.write_attention(run, first) if values.attention and first else None  # first: not all models have any
+    lines, unknown, cut = 0, Counter(), Counter()
+
+    def predictions():
+        nonlocal lines
+        with Bar("predict", None, unit=run.task.units, delay=SLOW_SECONDS) as bar:
+            for chunk in chain([first], chunks):
+                yield from run.predict(chunk)
+                lines += len(chunk)
+                unknown.update(run.unknown_words)
+                cut.update(run.truncated)
+                bar.advance(len(chunk))
+
+    for line in kind.prediction_lines(predictions()):
+        print(line)
     if maps:
         say(f"attention maps: {maps}")
-    places = ", ".join(f"{count} in {PLURAL[side]}" for side, count in run.unknown_words.items())
-    say(f"{len(pairs)} {run.task.units}; words without a vector: {places}")
-    if run.truncated:
-        cut = ", ".join(f"{count} {what}" for what, count in run.truncated.items())
-        warn(f"longer than the run reads, and cut: {cut}")
+    places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.unknown_words)
+    say(f"{lines} {run.task.units}; words without a vector: {places}")
+    if cut:
+        warn(f"longer than the run reads, and cut: {', '.join(f'{count} {what}' for what, count in cut.items())}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
 
 
-def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
-    """The two texts of each line of a binary stream that is not empty, nor a header; task: a key of inputs.FORMS.
+def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[list[tuple[str, str]]]:
+    """The two texts of each line of a binary stream that is neither empty nor a header, in lists.
 
-    Raises: DataError(s) with the line and what to change: not UTF-8, line too long, others as inputs.text_pair.
+    task: a key of inputs.FORMS. size: pairs of a list; None = all in one.
+    Raises, for a whole list at a time: DataError(s) with the line and what to change: not UTF-8, line too long, others
+    as inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
@@ -80,8 +102,13 @@ def read_pairs(stream, task: str = "nli") -> list[tuple[str, str]]:
                 pairs.append(inputs.text_pair(item, task, "stdin", number))
         except DataError as error:
             problems.add(error)
+        if len(pairs) == size:
+            problems.raise_if_any()
+            yield pairs
+            pairs = []
     problems.raise_if_any()
-    return pairs
+    if pairs:
+        yield pairs
 
 
 def _item(raw, number):

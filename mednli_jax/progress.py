@@ -36,6 +36,7 @@ class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
     Args:
+      total: None where it is not known, as of lines from a pipe.
       first: units that were done before, by another process: no part of the rate.
       delay: seconds since `begun` (time.monotonic(), default: now) before which a terminal shows nothing.
     """
@@ -43,7 +44,7 @@ class Bar:
     def __init__(
         self,
         title: str,
-        total: int,
+        total: int | None,
         *,
         unit: str = "examples",
         first: int = 0,
@@ -81,7 +82,9 @@ class Bar:
             self._bar.start()
 
     def advance(self, count: int, note: str = "") -> None:
-        self.done = min(self.done + count, self.total)
+        self.done += count
+        if self.total is not None:
+            self.done = min(self.done, self.total)
         if self._bar:
             self._show()
             self._bar.update(self._task, advance=count, note=printable(note))
@@ -89,8 +92,12 @@ class Bar:
         elif time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
             rate = (self.done - self.first) / (self.printed - self.started)
-            eta = (self.total - self.done) / max(rate, 1e-9)
-            say(f"{self.title}: {self.done}/{self.total} {self.unit}, {rate:.0f}/s, ETA {eta:.0f} s  {note}".rstrip())
+            done = f"{self.title}: {self.done}"
+            if self.total is None:
+                say(f"{done} {self.unit}, {rate:.0f}/s  {note}".rstrip())
+            else:
+                eta = (self.total - self.done) / max(rate, 1e-9)
+                say(f"{done}/{self.total} {self.unit}, {rate:.0f}/s, ETA {eta:.0f} s  {note}".rstrip())
 
     def reach(self, done: int, total: int) -> None:
         """Advances to `done` of `total`."""

@@ -123,7 +123,7 @@ def read_pairs(path):
 def stdin_of(task):
     def read(path):
         with open(path, "rb") as stream:
-            predict.read_pairs(stream, task)
+            list(predict.read_chunks(stream, task))
 
     first, second = ("A BEG__quokka__END .", "an @placeholder .") if task == "cloze" else ("quokka", "wombat")
     names = ("passage", "query") if task == "cloze" else ("premise", "hypothesis")

@@ -278,7 +278,7 @@ POINTS = {
     "tasks.nli.NLITask.loss": TRAIN,
     "finished_run.ScoredCorpus.scores": EVALUATE,
     "corpora.nli.partitions.read_partition": (*EVALUATE, "--partition=ids.txt"),
-    "predict.read_pairs": PREDICT,
+    "predict.read_chunks": PREDICT,
     "tasks.nli.NewPairs.examples_of": PREDICT,
     "analysis.corpus_stats.statistics": (analyze, "stats", *nli("bow")),
     "analysis.artifacts.findings._token_section": (analyze, *LEXICAL),

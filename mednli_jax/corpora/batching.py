@@ -378,3 +378,12 @@ def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
         for split in splits:
             split.layouts[bucket] = split._fitted(bucket, sentences, pairs, int(words), uses)
     return named
+
+
+def in_shapes_of(earlier: Batches, batches: Batches) -> Batches:
+    """The batches in the layouts of earlier ones of the same width, one bucket and the same groups, so that the
+    programs compiled for those serve them too. A batch that the fitted layout cannot hold takes the roomy one."""
+    (units, *_), per_batch = batches.buckets[0], earlier.buckets[0][1]
+    batches.buckets = [(units, per_batch, -(-len(units) // per_batch))]
+    batches.roomy, batches.layouts = earlier.roomy, earlier.layouts
+    return batches

@@ -404,6 +404,8 @@ class NewQueries(NewInputs):
         many = {"batch_size": PREDICT_ROWS, "most": batching.MAX_BUCKETS}
         many["groups"] = batching.groups_of(rows.passage[:, None], PREDICT_GROUP)
         how = few if len(rows) <= self.many else many
+        if how is many:
+            self._program.forget()  # programs fitted to other inputs
         made = batching.Batches(*rows.length, width=self.widths(arrays), shares=shares, joint=False, **how)
         return made, self.resident(arrays)
 

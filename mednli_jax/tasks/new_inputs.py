@@ -24,7 +24,7 @@ class NewInputs(ABC):
     """
 
     joint = True  # whether one loop goes over both sides of a row
-    many = 0  # inputs from which programs of their own pay
+    many = 0  # inputs above which programs are fitted to them
 
     def __init__(self, run):
         self.run, self.task = run, run.task
@@ -73,8 +73,6 @@ class NewInputs(ABC):
         program.data = program.devices.replicate(data)
         logits = program.logits(self.run.variables, batches)
         program.data = {}  # the programs are kept, not the texts
-        if len(examples) > self.many:  # programs fitted to these inputs fit no others
-            program.forget()
         return rows, logits
 
     def attention(self, inputs) -> list[dict]:

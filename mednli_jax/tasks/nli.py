@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +23,7 @@ LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relatio
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64  # rows of word pieces
 COARSE = 16  # tokens: a few new pairs are padded to a multiple
+OFTEN = 100  # passes: new pairs may go on without end
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
 
@@ -191,6 +192,15 @@ def _calibration(label, p_SNC):
     }
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """Shapes that were fitted to many new pairs. sizes: of the arrays' second axes, by name. room: rows."""
+
+    sizes: dict[str, int]
+    room: int
+    batches: batching.Batches
+
+
 class NewPairs(NewInputs):
     """New premise-hypothesis pairs.
 
@@ -200,10 +210,11 @@ class NewPairs(NewInputs):
     """
 
     many = 2048
+    _fitted: Fitted | None = None
     aligning = "give a run of esim, or one with config.model.knowledge"
 
     def examples_of(self, inputs):
-        tokenise = TOKENISERS[self.run.manifest["tokeniser"]]
+        tokenise = cache(TOKENISERS[self.run.manifest["tokeniser"]])  # pairs may share their premises
         return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
 
     @cached_property
@@ -231,16 +242,29 @@ class NewPairs(NewInputs):
         if self.task.padded_length:  # the logits depend on the padded length: the training's is used
             trained = zip(SIDES, self.run.result["width"], strict=True)
             sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
-        room = power_of_two(rows, least=8)
-        few = {"batch_size": min(room, PREDICT_ROWS), "coarse": True}
-        many = {"batch_size": PREDICT_ROWS, "groups": batching.groups_of(arrays["premise"], PREDICT_GROUP)}
-        made = batching.Batches(
-            *(arrays[f"{side}_length"] for side in SIDES),
-            width=tuple(sizes[side] for side in SIDES),
-            shares=shares,
-            fixed=bool(self.task.padded_length),
-            **(few if rows <= self.many else many),
-        )
+        length = tuple(arrays[f"{side}_length"] for side in SIDES)
+        how = {"shares": shares, "fixed": bool(self.task.padded_length)}
+        if rows <= self.many and not self._fitted:
+            room = power_of_two(rows, least=8)
+            how |= {"width": tuple(sizes[side] for side in SIDES), "batch_size": min(room, PREDICT_ROWS)}
+            return batching.Batches(*length, coarse=True, **how), _widened(arrays, sizes, room)
+        return self._like_the_first(rows, arrays, sizes, length, how)
+
+    def _like_the_first(self, rows, arrays, sizes, length, how):
+        """(batches, data) of many rows, in the shapes of the many rows before them, which grow where they must."""
+        before = self._fitted
+        sizes = {name: max(size, before.sizes.get(name, 0)) if before else size for name, size in sizes.items()}
+        room = max(power_of_two(rows, least=8), before.room if before else 0)
+        groups = batching.groups_of(arrays["premise"], PREDICT_GROUP)
+        groups = np.pad(groups, ((0, 0), (0, PREDICT_GROUP - groups.shape[1])), constant_values=-1)
+        how |= {"width": tuple(sizes[side] for side in SIDES), "batch_size": PREDICT_ROWS, "groups": groups}
+        if before and (before.sizes, before.room) == (sizes, room):
+            made = batching.in_shapes_of(before.batches, batching.Batches(*length, coarse=True, **how))
+        else:
+            self._program.forget()
+            # Fitted to two random deals, so that the rows to come find some room in the staircases.
+            made = batching.Batches(*length, **{**how, "fixed": True}, epochs=2, passes=OFTEN)
+            self._fitted = Fitted(sizes, room, made)
         return made, _widened(arrays, sizes, room)
 
     def described(self, rows, logits):

@@ -28,7 +28,7 @@ from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.cloze.table4 import against_baselines
 from mednli_jax.errors import UserError
-from mednli_jax.predict import read_pairs
+from mednli_jax.predict import read_chunks
 
 CONFIG = config_flag("ga_ent", "file")
 SMALL = (
@@ -279,7 +279,8 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
 )
 def test_bad_passages_and_queries_are_named_by_line(line):
     with pytest.raises(UserError, match=r"^stdin:1: ") as caught:
-        read_pairs(io.BytesIO(f"{line}\n".encode()), "cloze")
+        list(read_chunks(io.BytesIO(f"{line}\n".encode()), "cloze"))
     assert SECRET not in str(caught.value)
     good = b'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
-    assert read_pairs(io.BytesIO(good), "cloze") == [("BEG__a b__END c", "x @placeholder"), ("d", "@placeholder")]
+    found = list(read_chunks(io.BytesIO(good), "cloze"))
+    assert found == [[("BEG__a b__END c", "x @placeholder"), ("d", "@placeholder")]]

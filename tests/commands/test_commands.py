@@ -462,8 +462,8 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
 )
 def test_bad_pairs_are_named_by_line(stdin, line):
     with pytest.raises(UserError, match=f"stdin:{line}"):
-        predict.read_pairs(io.BytesIO(stdin))
-    read = predict.read_pairs(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n'))
+        list(predict.read_chunks(io.BytesIO(stdin)))
+    read = next(predict.read_chunks(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n')))
     assert read == [("a", "b"), ("c", "d")]
 
 

@@ -13,6 +13,8 @@ from mednli_jax import inputs, predict, train
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
+from mednli_jax.tasks.nli import NewPairs
+from mednli_jax.training.program import Program
 
 SECRET = "zyzzyva"
 # Sentence ends inside, list numbers, bullets, numbers alone, other scripts: what tokenisers disagree about.
@@ -95,6 +97,42 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
             np.testing.assert_allclose([row[label] for label in LABELS], expected["probabilities"][0], atol=1e-5)
     other = [("another. Text", "of two. Sentences")]
     assert run.predict(other)[0] != pytest.approx(found[0], abs=1e-4)
+
+
+def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(trained, monkeypatch):
+    """Later parts take the shapes of the first many, or grow them: whatever the part, a pair gets the same answer."""
+    home, _ = trained
+    run = load_run(home / "run")
+    words = ("gout", "asthma", "pain", "denies", "Has", "42")
+    pairs = [
+        (" ".join(words[: n % 6 + 1] * (1 + (n > 80) * 3)) if n % 3 == 0 else "asthma .", words[n % 6])
+        for n in range(133)
+    ]
+    one_by_one = [run.predict([pair])[0] for pair in pairs]
+    compiled = []
+    forget = Program.forget
+    monkeypatch.setattr(Program, "forget", lambda self: [compiled.append(1), forget(self)])
+    monkeypatch.setattr(predict, "CHUNK", 30)
+    monkeypatch.setattr(NewPairs, "many", 8)
+    with at(home):
+        code, out, err = call_command(predict, "--run=run", stdin="".join("\t".join(pair) + "\n" for pair in pairs))
+    assert code == 0, err
+    rows = [line.split("\t") for line in out.splitlines()[1:]]
+    assert len(rows) == len(pairs)
+    for row, expected in zip(rows, one_by_one, strict=True):
+        np.testing.assert_allclose([float(cell) for cell in row[1:]], [expected[label] for label in LABELS], atol=2e-6)
+    assert 1 <= len(compiled) < 5  # of five parts
+    assert "133 pairs" in err
+
+
+def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch):
+    home, _ = trained
+    monkeypatch.setattr(predict, "CHUNK", 2)
+    with at(home):
+        code, out, err = call_command(predict, "--run=run", stdin="a\tb\nc\td\nalone\n")
+    assert code == 2
+    assert len(out.splitlines()) == 3  # the header and the first part
+    assert "stdin:3" in err
 
 
 def test_trees_of_features_predict_what_they_stored(tmp_path):
@@ -200,7 +238,7 @@ def test_many_bad_items_are_reported_together():
 def test_a_header_is_no_pair(header, task, capsys):
     pair = ("premise", "is hypothesis @placeholder")
     lines = io.BytesIO("\n".join([header, "\t".join(pair)]).encode())
-    assert predict.read_pairs(lines, task) == [pair]
+    assert list(predict.read_chunks(lines, task)) == [[pair]]
     assert capsys.readouterr().err.startswith("warning: ")
 
 
