@@ -1,5 +1,6 @@
 """BERT (Devlin et al. 2019), the classifier of Alghanmi et al. 2021, for sentence pairs.
 
+  pip install -e '.[bert]'
   python -m mednli_jax.train --config=configs/bert.py                     # demo, from scratch
   python -m mednli_jax.train --config=configs/bert.py:mednli --config.model.weights=FOLDER   # Hugging Face's layout
 

@@ -1,5 +1,6 @@
 """BERT on DisKnE, a fold for each disease: Alghanmi et al. 2021, section 4, Tables 2 to 8.
 
+  pip install -e '.[bert]'
   python -m mednli_jax.train --config=configs/diskne_bert.py              # demo, a small one from scratch
   python -m mednli_jax.train --config=configs/diskne_bert.py:mednli --config.model.weights=FOLDER
 

@@ -1,5 +1,6 @@
 """A masked language model on text (Devlin et al. 2019), to begin BERT from: what ClinicalBERT did with notes.
 
+  pip install -e '.[bert]'
   python -m mednli_jax.train --config=configs/mlm.py                       # the demo's facts, from scratch
   python -m mednli_jax.train --config=configs/mlm.py:file --config.data.dir=FOLDER --config.model.weights=BERT
 

@@ -15,7 +15,8 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; bert
   --against=torch|none         the other side: the fastest of at most four PyTorch settings (default: torch)
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
-                               epoch: one epoch end to end, against the script that one would write first
+                               epoch: one epoch end to end, against the script that one would write first; with
+                               --grouping=premise that script has no groups, and a second row's PyTorch has them
   --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
   --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
   --pairs=N,...                training rows of the made-up corpus (11232, as MedNLI; readers 4096 queries)
@@ -23,7 +24,8 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up pairs
   --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300; readers 64, 200; bert 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
-  --rounds=N                   rounds of each row (5)
+  --rounds=N                   rounds of each row (3)
+  --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
   --allow_load                 measure although others use the machine; rows are marked as loaded
 
@@ -32,10 +34,10 @@ PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad in
 
 def define(values: cli.Flags) -> None:
     texts = {"models": "bow,infersent,esim", "against": "torch", "mode": "train,predict", "grouping": "off"}
-    texts |= {"batch": "", "seeds": "1", "pairs": "", "prepared": "", "precision": "float32"}
+    texts |= {"batch": "", "seeds": "1", "pairs": "", "prepared": "", "precision": "float32", "figure": ""}
     for name, default in texts.items():
         flags.DEFINE_string(name, default, name, flag_values=values)
-    numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (5, 1)}
+    numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (3, 1)}
     for name, (default, least) in numbers.items():
         most = 512 if name == "length" else None
         flags.DEFINE_integer(name, default, name, lower_bound=least, upper_bound=most, flag_values=values)
@@ -53,6 +55,7 @@ def main(values: cli.Flags) -> None:
     if values.against == "torch":
         results.check_installed(case.model for case in plan)
     machine, write, guard = results.machine(), results.json_writer(values.json), measure.Guard()
+    results.check_figure(values.figure)
     if not values.allow_load:
         guard.check_quiet()
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
@@ -65,6 +68,8 @@ def main(values: cli.Flags) -> None:
                 write({**row, **machine})
             rows += found
             bar.advance(1)
+    if values.figure:
+        results.write_figure(rows, values.figure)
     if values.json is None:
         results.show(rows)
 

@@ -223,6 +223,22 @@ def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: 
     return png(figure)
 
 
+def ranges(rows: Mapping[str, tuple[float, float, float]], *, title: str, x: str, line: float) -> bytes:
+    """PNG: a dot with its range (value, least, most) for each row, the first on top; `line` is marked."""
+    figure = _figure(620, 22 * len(rows) + 84, layout="constrained")
+    axes = figure.subplots()
+    value, least, most = np.array(list(rows.values())).T
+    places = range(len(rows))
+    axes.axvline(line, color=LINE, linewidth=1.5, zorder=0)
+    axes.hlines(places, least, most, color=COLOURS[0], linewidth=2)
+    axes.plot(value, places, "o", color=COLOURS[0])
+    axes.set_yticks(places, rows, fontsize=8)
+    axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), xlabel=x)
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    return png(figure)
+
+
 def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
     """PNG: a histogram of bins between `edges` whose area is 1."""
     figure = _figure(WIDTH, 260, layout="constrained")

@@ -81,7 +81,10 @@ class Calibration:
 
 
 def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, side=Side) -> list[dict]:
-    """The lines of the result (KEYS) of a case: one, or one for each allocator of the plain script ("epoch").
+    """The lines of the result (KEYS) of a case.
+
+    "epoch" has two: the plain script with each allocator, or, where premises stand together, the plain script (which
+    has no groups) and the fastest setting (which has them).
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
       count. seeds_cost: our seconds for S seeds in one program over S times those of one seed.
@@ -100,13 +103,13 @@ def _settings(case, calibration):
     """(setting of PyTorch or None, allocator's name, its environment) of each row, and notes on the search for them."""
     if case.against == "none":
         return [(None, "", {})], []
+    gpu, plain = measure.has_gpu(), Setting(families.PLAIN)  # on a GPU the process's allocator does not decide
+    scripts = [(plain, "", DEFAULT)] if gpu else [(plain, "default malloc", DEFAULT), (plain, "tuned malloc", TUNED)]
     if case.mode == "epoch" and case.grouping == "off":
-        plain = Setting("plain script")
-        if measure.has_gpu():  # where the process's allocator does not decide
-            return [(plain, "", DEFAULT)], []
-        return [(plain, "default malloc", DEFAULT), (plain, "tuned malloc", TUNED)], []
+        return scripts, []
     setting, notes = calibration.fastest(case)
-    return [(setting, "", DEFAULT) if measure.has_gpu() else (setting, "tuned malloc", TUNED)], notes
+    fastest = [(setting, "", DEFAULT) if gpu else (setting, "tuned malloc", TUNED)]
+    return scripts[:1] + fastest if case.mode == "epoch" else fastest, notes
 
 
 def _against(case, setting, malloc, environment, notes, guard, side):

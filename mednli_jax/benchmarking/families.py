@@ -14,13 +14,14 @@ from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.corpora.batching import MAX_BUCKETS
 
 MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")
+PLAIN = "plain script"  # style of PyTorch's side in the mode "epoch"
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 class Setting(NamedTuple):
     """One way to run a model in PyTorch: how its text reaches the matrix products, and with torch.compile or without.
 
-    style: of the modules torch_models, torch_readers, torch_bert; "plain script" of the mode "epoch".
+    style: of the modules torch_models, torch_readers, torch_bert, or PLAIN.
     """
 
     style: str
@@ -41,7 +42,7 @@ class Family:
     rows_per_premise: rows of the made-up corpus that share a premise or passage.
     workload: spec -> the corpus. config: spec -> the published config of the model.
     pytorch: (spec, corpus) -> the PyTorch side. packages: what it needs.
-    modes, groupings: those that can be measured. prepared: whether --prepared can replace the made-up corpus.
+    groupings: those that can be measured. prepared: whether --prepared can replace the made-up corpus.
     predict_buckets: length buckets of what is predicted.
     hidden_multiple: what the hidden size must be a multiple of. least_length: least pieces of a pair.
     """
@@ -55,7 +56,6 @@ class Family:
     batch: tuple[int, ...] = (64, 512)
     rows: int = 11_232
     rows_per_premise: int = workload.PAIRS_PER_PREMISE
-    modes: tuple[str, ...] = MODES
     groupings: tuple[str, ...] = GROUPINGS
     prepared: bool = False
     predict_buckets: int = MAX_BUCKETS
@@ -77,7 +77,7 @@ def _nli(spec):
 def _pairs_in_pytorch(spec, work):
     from mednli_jax.benchmarking.torch_side import PlainScript, TorchSide
 
-    return (PlainScript if spec["style"] == "plain script" else TorchSide)(spec, work)
+    return (PlainScript if spec["style"] == PLAIN else TorchSide)(spec, work)
 
 
 def _pair_model(*settings):
@@ -85,9 +85,9 @@ def _pair_model(*settings):
 
 
 def _readers_in_pytorch(spec, work):
-    from mednli_jax.benchmarking.torch_readers import TorchReader
+    from mednli_jax.benchmarking.torch_readers import PlainScript, TorchReader
 
-    return TorchReader(spec, work)
+    return (PlainScript if spec["style"] == PLAIN else TorchReader)(spec, work)
 
 
 READER = Family(
@@ -96,7 +96,6 @@ READER = Family(
     lambda spec: defaults.cloze(spec["model"], "clicr"),
     _readers_in_pytorch,
     hidden=64, vectors=200, batch=(32,), rows=4_096, rows_per_premise=workload.QUERIES_PER_PASSAGE,
-    modes=("train", "predict"),
 )  # fmt: skip
 
 
@@ -109,9 +108,9 @@ def _bert_config(spec):
 
 
 def _bert_in_pytorch(spec, work):
-    from mednli_jax.benchmarking.torch_bert import TorchBERT
+    from mednli_jax.benchmarking.torch_bert import PlainScript, TorchBERT
 
-    return TorchBERT(spec, work)
+    return (PlainScript if spec["style"] == PLAIN else TorchBERT)(spec, work)
 
 
 BERT = Family(
@@ -119,7 +118,7 @@ BERT = Family(
     lambda spec: workload.made_up_pieces(spec["pairs"], length=spec["length"]),
     _bert_config,
     _bert_in_pytorch,
-    hidden=384, vectors=1, batch=(16, 32), modes=("train", "predict"), groupings=("off",),
+    hidden=384, vectors=1, batch=(16, 32), groupings=("off",),
     packages=("torch", "transformers"), hidden_multiple=workload.BERT_HEAD_SIZE, least_length=8,
 )  # fmt: skip
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+from mednli_jax.analysis import charts
 from mednli_jax.benchmarking import families
 from mednli_jax.errors import PrintableStream, RunError, UsageError
-from mednli_jax.files import append_line
+from mednli_jax.files import append_line, write_atomic
+from mednli_jax.progress import say, warn
 
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
@@ -71,6 +73,35 @@ def json_writer(where: str | None) -> Callable[[dict], None]:
     except OSError as error:
         raise UsageError(f"--json={path}: {error.strerror}. Fix: give a file that can be written.") from None
     return lambda row: append_line(path, json.dumps(row, allow_nan=False))
+
+
+def check_figure(where: str) -> None:
+    """Raises UsageError before anything is measured where the figure cannot be written, or would not be a PNG file."""
+    path = Path(where).expanduser()
+    if where and (path.suffix.lower() != ".png" or not path.parent.is_dir() or path.is_dir()):
+        raise UsageError(f"--figure={where}: expected a PNG file in a folder that exists. Fix: --figure=ratios.png")
+
+
+def write_figure(results: list[dict], where: str) -> None:
+    """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left out."""
+    rows = [row for row in results if row["ratio"] is not None]
+    if not rows:
+        warn("no row was compared with PyTorch: no figure is drawn")
+        return
+    named = {
+        f"{row['model']}, {row['mode']}, {row['batch']}{', premise groups' if row['grouping'] != 'off' else ''}"
+        f"{', loaded' if row['loaded'] else ''}  |  {row['opponent']}": (
+            row["ratio"],
+            row["ratio_min"],
+            row["ratio_max"],
+        )
+        for row in rows
+    }
+    title = f"Speed as a multiple of PyTorch's, {rows[0]['device']}"
+    write_atomic(
+        Path(where).expanduser(), charts.ranges(named, title=title, x="above 1: mednli_jax is faster", line=1.0)
+    )
+    say(f"figure: {where}")
 
 
 def show(results: list[dict]) -> None:

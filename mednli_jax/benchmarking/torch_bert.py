@@ -97,3 +97,10 @@ class TorchBERT(torch_side.TorchSide):
         return Sequences(
             self.pieces[rows, :longest], self.kind[rows, :longest], mask if padded else None, self.label[rows]
         )
+
+
+class PlainScript(torch_side.PlainEpoch, TorchBERT):
+    """The plain script of BERT: PyTorch's fused attention, as `transformers` has it by default."""
+
+    def __init__(self, spec, work):
+        super().__init__({**spec, "style": "sdpa"}, work)

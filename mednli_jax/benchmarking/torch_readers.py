@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from mednli_jax.benchmarking.torch_models import Sentences, attention
-from mednli_jax.benchmarking.torch_side import TorchSide
+from mednli_jax.benchmarking.torch_side import PlainEpoch, TorchSide
 
 HOPS = 3
 UNKNOWN = 1  # text.UNK
@@ -186,3 +186,10 @@ class TorchReader(TorchSide):
         query = self._sentences(corpus["query"][rows, : int(length.max())], length)
         rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
         return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))
+
+
+class PlainScript(PlainEpoch, TorchReader):
+    """The plain script of a reader: a batch has passages of all lengths, and encodes a passage again for each query."""
+
+    def __init__(self, spec, work):
+        super().__init__({**spec, "grouping": "off"}, work)

@@ -176,31 +176,17 @@ class TorchSide:
         return examples
 
 
-class PlainScript(TorchSide):
-    """The script that one would write first: DataLoader, shuffled and padded batches, packed nn.LSTM, plain Adam."""
+class PlainEpoch:
+    """One epoch of the script that one would write first: a DataLoader with shuffled batches, each padded to its own
+    longest row, and the loss read at every step. To mix into a TorchSide."""
 
-    def build(self):
-        style = "bucketed" if self.spec["model"] == "bow" else "packed"
-        return torch_models.build(self.spec["model"], self.work.vectors, self.spec["hidden"], style)
-
-    def optimizer_of(self, model):
-        return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6)
+    def collate(self, items):
+        """A batch of these row numbers."""
+        return self.batch(np.array(items))
 
     def _loader(self, split):
-        arrays, rows = self.work.arrays, self.work.rows(split)
-
-        def side(name, items):
-            tokens = [torch.from_numpy(arrays[name][row, : arrays[f"{name}_length"][row]]).long() for row in items]
-            length, tokens = torch.tensor([len(each) for each in tokens]), pad_sequence(tokens, batch_first=True)
-            mask = torch.arange(tokens.shape[1]) < length[:, None]
-            return Sentences(tokens.to(self.device), length, mask.to(self.device))
-
-        def collate(items):
-            label = torch.tensor([int(arrays["label"][row]) for row in items])
-            return Batch(side("premise", items), side("hypothesis", items), None, label.to(self.device))
-
-        how = {"batch_size": self.spec["batch"], "shuffle": split == "train", "collate_fn": collate}
-        return torch.utils.data.DataLoader(rows, **how)
+        how = {"batch_size": self.spec["batch"], "shuffle": split == "train", "collate_fn": self.collate}
+        return torch.utils.data.DataLoader(self.work.rows(split), **how)
 
     def epoch(self, number: int) -> int:
         self.start(number)
@@ -210,6 +196,8 @@ class PlainScript(TorchSide):
             self.optimizer.zero_grad()
             loss = F.cross_entropy(self.logits(batch), batch.label)
             loss.backward()
+            if self.clip:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
             self.optimizer.step()
             total += loss.item() * len(batch.label)
         self.model.train(False)
@@ -217,3 +205,26 @@ class PlainScript(TorchSide):
             for batch in self._loader("dev"):
                 (self.logits(batch).argmax(dim=-1) == batch.label).sum().item()
         return len(self.work.rows("train"))
+
+
+class PlainScript(PlainEpoch, TorchSide):
+    """The plain script of BOW, InferSent and ESIM: packed nn.LSTM, plain Adam."""
+
+    def build(self):
+        style = "bucketed" if self.spec["model"] == "bow" else "packed"
+        return torch_models.build(self.spec["model"], self.work.vectors, self.spec["hidden"], style)
+
+    def optimizer_of(self, model):
+        return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6)
+
+    def collate(self, items):
+        arrays = self.work.arrays
+
+        def side(name):
+            tokens = [torch.from_numpy(arrays[name][row, : arrays[f"{name}_length"][row]]).long() for row in items]
+            length, tokens = torch.tensor([len(each) for each in tokens]), pad_sequence(tokens, batch_first=True)
+            mask = torch.arange(tokens.shape[1]) < length[:, None]
+            return Sentences(tokens.to(self.device), length, mask.to(self.device))
+
+        label = torch.tensor([int(arrays["label"][row]) for row in items])
+        return Batch(side("premise"), side("hypothesis"), None, label.to(self.device))

@@ -5,6 +5,7 @@ Dimension letters: N rows (pairs or queries), T tokens, V words, D numbers per w
 passages, C candidates and S marked tokens of all passages.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,8 +142,21 @@ def made_up_passages(queries: int, *, tokens: int = 1500, dim: int = 200, seed: 
     arrays |= {"query": _padded(query, length), "query_length": length, "blank": blank, "gold": gold, "label": gold}
     arrays |= {"query_passage": passage_of.astype(np.int32), "hypothesis_length": length}
     arrays["premise_length"] = np.diff(arrays["passage_start"]).astype(np.int32)[passage_of]
+    arrays |= _texts(arrays, passage_of, gold)
     facts = {"corpus": f"made up, of CliCR's shape, {tokens} tokens a passage", "types": TYPES}
     return Workload(arrays, _vectors(rng, dim), {"train": (0, queries), "dev": (queries, dev)}, passage_of, facts)
+
+
+def _texts(arrays, passage_of, gold):
+    """What candidates and answers are called, as `cloze.texts.Texts` reads them: their numbers."""
+    of_passage = np.split(arrays["candidate_type"], arrays["candidate_type_start"][1:-1])
+    right = (of_passage[passage][number] for passage, number in zip(passage_of, gold, strict=True))
+    named = {
+        "candidate_text": ["\n".join(map(str, numbers)).encode() for numbers in of_passage],
+        "answer_text": [json.dumps([[str(number)]]).encode() for number in right],
+    }
+    starts = {f"{name}_start": np.cumsum([0, *map(len, parts)]) for name, parts in named.items()}
+    return starts | {name: np.frombuffer(b"".join(parts), np.uint8) for name, parts in named.items()}
 
 
 def _passages(rng, number, tokens):

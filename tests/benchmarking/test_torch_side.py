@@ -99,6 +99,23 @@ def test_an_epoch_trains_all_pairs(work, kind):
     assert kind({**spec("bow"), "seeds": 1}, work).epoch(0) == ROWS
 
 
+@pytest.mark.parametrize("model", ["infersent", "ga_reader", "sa_reader", "bert"])
+def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
+    values = spec(model, families.PLAIN, mode="epoch")
+    values |= {"seeds": 1, "tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": "", "batch": 8}
+    if model == "bert":
+        pytest.importorskip("transformers")
+        values["hidden"] = workload.BERT_HEAD_SIZE
+    work = families.workload_of(values)
+    script = pytorch(values, work)
+    assert isinstance(script, torch_side.PlainEpoch)
+    before = {name: value.clone() for name, value in script.model.state_dict().items()}
+    rows = len(work.rows("train"))
+    assert script.epoch(0) == rows == ours.Ours(values, work).epoch(0)
+    after = script.model.state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
 # -- readers and BERT: the benchmark's two sides, whole ----------------------------------------------------------------
 
 

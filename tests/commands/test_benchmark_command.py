@@ -273,6 +273,20 @@ def test_several_seeds_are_measured_against_single_runs():
 def test_epochs_stand_against_the_plain_script_with_either_allocator():
     found = [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))]
     assert found == ["plain script, default malloc", "plain script, tuned malloc"]
+    grouped = [row["opponent"] for row in rows_of(replace(CASE, mode="epoch", grouping="premise"))]
+    assert grouped[0] == "plain script, default malloc"
+    assert len(grouped) == 2
+    assert "plain script" not in grouped[1]
+
+
+def test_the_figure_shows_the_ratios_and_says_where_none_is(tmp_path, capsys):
+    rows, path = rows_of(CASE), tmp_path / "ratios.png"
+    results.write_figure(rows, str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+    path.unlink()
+    results.write_figure([{**row, "ratio": None} for row in rows], str(path))
+    assert not path.exists()
+    assert "warning" in capsys.readouterr().err
 
 
 def test_positions_cover_the_epoch():
@@ -356,7 +370,8 @@ def command(monkeypatch, *arguments):
     ("arguments", "flag"),
     [
         (("--models=gpt",), "--models"),
-        (("--models=esim,ga_reader", "--mode=epoch"), "--mode=epoch"),
+        (("--models=bow", "--against=none", "--allow_load", "--figure=ratios.jpg"), "--figure=ratios.jpg"),
+        (("--models=bow", "--against=none", "--allow_load", "--figure=/nonexistent/a.png"), "--figure=/nonexistent"),
         (("--models=bert", "--grouping=premise"), "--grouping=premise"),
         (("--models=ga_reader", "--prepared=/nonexistent"), "--prepared"),
         (("--models=bert", "--hidden=300"), "--hidden=300"),

@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from typing import TYPE_CHECKING
 
 from mednli_jax import files
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import DataError, Problems, RunError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 MASK = "[MASK]"  # which only masked language models need
@@ -52,7 +54,7 @@ class WordPieces:
     lowercase: bool
     strip_accents: bool
     file: str = field(default="vocabulary", repr=False, compare=False)
-    _tokenizer: Tokenizer = field(init=False, repr=False, compare=False)
+    _tokenizer: "Tokenizer" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
         number = {word: i for i, word in enumerate(self.words)}
@@ -71,10 +73,11 @@ class WordPieces:
                 fault = f"the special piece {special} is missing"
                 problems.add(DataError(fault, file=self.file, fix="give a vocabulary of BERT's"))
         problems.raise_if_any()
-        model = models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
-        tokenizer = Tokenizer(model)
+        library = _tokenizers()
+        model = library.models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
+        tokenizer = library.Tokenizer(model)
         tokenizer.normalizer = _normalizer(self.lowercase, self.strip_accents)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
         object.__setattr__(self, "_tokenizer", tokenizer)
 
     def __len__(self) -> int:
@@ -133,7 +136,7 @@ class WordPieces:
         because its vocabularies of the same texts differed between runs (0.23.3: 17 sets of 3,000 pieces in 20 runs).
         Raises: DataError.
         """
-        bare, split = _normalizer(lowercase, lowercase), pre_tokenizers.BertPreTokenizer()
+        bare, split = _normalizer(lowercase, lowercase), _tokenizers().pre_tokenizers.BertPreTokenizer()
         counts = Counter(
             word
             for text in texts
@@ -187,8 +190,19 @@ def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
     return premise, min(hypothesis, size - premise)
 
 
+def _tokenizers():
+    """The tokenizers library, an extra: it brings ten packages, and BERT alone needs it. Raises RunError where it is
+    missing."""
+    try:
+        import tokenizers
+    except ImportError:
+        problem = "the tokenizers library, which BERT's word pieces need, is missing"
+        raise RunError(f"{problem}. Fix: pip install 'mednli_jax[bert]'.") from None
+    return tokenizers
+
+
 def _normalizer(lowercase, strip_accents):
-    return normalizers.BertNormalizer(
+    return _tokenizers().normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=strip_accents, lowercase=lowercase
     )
 

@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers
 
 from mednli_jax.corpora.nli.wordpiece import SPECIALS, WordPieces, room_for
-from mednli_jax.errors import DataError, UserError
+from mednli_jax.errors import DataError, RunError, UserError
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 TABLE = json.loads((GOLDEN / "golden_bert.json").read_text())
@@ -58,6 +59,12 @@ def test_pieces_know_their_words():
     assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
     expected = ["the", "dia", "##be", "##tes", "[UNK]", "me", "##nier", "##e", "'", "s", "."]
     assert [pieces.words[number] for number in found.numbers] == expected
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(RunError, match=r"mednli_jax\[bert\]"):
+        WordPieces((*SPECIALS, "a"), lowercase=True, strip_accents=True)
 
 
 def test_a_word_has_the_same_pieces_alone(vocabulary):
