@@ -248,6 +248,10 @@ class Batches:
 
     def _profile(self, parts, *, paired):
         """Sentences alive at each step [steps], the most over all parts [n, Q, G]."""
+        return self._alive(parts, paired=paired).max(axis=0, initial=0)
+
+    def _alive(self, parts, *, paired):
+        """Sentences alive at each step of each part: [n, Q, G] -> [n, steps]."""
         steps = max(*self.width, 1)
         alive = np.zeros((len(parts), steps + 1), np.int64)
         real = parts >= 0
@@ -261,7 +265,7 @@ class Batches:
             places = np.repeat(np.arange(len(parts)), lengths[:1].size)
             np.add.at(alive, (places, lengths.ravel()), 1)
         longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t
-        return longer[:, :steps].max(axis=0, initial=0)
+        return longer[:, :steps]
 
     def _words(self, part):
         """How many distinct words a batch's rows [Q, G] have, the padding among them."""
@@ -272,16 +276,20 @@ class Batches:
             seen[side[rows][np.arange(side.shape[1]) < length[rows, None]]] = True
         return int(np.count_nonzero(seen))
 
-    def _fits(self, batch, layout):
-        """Whether one batch [S, Q, G] of all seeds has room in a layout."""
-        parts = self._shares(batch[None] if batch.ndim == 2 else batch)
+    def _fits(self, batches, layout):
+        """Whether each batch [n, (S,) Q, G], for all its seeds, has room in a layout: [n]."""
+        parts, fits = self._shares(batches), np.ones(len(batches), bool)
+        if not len(batches):
+            return fits
         for paired, segments in ((False, layout.sentences), (True, layout.pairs)):
+            alive = self._alive(parts, paired=paired)
             room = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
-            profile = self._profile(parts, paired=paired)
-            room = np.pad(room, (0, len(profile) - len(room)))
-            if (profile > room).any():
-                return False
-        return not layout.words or all(self._words(part) <= layout.words for part in parts)
+            room = np.pad(room, (0, alive.shape[1] - len(room)))
+            fits &= (alive <= room).reshape(len(batches), -1).all(axis=1)
+        if layout.words:
+            words = np.array([self._words(part) <= layout.words for part in parts], bool)
+            fits &= words.reshape(len(batches), -1).all(axis=1)
+        return fits
 
     def _shares(self, batches):
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
@@ -336,22 +344,21 @@ class Batches:
         plan = []
         for bucket in range(len(self.buckets)):
             dealt = np.stack([self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1)  # [batches, S, Q, G]
-            plan += [(self._layout(bucket, batch), self._numbered(batch)) for batch in dealt]
+            plan += self._laid_out(bucket, dealt)
         order = np.random.default_rng([epoch]).permutation(len(plan))
         return [plan[i] for i in order]
 
     def once(self) -> list[tuple[Layout, np.ndarray]]:
         """Every row once, without chance: (layout, rows [Q, G])."""
         return [
-            (self._layout(bucket, batch), self._numbered(batch))
-            for bucket in range(len(self.buckets))
-            for batch in self._deal(bucket, None)
+            item for bucket in range(len(self.buckets)) for item in self._laid_out(bucket, self._deal(bucket, None))
         ]
 
-    def _layout(self, bucket, batch):
-        """The fitted layout, or the roomy one for a batch that it cannot hold."""
-        fitted = self.layouts[bucket]
-        return fitted if self._fits(batch, fitted) else self.roomy[bucket]
+    def _laid_out(self, bucket, dealt):
+        """(layout, row numbers) of each batch: the fitted layout, or the roomy one for a batch that it cannot hold."""
+        fitted, roomy = self.layouts[bucket], self.roomy[bucket]
+        fits = self._fits(dealt, fitted)
+        return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, self._numbered(dealt), strict=True)]
 
     def _numbered(self, rows):
         return np.where(rows >= 0, rows + self.first, -1).astype(np.int32)
