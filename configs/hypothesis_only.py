@@ -4,7 +4,7 @@
   python -m mednli_jax.train --config=configs/hypothesis_only.py:mednli
 
 Expected test accuracy: demo 50.0 (the library 50.7, majority class 33.3); MedNLI 62.6 in the paper (dev 64.8), not
-measured here. The texts are raw and whole, words stand between blanks. The library on the same texts:
+measured here. The texts are raw and whole, words are separated by blanks. The library on the same texts:
 launch/fasttext_reference.py. Where the published code differs: docs/results-artifacts.md.
 """
 

@@ -55,8 +55,8 @@ TPU_HOST = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
 }  # fmt: skip
 COUNTS = ("launches", "cycles", "bytes", "flops", "memory_bytes", "all_reduce_bytes")
-PAIRS, QUERIES = 11_232, 1_024  # rows of the made-up corpus
-LINKS, LONGEST_PATH, FEATURES = 16, 20, 35  # of a made-up pair; the longest path between its concepts, in edges
+PAIRS, QUERIES = 11_232, 1_024  # rows of the synthetic corpus
+LINKS, LONGEST_PATH, FEATURES = 16, 20, 35  # of a synthetic pair; the longest path between its concepts, in edges
 # The device, as its driver describes it (XLA's GpuTargetConfigProto).
 H100 = """
 gpu_device_info {
@@ -268,7 +268,7 @@ def described(target: str, count: int) -> list:
 
 
 def made_up(asked, config, tokens: int, length: int):
-    """A made-up corpus, prepared, of the shape of a config's corpus; with links and features where its model has them.
+    """A synthetic, prepared corpus of the shape of a config's corpus; with links and features where its model has them.
 
     Raises: UsageError for a model that is no network.
     """

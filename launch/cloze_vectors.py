@@ -7,7 +7,7 @@
 Each trial draws window, model (cbow or skipgram), negative samples and dimension, trains on the sentences of the
 training passages (and on the text files of --text), and is scored by sim-entity on dev: F1, as in the paper, beside EM
 and the embedding score. OUT/trials.jsonl has a line for each; what is there already is not trained again, so that a
-search that was cut off, or is given more trials, goes on where it was. OUT/best.vec are the best vectors.
+search that was cut off, or is given more trials, continues where it was. OUT/best.vec are the best vectors.
 Needs `pip install 'mednli_jax[embeddings]'`.
 """
 

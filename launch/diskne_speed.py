@@ -7,7 +7,7 @@
 Together: one `train` of all folds. Apart: a `train` for each of some folds (--processes, spread over the groups), whose
 mean by group is taken times the number of folds: that is extrapolated, as said in the output. Each process compiles for
 itself; --shared-cache lets the later ones find the programs of the first. Both are of the same epochs, batches and
-results. Wall time is right on a machine with nothing else to do; processor time stands beside it.
+results. Wall time is right on a machine with nothing else to do; processor time is shown beside it.
 """
 
 import argparse

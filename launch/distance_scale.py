@@ -48,7 +48,7 @@ def tree(size: int, rng: np.random.Generator) -> np.ndarray:
     while beside.any():  # beside a concept that stands beside another one, and so on
         where[beside] = earlier[where[beside]]
         beside = copied[where]
-    kind = where <= KINDS  # nothing new stands beside a kind: it goes below
+    kind = where <= KINDS  # nothing new is put beside a kind: it goes below
     return np.where(copied, np.where(kind, where, parent[where]), parent)
 
 

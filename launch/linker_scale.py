@@ -43,7 +43,7 @@ def make(concepts, names, sentences):
     labels = tuple(" ".join(next(pieces)) for _ in range(concepts))
     other = tuple((" ".join(next(pieces)), int(c)) for c in rng.integers(0, concepts, names))
     ids = tuple(f"C{n:07}" for n in range(concepts))
-    ontology = Ontology("made-up", "1", ids, labels, other, is_a_matrix([], concepts), "0" * 64)
+    ontology = Ontology("synthetic", "1", ids, labels, other, is_a_matrix([], concepts), "0" * 64)
     text = []
     for _ in range(sentences):
         name = labels[rng.integers(concepts)].split()

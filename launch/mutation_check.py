@@ -12,8 +12,8 @@ runs a line of the old text. Which lines a test file runs is measured for this, 
 file given by --coverage. All tests that caught a fault are run at the end on the code as it is: where one fails there,
 too, its fault is "broken", neither caught nor survived.
 
-An interrupted check goes on where it stopped: both files keep what was done, of one state of the code. One process runs
-at a time. Tests marked slow are left out.
+An interrupted check continues where it stopped: both files keep what was done, of one state of the code. One process
+runs at a time. Tests marked slow are left out.
 """
 
 import argparse

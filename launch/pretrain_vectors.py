@@ -8,7 +8,7 @@
 A corpus is a text file (plain or gzipped), a folder of them, BioASQ's JSON, MIMIC-III's NOTEEVENTS.csv (or the folder
 it is in), or the bundled demo or demo_full (their training split). Each training starts from the vectors of the one
 before; those of the corpora but the last are kept as NAME.1.bin, NAME.2.bin, ... What is there already is not trained
-again, so that a run that was cut off goes on where it was. Beside each file, NAME.json says where it comes from.
+again, so that a run that was cut off continues where it was. Beside each file, NAME.json says where it comes from.
 Use the result with --config.vectors.path=vectors/NAME.bin. Needs `pip install 'mednli_jax[embeddings]'`.
 """
 

@@ -48,7 +48,7 @@ def operands(text: str) -> list[tuple[str, int]]:
 
 
 class Setting:
-    """A model over a made-up corpus of MedNLI's shape, on `count` devices."""
+    """A model over a synthetic corpus of MedNLI's shape, on `count` devices."""
 
     def __init__(self, model, hidden, count, pairs):
         spec = {"model": model, "hidden": hidden, "batch": BATCH, "seeds": 1, "grouping": "off"}

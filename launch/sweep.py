@@ -86,7 +86,7 @@ def _train(values, name, folder, url):
     command = command or [sys.executable, "-m", "mednli_jax.train"]
     worker = Worker(study, folder, command, given, slots=values.workers, total=total, grace=values.grace)
     if not worker.run(retry=values.retry):
-        say("interrupted. The same command goes on with the study.")
+        say("interrupted. The same command continues with the study.")
         return cli.INTERRUPTED
     return _report(study, total, folder)
 

@@ -1,6 +1,6 @@
 """Time and memory of the UMLS reader at full size: `python launch/umls_reader_scale.py [--rows=10000000]`.
 
-Writes a made-up release into a temporary folder (about 1.4 GB for ten million rows, removed at the end): MRREL.RRF of
+Writes a synthetic release into a temporary folder (about 1.4 GB for ten million rows, removed at the end): MRREL.RRF of
 --rows rows, a fifth of them is-a, half from another source, over --concepts concepts with three names each; then reads
 it in a child process, once for the is-a graph and once with all relations. Prints seconds and peak memory of each.
 The reader is fit for a full release when ten million rows take at most 90 s and 2 GB.
@@ -36,10 +36,12 @@ def write_names(folder: Path, concepts: int) -> None:
         for concept in range(concepts):
             cui = f"C{concept:07}"
             for number, marks in enumerate(("S|L0|VO|S0|N", "P|L0|PF|S0|Y", "S|L0|PF|S0|Y")):
-                text = f"made-up concept {concept} by its name of number {number}"
+                text = f"synthetic concept {concept} by its name of number {number}"
                 code = 100_000_000 + concept
                 names.write(f"{cui}|ENG|{marks}|A{concept:07}{number}||{code}||SNOMEDCT_US|SY|{code}|{text}|9|N|256|\n")
-            types.write(f"{cui}|{LINK_TYPES[concept % len(LINK_TYPES)]}|B2.2.1.2.1|Made-up Type|AT{concept:08}|256|\n")
+            types.write(
+                f"{cui}|{LINK_TYPES[concept % len(LINK_TYPES)]}|B2.2.1.2.1|Synthetic Type|AT{concept:08}|256|\n"
+            )
 
 
 def write_relations(folder: Path, concepts: int, rows: int) -> None:

@@ -62,7 +62,7 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "merged entities", flag_values=values)
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
-    flags.DEFINE_bool("resume", False, "go on with a filtering", flag_values=values)
+    flags.DEFINE_bool("resume", False, "continue with a filtering", flag_values=values)
     flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
     flags.DEFINE_list("scores", [], "F1 of cloze queries, a file for each system", flag_values=values)
@@ -117,7 +117,7 @@ def _cloze(values) -> int:
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
-        raise UsageError(f"analyze {CLOZE}: a flag that it has no use for. Fix: {fix}.")
+        raise UsageError(f"analyze {CLOZE}: a flag that it does not use. Fix: {fix}.")
     from mednli_jax.analysis import analyses, output
 
     found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])

@@ -1,4 +1,4 @@
-"""The package from Python, as a notebook or a script of one's own uses it.
+"""The package from Python, as a notebook or a script uses it.
 
 from mednli_jax import load_run, train_model
 
@@ -91,11 +91,11 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     Args:
       config: a ConfigDict, or the name of one (see get_config).
       workdir: the run directory.
-      resume: go on with the run that it holds.
+      resume: continue with the run that it holds.
       force: drop the run that it holds.
 
     Raises: UserError for a config, corpus or folder that cannot be used; KeyboardInterrupt where it was interrupted:
-    with resume=True the run goes on.
+    with resume=True the run continues.
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)

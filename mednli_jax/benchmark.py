@@ -19,10 +19,10 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
                                --grouping=premise that script has no groups, and a second row's PyTorch has them
   --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
   --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
-  --pairs=N,...                training rows of the made-up corpus (11232, as MedNLI; readers 4096 queries)
+  --pairs=N,...                training rows of the synthetic corpus (11232, as MedNLI; readers 4096 queries)
   --tokens=N --length=N        tokens of a passage on average (1500); pieces of bert's pairs (64; 0 = as MedNLI's)
-  --prepared=FOLDER            a corpus that `prepare` prints, instead of the made-up pairs
-  --hidden=N --vectors=N       sizes of the model and of the made-up word vectors (300; readers 64, 200; bert 384)
+  --prepared=FOLDER            a corpus that `prepare` prints, instead of the synthetic pairs
+  --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors (300; readers 64, 200; bert 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
   --rounds=N                   rounds of each row (3)
   --figure=FILE.png            a chart of the ratios and their ranges

@@ -1,8 +1,8 @@
 """What the commands share: flags, one-line errors, exit codes. Importing it imports neither jax nor a command.
 
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
-Whatever a command or a script writes is for its user alone, files 0600 and folders 0700; what it says of its own faults
-quotes no data, see errors.
+Whatever a command or a script writes is readable by its user only (files 0600, folders 0700). What it reports of
+internal errors quotes no data, see errors.
 """
 
 import ast
@@ -30,7 +30,7 @@ OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
 CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
-  --config.FIELD=VALUE         any field of it (--fields tells them), e.g. --config.seeds=0,1,2 --config.train.epochs=4
+  --config.FIELD=VALUE         any field of it (--fields lists them), e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
@@ -49,7 +49,7 @@ def define_config(values: Flags) -> None:
 
 
 def define_corpus(values: Flags) -> None:
-    flags.DEFINE_string("corpus", None, "a corpus, or files of one's own, in place of --config", flag_values=values)
+    flags.DEFINE_string("corpus", None, "a corpus, or the user's own files, in place of --config", flag_values=values)
 
 
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
@@ -220,7 +220,7 @@ def _list() -> str:
     for path in _config_files():
         purpose = " ".join(ast.get_docstring(ast.parse(path.read_text("utf-8"))).partition("\n\n")[0].split())
         lines.append(f"  {path.stem:28} {purpose.partition(': ')[0]}")
-    lines += ["", "Corpora, the VARIANT of a config; `doctor` tells which are there, and where to get them"]
+    lines += ["", "Corpora, the VARIANT of a config; `doctor` lists those that are there, and where to get the others"]
     for kind, variants in defaults.VARIANTS_OF.items():
         lines += textwrap.wrap(f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)

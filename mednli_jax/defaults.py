@@ -55,7 +55,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         genre=genre,  # of MultiNLI
         limit=config_dict.placeholder(int),  # first N labelled training pairs
         lowercase=True,  # the words
-        # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what stands between the blanks of the raw
+        # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what is between the blanks of the raw
         # sentence, punctuation and all.
         tokens="words",
         pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
@@ -87,8 +87,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         permute_seed=config_dict.placeholder(int),  # a control: concepts change places
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
         languages=("ENG",),  # of the UMLS's names
-        # Or "all", which direction "all" walks. Of typed links names (may_treat,has_finding_site) are kinds besides the
-        # six; "all" reads antonyms, too.
+        # Or "all": direction "all" then follows every relation. With knowledge "typed", names (may_treat,...) are types
+        # besides the six, and "all" reads antonyms, too.
         relations="is_a",
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
@@ -134,8 +134,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         )
     config.transfer = _section(
         init_from="",  # a finished run whose weights are the start (sequential transfer); "" draws them
-        private=False,  # the domain's own layers are drawn anew (multi-target transfer)
-        skip="",  # a pattern of further weights that are drawn anew
+        private=False,  # the domain's own layers start from random values (multi-target transfer)
+        skip="",  # a pattern of further weights that start from random values
         freeze="",  # a pattern of weights that are not trained
     )
     config.train = _train()
@@ -272,11 +272,11 @@ def _train() -> config_dict.ConfigDict:
         average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
         patience=5,  # epochs without a better evaluation of the dev split that end the run
         least_epochs=0,  # that are trained whatever the patience
-        evaluate_every=0,  # steps between two evaluations; each epoch begins to count anew. 0 = at its end alone
+        evaluate_every=0,  # steps between two evaluations; each epoch begins to count anew. 0 = at its end only
         select="loss",  # of the dev split: the best epoch is kept; or "accuracy", or "last": the last one is
         shuffle="even",  # batches: each has sentences of all lengths; "random": drawn at random
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
-        group=1,  # hypotheses of one premise that stand together in a batch; their premise is encoded once
+        group=1,  # hypotheses of one premise that are kept together in a batch; their premise is encoded once
         precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32" or "bfloat16"
         checkpoint_minutes=5.0,
         checkpoint_epochs=1,  # further checkpoints: after each of so many epochs, and the last

@@ -1,7 +1,7 @@
 """Errors that a user can mend, each in one line, and reports of bugs. Neither quotes the text of a corpus.
 
 UserError, DataError and DataErrors are for bad usage and bad files. A bug, a warning or an exception that a library
-logs may quote the data at hand: a word, a sentence, a file's content. Only its type and place are reported, never its
+logs may quote the data: a word, a sentence, a file's content. Only its type and place are reported, never its
 message. $MEDNLI_JAX_TRACEBACK=1 shows all of it, where text may be shown.
 """
 

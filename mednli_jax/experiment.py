@@ -72,8 +72,8 @@ class Transfer:
 
     Args:
       init_from: the run whose weights are the start, "" = none.
-      private: the layers of a domain (transfer.PRIVATE) are drawn anew.
-      skip: a pattern of weights that are drawn anew.
+      private: the layers of a domain (transfer.PRIVATE) start from random values.
+      skip: a pattern of weights that start from random values.
       freeze: a pattern of weights that are not trained.
     """
 
@@ -343,7 +343,7 @@ def _linking(knowledge, folder, typed) -> Linking:
 
 
 def _corpus_folder(data, folder) -> Path | None:
-    """The data folder, of files of one's own only where the config names it; None for a corpus without files."""
+    """The data folder, of the user's own files only where the config names it; None for a corpus without files."""
     bundled = data.name == "demo_cloze"
     return None if bundled or (data.name == "file" and not data.dir) else folder
 

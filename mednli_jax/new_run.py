@@ -35,7 +35,7 @@ def train(
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
-      resume: go on with the run in the folder.
+      resume: continue with the run in the folder.
       force: drop the run in the folder and start over.
       profile: trace some steps.
       keep_weights: of folds.

@@ -19,7 +19,7 @@ USAGE = f"""Prepare a config's corpus: read, link, encode, write arrays. `train`
 {cli.CONFIG_HELP}
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run finds them again; a change of the files, the settings or the number of a format prepares anew.
+A second run finds them again; a change of the files, the settings or the number of a format prepares again.
 
 Flags:
   --metamap=FOLDER   write the corpus's sentences there as input of MetaMap, and prepare nothing. Its output goes to

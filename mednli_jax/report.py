@@ -126,7 +126,7 @@ def _comparison(values, folders):
 
 
 def _error_kinds(values, folders):
-    """([section], figures) of the runs' kinds of error; ([], {}) where they are not asked for."""
+    """([section], figures) of the runs' kinds of error; ([], {}) where they are not requested."""
     from mednli_jax.analysis.nli.error_kinds import error_kinds
 
     if not (values.categories or values.categories_file):

@@ -135,7 +135,7 @@ class RunDirectory:
         if run.folder.is_dir() and not found and run._holds_files():
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
-            fix = "name the run to go on with, or leave --resume out to start a run there"
+            fix = "name the run to continue with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
         if found:  # a run that is started over is dropped, links and all; its lock is opened before
             run._check_files("lock" if force else "*")
@@ -194,7 +194,7 @@ class RunDirectory:
             raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
 
     def check_data(self, manifest: dict) -> None:
-        """Refuses to go on with other data than the run began with."""
+        """Refuses to continue with other data than the run began with."""
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
         if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
@@ -249,7 +249,7 @@ class RunDirectory:
         """The error for a run of a status other than complete: what it is in, and what to do."""
         if self.in_training():
             return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
-        fix = f"go on with it: train with its flags, --workdir={self.folder} and --resume"
+        fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
             fix = f"{FAILED}, then train with --workdir={self.folder} and --force"
         return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
@@ -268,7 +268,7 @@ class RunDirectory:
     def result(self) -> dict:
         """What result.json holds, its `status` one of STATUSES; a run killed before it wrote any is `running`."""
         path = self.folder / "result.json"
-        fix = "restore it, or remove it and train with --resume, which writes it anew"
+        fix = "restore it, or remove it and train with --resume, which writes it again"
         if not path.is_file():
             return {"status": "running"}
         values = read_json(path, "status", fix=fix)

@@ -16,7 +16,7 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
 
 {cli.CONFIG_HELP}
   --workdir=DIR                where the run goes (default: runs/<config>-<variant>, numbered if taken)
-  --resume                     go on with the interrupted run in --workdir
+  --resume                     continue with the interrupted run in --workdir
   --force                      start over in --workdir, dropping the run it holds
   --dry-run                    only say shapes, parameters, memory and the time an epoch will take
   --keep-weights               of DisKnE's folds: keep those of each fold and seed, in <workdir>/private/weights
@@ -26,13 +26,13 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
-Exit codes: 0 done, 2 bad input or usage, 3 interrupted (go on with --resume)."""
+Exit codes: 0 done, 2 bad input or usage, 3 interrupted (continue with --resume)."""
 
 
 def define(values: cli.Flags) -> None:
     cli.define_config(values)
     flags.DEFINE_string("workdir", None, "run directory", flag_values=values)
-    flags.DEFINE_bool("resume", False, "go on with an interrupted run", flag_values=values)
+    flags.DEFINE_bool("resume", False, "continue with an interrupted run", flag_values=values)
     flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "say what would be trained", flag_values=values)
     flags.DEFINE_bool("keep_weights", False, "keep the weights of folds", flag_values=values)
@@ -46,7 +46,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     config = cli.config(values)
     if values.resume and values.force:
-        raise UsageError("--resume goes on with a run, --force drops it. Fix: give one of the two.")
+        raise UsageError("--resume continues with a run, --force drops it. Fix: give one of the two.")
     from mednli_jax import experiment, new_run  # jax is imported after the flags are known to be good
     from mednli_jax.training import hosts
 

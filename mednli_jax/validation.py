@@ -395,7 +395,7 @@ RULES = (
     *left_out(
         "model.name", "features have no folds", lambda c: of_folds(c) and of_features(c), "give a network, such as esim"
     ),
-    *left_out("transfer.init_from", "folds start anew", of_folds),
+    *left_out("transfer.init_from", "folds start again", of_folds),
     Rule("diskne.dev", lambda value, _: 0 < value < 1, "give a share over 0 and under 1"),
     Rule(
         "diskne.categories",

@@ -1,4 +1,4 @@
-"""What `evaluate` is asked for, and what it found."""
+"""What `evaluate` is asked to do, and what it found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -126,7 +126,7 @@ def compare(folders: Sequence[Path], split: str, prepared_of) -> Comparison:
 
 
 def check_flags(command: str, task: str, given) -> None:
-    """Refuses flags that a command has no use for with a run of this task. given: the flags, by name. Raises
+    """Refuses flags that a command does not use with a run of this task. given: the flags, by name. Raises
     UsageError."""
     for of_command, names, tasks, message in FLAGS:
         if of_command == command and task not in tasks:

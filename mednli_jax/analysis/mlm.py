@@ -6,7 +6,7 @@ from mednli_jax.errors import UsageError
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
-    """The sections of a run's result.json that stand before the learning curves, and those that stand after them."""
+    """The sections of a run's result.json shown before and after the learning curves."""
     rows = []
     for split in ("dev", "test"):
         if scores := result.get(split):

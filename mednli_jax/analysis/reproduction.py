@@ -131,7 +131,7 @@ def _at(values, way):
 
 
 def _gains(table: tables.Table, folder: Path) -> list[dict]:
-    """The paper's cells of a table, and those that stand beside them."""
+    """The paper's cells of a table, and those that are shown beside them."""
     known, found = {cell.run for cell in table.cells}, {}
     if folder.is_dir():
         filled = tables.filled(table, folder)

@@ -39,8 +39,8 @@ class Comparison:
 
     Args:
       title: of the page.
-      sections: what is printed, and stands on the page.
-      more_of_page: what stands on the page alone.
+      sections: what is printed, and is shown on the page.
+      more_of_page: what is on the page alone.
       rows: the first run against each other, as JSON values.
     """
 

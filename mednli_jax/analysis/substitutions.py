@@ -174,7 +174,7 @@ def _trained(examples, finder, partners) -> set[tuple[str, str]]:
 
 
 def _candidates(subject, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
-    """(kind, an example with the premise, the word, what stands in its place, the new sentence)."""
+    """(kind, an example with the premise, the word, what is in its place, the new sentence)."""
     by_word, seen = defaultdict(list), set()
     for word in words:
         by_word[word.word].append(word)

@@ -97,7 +97,7 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
     """A table for a reader.
 
     Args:
-      words, more: what stands before and after the note on whose figures they are.
+      words, more: what is before and after the note on whose figures they are.
       found: the table's JSON values, of which corpus, comparable and lacking are read.
       paper: the name of the paper's corpus.
     """
@@ -276,8 +276,8 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
 def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
     """command -> the runs it fills. missed: name -> what state it is in.
 
-    A run that is not finished goes on, one that failed starts over; one of another corpus or of other pairs makes room;
-    the table's script does the rest, with what it was given before, see launch/runs.sh.
+    An unfinished run is continued, a failed one starts over, and one of another corpus or of other pairs is removed.
+    The table's script does the rest with the arguments of before, see launch/runs.sh.
     """
     found, left, train = {}, [], ["python", "-m", "mednli_jax.train"]
     for name, in_state in sorted(missed.items()):

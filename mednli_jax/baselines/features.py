@@ -235,7 +235,7 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path,
     owner, number, concept, other = np.array(rows, np.int64).T
     similarity = _similarity(ontology, concept, other, direction, max_path)
     related = similarity if direction == "either" else _similarity(ontology, concept, other, "either", max_path)
-    # Rows of one concept of a hypothesis stand together, and so do the concepts of one hypothesis.
+    # Rows of one concept of a hypothesis are kept together, and so are the concepts of one hypothesis.
     new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (number[1:] != number[:-1])))
     best, related, owner = np.maximum.reduceat(similarity, new), np.maximum.reduceat(related, new), owner[new]
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))

@@ -57,7 +57,7 @@ class Level:
 class NgramModel:
     """words [V + 1]: SPECIALS first, then those of the text as they first occur; index: number of each of the latter.
 
-    levels: n-grams of 1 word, of 2 and so on, up to the order asked for or the text's longest sentence.
+    levels: n-grams of 1 word, of 2 and so on, up to the order requested or the text's longest sentence.
     """
 
     words: tuple[str, ...]

@@ -16,7 +16,7 @@ class Case:
     model, batch, seeds: its name, rows of a batch, seeds trained in one program.
     mode: train, predict or epoch. grouping: off, or premise.
     pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
-    hidden, vectors: sizes of the model and of the made-up word vectors.
+    hidden, vectors: sizes of the model and of the synthetic word vectors.
     tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
     precision: of the matrix products of both sides, as config.train.precision.
     against: "torch" or "none". rounds: how often each side is measured.
@@ -61,7 +61,7 @@ def _of_model(values, model, modes, groupings, seeds):
             raise UsageError(f"--grouping={word} cannot be measured of {model}. Fix: {fix}.")
     if values.prepared and not family.prepared:
         known = ", ".join(name for name, family in families.MODELS.items() if family.prepared)
-        raise UsageError(f"--prepared: {model} reads made-up rows only. Fix: give models among {known}.")
+        raise UsageError(f"--prepared: {model} reads synthetic rows only. Fix: give models among {known}.")
     hidden, size, least = values.hidden or family.hidden, family.hidden_multiple, family.least_length
     if hidden % size:
         raise UsageError(f"--hidden={hidden}: {model}'s heads have {size} numbers. Fix: give a multiple of {size}.")

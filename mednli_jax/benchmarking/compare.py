@@ -83,7 +83,7 @@ class Calibration:
 def measure_case(case: Case, calibration: Calibration, guard: measure.Guard, side=Side) -> list[dict]:
     """The lines of the result (KEYS) of a case.
 
-    "epoch" has two: the plain script with each allocator, or, where premises stand together, the plain script (which
+    "epoch" has two: the plain script with each allocator, or, where premises are kept together, the plain script (which
     has no groups) and the fastest setting (which has them).
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds

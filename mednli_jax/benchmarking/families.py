@@ -39,10 +39,10 @@ class Family:
     settings: of PyTorch, four at most, of which the fastest is measured; the one expected to be it comes first.
     hidden, vectors: default sizes of the model and of its word vectors.
     batch: default batch sizes, in rows. rows: default number of training rows.
-    rows_per_premise: rows of the made-up corpus that share a premise or passage.
+    rows_per_premise: rows of the synthetic corpus that share a premise or passage.
     workload: spec -> the corpus. config: spec -> the published config of the model.
     pytorch: (spec, corpus) -> the PyTorch side. packages: what it needs.
-    groupings: those that can be measured. prepared: whether --prepared can replace the made-up corpus.
+    groupings: those that can be measured. prepared: whether --prepared can replace the synthetic corpus.
     predict_buckets: length buckets of what is predicted.
     hidden_multiple: what the hidden size must be a multiple of. least_length: least pieces of a pair.
     """

@@ -17,7 +17,7 @@ from mednli_jax.corpora.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
-COMPILED_WARM = 12  # batches that warm up what torch.compile may compile anew for shapes not seen before
+COMPILED_WARM = 12  # batches that warm up what torch.compile may compile again for shapes not seen before
 
 
 def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
@@ -27,7 +27,7 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
     by_length: batches hold pairs of about one length. grouped: the pairs of a premise stay together.
     """
     names, which = np.unique(premise_of if grouped else np.arange(len(rows)), return_inverse=True)
-    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of what stands together
+    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of what is kept together
     np.maximum.at(premise, which, lengths[0])
     np.maximum.at(longest, which, lengths[1])
     place = rng.permutation(len(names))[which]
@@ -118,7 +118,7 @@ class TorchSide:
         return Batch(premises, hypotheses, of, self.label[pairs.to(self.device)])
 
     def lengths_of(self, rows):
-        """(of premises, of hypotheses) [N] that decide which rows stand together."""
+        """(of premises, of hypotheses) [N] that decide which rows are kept together."""
         return self.work.lengths(rows)
 
     def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:

@@ -1,6 +1,6 @@
 """The corpora that both sides of the benchmark read: made up with the lengths of a published one, or a prepared one.
 
-Each process builds its corpus anew from the same few numbers. NumPy only.
+Each process builds its corpus again from the same few numbers. NumPy only.
 Dimension letters: N rows (pairs or queries), T tokens, V words, D numbers per word vector; of readers P tokens of all
 passages, C candidates and S marked tokens of all passages.
 """
@@ -83,7 +83,7 @@ def made_up_pairs(pairs: int, *, dim: int = 300, dev_pairs: int | None = None, s
         arrays[side] = _padded(zipf(rng, number * cap).reshape(number, cap), length)
         arrays[f"{side}_length"] = length
     arrays |= {name: arrays[name][premise_of] for name in ("premise", "premise_length")}
-    facts = {"corpus": "made up, of MedNLI's shape"}
+    facts = {"corpus": "synthetic, of MedNLI's shape"}
     spans = {"train": (0, pairs), "dev": (pairs, dev_pairs)}
     return Workload(arrays, _vectors(rng, dim), spans, premise_of, facts)
 
@@ -107,7 +107,7 @@ def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
         arrays[side], arrays[f"{side}_length"] = _padded(pieces, size), size
     shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
     pieces = {"size": PIECES, "cls": CLS, "sep": SEP, "room": int(sum(sizes.values()).max()) + SPECIAL_PIECES}
-    facts = {**words.facts, "corpus": f"made up, word pieces, {shape}", "pieces": pieces}
+    facts = {**words.facts, "corpus": f"synthetic, word pieces, {shape}", "pieces": pieces}
     return Workload(arrays, np.zeros((2, 1), np.float32), words.spans, words.premise_of, facts)
 
 
@@ -143,7 +143,7 @@ def made_up_passages(queries: int, *, tokens: int = 1500, dim: int = 200, seed: 
     arrays |= {"query_passage": passage_of.astype(np.int32), "hypothesis_length": length}
     arrays["premise_length"] = np.diff(arrays["passage_start"]).astype(np.int32)[passage_of]
     arrays |= _texts(arrays, passage_of, gold)
-    facts = {"corpus": f"made up, of CliCR's shape, {tokens} tokens a passage", "types": TYPES}
+    facts = {"corpus": f"synthetic, of CliCR's shape, {tokens} tokens a passage", "types": TYPES}
     return Workload(arrays, _vectors(rng, dim), {"train": (0, queries), "dev": (queries, dev)}, passage_of, facts)
 
 

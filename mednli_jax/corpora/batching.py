@@ -7,7 +7,7 @@ still have a token there, instead of padding every sentence to its batch's longe
 fair sample of the corpus; with two, the default of training, half of the work is in batches of short premises and half
 in batches of long ones, which have fewer steps of few sentences.
 
-Rows that share a premise can stand together (`groups`), so that a premise is encoded once for all its hypotheses.
+Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all its hypotheses.
 Everything is NumPy on row numbers; texts and devices are elsewhere. A row number of -1 is padding.
 Dimension letters: N rows, M units, Q units of a batch, G rows of a unit, S seeds.
 """
@@ -29,7 +29,7 @@ LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
 class TrainingBatches:
     """How the rows of training become batches (see Batches).
 
-    size: rows of a batch over all devices. group: rows of one premise or passage that stand together. max_buckets:
+    size: rows of a batch over all devices. group: rows of one premise or passage that are kept together. max_buckets:
     length buckets. seeds, epochs: of the plans to come. shuffle: see Batches.
     """
 

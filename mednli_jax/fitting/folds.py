@@ -1,8 +1,8 @@
 """All folds of DisKnE in one program: each slot, a fold and a seed, is trained as a seed of the loop is.
 
-Slots are trained in chunks of `at_once`, or of as many as fit the memory. What a chunk predicts is kept when the chunk
-is done; one that was interrupted goes on from its checkpoint. Weights are kept where the session asks for them. Faults:
-a fold without examples.
+Slots are trained in chunks of `at_once`, or of as many as fit the memory. A chunk's predictions are kept when it is
+done; an interrupted chunk continues from its checkpoint. Weights are kept where the session asks for them. Faults: a
+fold without examples.
 """
 
 import json
@@ -67,7 +67,7 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
         and (not choice.categories or set(choice.categories) & set(fold.categories))
     )
     if not chosen or len(found) > MOST_FOLDS:
-        problem = "no fold has the categories asked for" if not chosen else f"there are over {MOST_FOLDS} folds"
+        problem = "no fold has the categories requested" if not chosen else f"there are over {MOST_FOLDS} folds"
         raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):

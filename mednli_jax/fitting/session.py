@@ -34,7 +34,7 @@ class Session:
 
     Args:
       directory: where the run is written; None for a process that trains with others and writes nothing.
-      resume: go on with the run in the directory.
+      resume: continue with the run in the directory.
       profile: trace some steps.
       source: the finished run whose weights are the start, None for none.
       keep_weights: whether folds keep theirs; other runs keep them anyway.

@@ -27,8 +27,8 @@ def shortest_paths(
     Args:
       pairs: integers [M, 2] of concept indices.
       direction: "either" counts the is-a steps from a concept up to its ancestor, whichever of the two is the ancestor;
-        "undirected" walks is-a edges both ways, so that siblings are at distance 2; "all" walks those and the edges of
-        every other relation of the ontology both ways.
+        "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows these and the edges
+        of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
       progress: called now and then with how many distinct concepts have been searched from, and of how many.
 
@@ -64,7 +64,7 @@ def checked_pairs(ontology: Ontology, pairs: np.ndarray, direction: str, max_len
 
 
 def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
-    """The edges that a direction walks, integers [2, E] of concepts: is-a (child, parent) first."""
+    """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent) first."""
     edges = [np.stack(ontology.parents.nonzero())]
     if direction == "all":
         edges += Relations.of(ontology.relations, len(ontology)).edges.values()
@@ -120,7 +120,7 @@ def corpus_links(
     links are a prefix of more. A concept is an id of the ontology, or a cross-reference, which stands for all concepts
     that have it. One that the ontology does not have is related to itself alone, at distance 0.
 
-    paths: finds the distances; `shortest_paths`, or what stands for it (`paths.stored_paths` with its folder bound).
+    paths: finds the distances; `shortest_paths`, or a replacement for it (`paths.stored_paths` with its folder bound).
 
     Raises:
       ValueError: the two sides differ in number, or the limits are not in 1..32767.

@@ -8,7 +8,7 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 
 LONGEST = 3  # tokens of a name
-# Endings and what stands in their place in the base form, by the letter of a part of speech: morphy(7WN).
+# Endings and what is in their place in the base form, by the letter of a part of speech: morphy(7WN).
 _ENDINGS = {
     "n": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",
     "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",

@@ -31,7 +31,7 @@ def stored_paths(
 ) -> np.ndarray:
     """`shortest_paths`, int16 [M], from a file in `folder` where these were found before; else found and kept there.
 
-    What is asked for is known by its content: the ontology's digest and the edges walked, the direction, the cut-off
+    What is requested is known by its content: the ontology's digest and the edges followed, the direction, the cut-off
     and the distinct pairs, in whatever order they come. Files are written whole or not at all, and readable by their
     owner alone, for an ontology may be licensed. A damaged one is reported and replaced.
 

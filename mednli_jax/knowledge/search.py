@@ -1,7 +1,7 @@
 """Breadth-first search from thousands of concepts at once, in graphs of millions of edges.
 
 `climb` follows is-a edges upwards. Few concepts lie above a source, so it keeps lists of (source, concept).
-`spread` walks edges both ways. Almost every concept is reached, so it keeps one bit for each source and concept.
+`spread` follows edges both ways. Almost every concept is reached, so it keeps one bit for each source and concept.
 Dimension letters: C concepts, E edges, M pairs, S sources, W words of 64 bits.
 """
 
@@ -69,7 +69,7 @@ def spread(
     max_length: int,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Counts the steps between the concepts of each pair, along edges walked both ways.
+    """Counts the steps between the concepts of each pair, along edges followed both ways.
 
     One step ors the bits of a concept's neighbours into the bits of the concept, for all sources at once (Then et al.
     2014, The more the merrier: efficient multi-source graph traversal, section 3).

@@ -116,7 +116,7 @@ class Names(Sequence[tuple[str, int]]):
 
 
 class Relations(Mapping[str, csr_array]):
-    """Relations by name as edge lists; the [C, C] matrix of one is made when it is asked for.
+    """Relations by name as edge lists; the [C, C] matrix of one is made when it is requested.
 
     A terminology has hundreds of relations, most of them with few edges, and a matrix each would hold C numbers each.
 

@@ -1,6 +1,6 @@
 """The rows to look out for in a file of vectors, the numbers found so far, and the faults all formats share.
 
-Files can be gigabytes, vocabularies are small: a reader looks at every row, and only rows asked for become numbers.
+Files can be gigabytes, vocabularies are small: a reader looks at every row, and only rows requested become numbers.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ class Wanted:
         self.dim, self.duplicates = dim, 0
 
     def place(self, word: bytes) -> int | None:
-        """Where the word's numbers belong; None for a word that was not asked for or is there already."""
+        """Where the word's numbers belong; None for a word that was not requested or is there already."""
         place = self.places.get(word)
         if place is not None and self.filled[place]:
             self.duplicates += 1

@@ -32,7 +32,7 @@ class VectorFile:
     """One file of vectors and what it gave to a vocabulary.
 
     kind: text, array, pair, word2vec, fasttext or random. found: words with a vector, of which `lowered` only
-    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word asked for.
+    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word requested.
     """
 
     file: str
@@ -49,12 +49,12 @@ class VectorFile:
 class Vectors:
     """Vectors in the order of a vocabulary.
 
-    vocabulary: the words asked for, PAD and UNK first.
+    vocabulary: the words requested, PAD and UNK first.
     words: those of them that a file has a vector for, same order; found: how many.
     matrix: float32 [V, D]; row PAD is zero, row UNK that of unknown words, as is the row of a word not found.
       Of several files the numbers stand one after the other; those of a file that lacks the word are zero.
     lowered: words found only lower-cased; composed: only from character n-grams; duplicates: rows of the files that
-      repeat a word asked for (the first counts).
+      repeat a word requested (the first counts).
     source: file names or "random", with + between; sha256: of each file's bytes ("" if random), likewise.
     sources: each file by itself. routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
     """
@@ -186,7 +186,7 @@ def best_routes(routes: np.ndarray) -> np.ndarray:
 def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     """How much of a corpus has a vector, as plain numbers for JSON, never words.
 
-    counts: how often each word of the vocabulary asked for stands in the corpus; a word that was not asked for counts
+    counts: how often each word of the vocabulary requested stands in the corpus; a word that was not requested counts
     as missing. For all files together and under `sources` for each: `words` and `tokens`, their number in the corpus,
     and `share_of_words`, `share_of_tokens`, by route (exact, lowered, subwords) and `found` in all.
     """

@@ -85,7 +85,7 @@ def open_array(path: Path) -> np.ndarray:
     check_readable(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what stands in a damaged header
+            warnings.simplefilter("ignore")  # of what is in a damaged header
             array = np.load(path, mmap_mode="r", allow_pickle=False)
     # A damaged header is Python text to NumPy: tokenize and ast raise other errors for it. Where the file is no
     # array, NumPy's message advises allow_pickle, which is no way out.

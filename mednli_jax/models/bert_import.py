@@ -39,7 +39,7 @@ FIXED = {
 }
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
 # Parts of a model that weights may lack as a whole (those of masked language models have no pooler, others no decoder):
-# their parameters stay as they were drawn.
+# their parameters keep their random values.
 _OPTIONAL = (("pooler",), ("transform", "norm_transform", "decoder_bias"))
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -85,7 +85,7 @@ def read_architecture(path: str | Path) -> dict:
 
 
 def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:
-    """The parameters of a BERT with the pretrained weights in them; its classifier and links stay as they were drawn.
+    """The parameters of a BERT with the pretrained weights in them; its classifier and links keep their random values.
 
     Args:
       path: as for `read_architecture`.
@@ -269,7 +269,7 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
 
 
 def _due(name, shape, parts):
-    """The shape of a tensor in the file: matrices lie the other way round, what stands side by side is shared out."""
+    """The shape of a tensor in the file: matrices lie the other way round, what is side by side is shared out."""
     if len(shape) == 1:
         return (shape[0] // parts,)
     return shape if "embeddings" in name else (shape[1] // parts, shape[0])

@@ -18,7 +18,7 @@ class ESIM(nn.Module):
     projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
     knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
     knowledge "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference
-    takes the relations of what a token attends to, and a pooling weighted by them stands beside average and maximum.
+    takes the relations of what a token attends to, and a pooling weighted by them is added to average and maximum.
     Where knowledge_scale and the weights of relations are 0 it is plain ESIM.
     knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
     (layers.KnowledgeEnergies).

@@ -3,7 +3,7 @@
 Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
 D feature, G gates, K links, L path lengths.
 
-All of them keep one promise: what stands on padding (tokens past a row's length, rows whose `mask` is 0) never
+All of them keep one promise: what is on padding (tokens past a row's length, rows whose `mask` is 0) never
 changes what a real row sees.
 """
 
@@ -200,7 +200,7 @@ class BiRNN(nn.Module):
 
 
 def weighting_of(knowledge: str, weighting: str) -> str:
-    """How paths are weighted: as asked for, else ("auto") as the paper does, or learned where A is a bias."""
+    """How paths are weighted: as requested, else ("auto") as the paper does, or learned where A is a bias."""
     if weighting != "auto":
         return weighting
     return "learned" if knowledge == "bias" else "paper"

@@ -20,7 +20,7 @@ class MaskedLM(BERT):
     """BERT's encoder and a head that predicts the masked pieces; the decoder's matrix is the table of pieces.
 
     A row is [CLS] first text [SEP] second text [SEP], as for a pair of sentences. In training the masked places are
-    drawn anew in each step, from the row's key; for dev and test they depend on the row's number alone.
+    drawn again in each step, from the row's key; for dev and test they depend on the row's number alone.
     Returns [B, 3]: a row's mean loss (nats), the share of right predictions, and how many pieces it predicts.
     mask_id: the number of [MASK].
     """

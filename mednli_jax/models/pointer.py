@@ -1,6 +1,6 @@
 """What the cloze readers share: packed passages and queries, and the scores of candidates from marked places.
 
-Dimension letters: U passages, B queries (the G = B / U queries of a passage stand together), N passage tokens,
+Dimension letters: U passages, B queries (the G = B / U queries of a passage are kept together), N passage tokens,
 Q query tokens, S marked places of a passage, C its candidates.
 
 Memory grows with N + S + C: no array has places and candidates as two axes.

@@ -58,7 +58,7 @@ PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages whose code may be imported as models,
 
 
 def entry(name: str) -> Entry:
-    """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of one's own, whose class
+    """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user, whose class
     attribute `task` ("nli" where it has none) says what it is a model of.
 
     A config, and so a run directory of somebody else, may name any code: only packages in $MEDNLI_JAX_PLUGINS are

@@ -1,6 +1,6 @@
 """A sweep's trials as an optuna study in a database that any number of workers on any number of machines share.
 
-Trial K of the sweep may be attempted several times: a worker dies, and another goes on with its run directory. An
+Trial K of the sweep may be attempted several times: a worker dies, and another continues with its run directory. An
 attempt is what optuna calls a trial; its user attribute "trial" is K. An attempt ends COMPLETE, or FAIL with the user
 attribute "error" where training refused. Trial K is settled when an attempt at it is COMPLETE or has an error.
 """

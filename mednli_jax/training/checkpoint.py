@@ -109,7 +109,7 @@ class Checkpoints:
             time.sleep(0.1)  # writes that were still under way bring a part back
             if not any(self.folder.glob(f"{number}.orbax*")):
                 break
-        before = "the previous checkpoint stands, --resume goes on from it" if self.numbers() else "then --resume"
+        before = "the previous checkpoint stands, --resume continues from it" if self.numbers() else "then --resume"
         problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
         return RunError(f"{problem}. Fix: free space; {before}.")
 

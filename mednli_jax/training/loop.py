@@ -58,7 +58,7 @@ class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
     With `average_from`, `average` holds the running mean of the weights. From its first sample on it is what the dev
-    split is scored with and what becomes the best, while training goes on with the weights themselves.
+    split is scored with and what becomes the best, while training continues with the weights themselves.
 
     Args:
       program: the compiled bodies.
@@ -374,7 +374,7 @@ class Trainer:
         return row
 
     def predict(self, split: str, variables) -> np.ndarray:
-        """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is asked for."""
+        """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is requested."""
         if self._hosts.count == 1:
             with Bar(split, self.batches[split].rows, unit="rows", delay=SLOW_SECONDS) as bar:
 

@@ -138,7 +138,7 @@ def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> 
 def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimizer) -> Learner:
     """Where the epoch was no better [S], the weights of the best one, a fresh optimiser and a lower rate.
 
-    Before there is a best epoch these are the first weights. The count of steps goes on: dropout is drawn anew.
+    Before there is a best epoch these are the first weights. The count of steps goes on: dropout is drawn again.
     """
 
     def choose(going_on, back):

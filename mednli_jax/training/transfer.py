@@ -65,7 +65,7 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
       variables: {"params", "batch_stats"} of the new model, leaves [S, ...].
       source: the same of the source's best epoch, leaves [S', ...].
       rows: [S] the row of the source for each seed.
-      skip: names (without the collection) that stay as they were drawn; None: every weight is taken.
+      skip: names (without the collection) that keep their random values; None: every weight is taken.
 
     Returns (merged variables, names taken, names left as drawn). Raises UserError listing the weights of the new model
     that the source lacks or has in another shape; weights that only the source has are no fault, a head is replaced.

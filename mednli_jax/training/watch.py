@@ -139,7 +139,7 @@ class Watch:
         self._end(
             LOST,
             f"process {peer} of {self._count} has gone, or cannot be reached: the run is stopped (exit code "
-            f"{LOST}). Fix: see what that process said last; go on with --resume, on any number of processes.",
+            f"{LOST}). Fix: see what that process said last; continue with --resume, on any number of processes.",
         )
 
     def _follow(self, peer, code):

@@ -135,7 +135,7 @@ def filtered(
                 bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
     except KeyboardInterrupt:
         if folder is not None and state.rounds:
-            say(f"{len(state.rounds)} rounds are kept in {folder}: go on with the same flags and --resume")
+            say(f"{len(state.rounds)} rounds are kept in {folder}: continue with the same flags and --resume")
         raise
     return state
 
@@ -219,7 +219,7 @@ def _refuse_to_replace(path: Path) -> None:
         return
     if not state.ended:
         raise RunError(
-            f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: go on with it by "
+            f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: continue with it by "
             "--resume, give another --out, or remove the file to start over."
         )
 
@@ -231,7 +231,7 @@ def state_file(folder: Path | None) -> Path:
     path = Path(folder) / STATE
     if not path.is_file():
         raise RunError(
-            f"{path}: no such file: there is no filtering to go on with. Fix: name its folder, or leave --resume out."
+            f"{path}: no such file: there is no filtering to continue. Fix: name its folder, or leave --resume out."
         )
     return path
 

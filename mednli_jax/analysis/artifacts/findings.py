@@ -53,7 +53,7 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int, stop_w
     if subject.is_open and not subject.public:
         return whole
     if subject.public:
-        left_out = f"{few:,} tokens that stand with fewer than {lexical.PUBLIC_PREMISES} premises are left out"
+        left_out = f"{few:,} tokens that occur with fewer than {lexical.PUBLIC_PREMISES} premises are left out"
         rows = lexical.top(found, k, min_premises=lexical.PUBLIC_PREMISES)
         shown = _token_finding(subject.name, about, rows, left_out)
     else:
@@ -102,7 +102,7 @@ def _token_section(name, about, rows, left_out) -> Section:
         ]
         grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
     ranks = max(map(len, rows.values()))
-    # A class of fewer tokens than the others has no bars to stand beside theirs.
+    # A class of fewer tokens than the others has no bars to show beside theirs.
     series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
     ticks = [str(rank + 1) for rank in range(ranks)]
     chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")

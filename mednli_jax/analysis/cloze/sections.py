@@ -20,8 +20,8 @@ SPLITS = ("dev", "test")
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
-    """Scores of the run's splits, which stand before the learning curves; then those of kinds of queries: answers seen
-    in training or not, by the corpus's tags, by length, by type."""
+    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the queries: answers
+    seen in training or not, by the corpus's tags, by length, by type."""
     return [_scores(result)], [_slices(split, result[split]) for split in SPLITS if result.get(split)]
 
 

@@ -134,7 +134,7 @@ def _run(folder, split) -> tuple[dict, str]:
     result = read_json(folder / "result.json", "corpus", "seeds", split)
     scores = result[split]
     if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
-        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it anew.")
+        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it again.")
     ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
     about = {"seeds": len(result["seeds"]), "unlike": unlike(folder, published("clicr"))}
     return {"state": "complete", "ours": ours, **about}, result["corpus"]

@@ -1,4 +1,4 @@
-"""DisKnE without a threshold: where a model ranks the true disease of a premise among the made-up ones.
+"""DisKnE without a threshold: where a model ranks the true disease of a premise among the synthetic ones.
 
 With one positive in eleven examples a model may rank well and still call nothing positive: its F1 is 0 then. A query is
 a positive example with the negatives made from it. Where probabilities are equal, hits@1 and MRR are their means over

@@ -194,7 +194,7 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
 
 
 def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
-    """The scores of a finished run, which stand before the learning curves, and those of each disease, from its
+    """The scores of a finished run, which are shown before the learning curves, and those of each disease, from its
     result.json; of another run, none. Raises RunError where it is damaged."""
     result = RunDirectory.existing(folder).result()
     if result["status"] != "complete":

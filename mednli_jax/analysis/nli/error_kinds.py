@@ -21,7 +21,7 @@ def error_kinds(
     """([section], figures by the name of the run).
 
     annotations: a file of kinds, None for the rules. corpus_of: gives the corpus of a run's folder with its concepts
-    linked; it is asked for the first run's alone, and only for the rules.
+    linked; it is called for the first run alone, and only for the rules.
     Raises: UserError, DataError(s) where a run, the file or the corpus is missing or damaged.
     """
     runs = [finished(folder, split) for folder in folders]

@@ -10,7 +10,7 @@ CONFUSION = {"rows": "gold", "columns": "predicted"}
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
-    """The sections of a run's result.json that stand before the learning curves, and those that stand after them."""
+    """The sections of a run's result.json shown before and after the learning curves."""
     return [_scores(result), _confusion(result)], [*_by_class(result), _calibration(result)]
 
 

@@ -1,6 +1,6 @@
 """Case reports with marked phrases and learning points: what cloze queries are built from (`query_builder`).
 
-JSON lines, plain or gzipped, one report a line; tokens stand between spaces:
+JSON lines, plain or gzipped, one report a line; tokens are separated by spaces:
 
     {"id": "r1", "title": SENTENCE, "specialty": "surgery" or ["surgery", ...],
      "sentences": [SENTENCE, ...], "learning_points": [SENTENCE, ...]}

@@ -51,7 +51,7 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit, stray_marks: see read_clicr; the limit is that of train, dev and test are always whole.
-    Raises: DataError(s) for missing or bad files, or queries that stand in two splits; ConfigError for the options.
+    Raises: DataError(s) for missing or bad files, or queries that are in two splits; ConfigError for the options.
     """
     paths = source_files(folder)
     return check_disjoint(
@@ -75,7 +75,7 @@ def source_files(folder: Path) -> dict[str, Path]:
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     """The same splits, each with facts["shared_passages"]: passages it has in common with each earlier one.
 
-    Raises: DataError where a query stands in two splits: it would be trained and tested on.
+    Raises: DataError where a query is in two splits: it would be trained and tested on.
     """
     checked = {}
     for name, split in splits.items():
@@ -83,7 +83,7 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
         for earlier in checked.values():
             common = sum(example.uid in uids for example in earlier.examples)
             if common:
-                problem = f"{common} queries stand in {earlier.name} as well as in {split.name} (same id)"
+                problem = f"{common} queries are in {earlier.name} as well as in {split.name} (same id)"
                 raise DataError(problem, file=split.facts.get("file"), field="id", fix=FRESH_COPY)
             shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
         checked[name] = replace(split, facts={**split.facts, "shared_passages": shared})
@@ -289,7 +289,7 @@ def count_queries(path: Path) -> int:
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
 
-    The queries of a passage stand together, in the order of its first one. Raises: RunError where the disk refuses.
+    The queries of a passage are kept together, in the order of its first one. Raises: RunError where the disk refuses.
     """
     articles = {}
     for example in examples:

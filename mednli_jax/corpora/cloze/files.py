@@ -56,7 +56,7 @@ def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str
 
 
 class BrokenJSON(Exception):
-    """The text is no JSON, or not of the form that was asked for."""
+    """The text is no JSON, or not of the form that was requested."""
 
 
 class Scanner:
@@ -164,7 +164,7 @@ class Node:
         return Node(self.file, self.place(field), self.get(field, dict, "an object"), self.line)
 
     def nodes(self, field: str) -> list["Node"]:
-        """The items of a list; what they are is checked when their fields are asked for."""
+        """The items of a list; what they are is checked when their fields are requested."""
         place = self.place(field)
         values = self.get(field, list, "a list")
         return [Node(self.file, f"{place}[{number}]", value, self.line) for number, value in enumerate(values)]

@@ -168,7 +168,7 @@ def _query(uid: str, passage: Passage, point: Sentence, mark: Mark) -> ClozeExam
 class _Answers:
     """The answers of phrases; `found` counts by what the concepts of how many queries were found.
 
-    marks: every (phrase, mark) that will be asked for.
+    marks: every (phrase, mark) that will be requested.
     """
 
     def __init__(self, ontology: Ontology | None, marks: Iterable[tuple[str, Mark]]):

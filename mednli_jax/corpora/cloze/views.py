@@ -99,7 +99,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
 def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None) -> View:
     """A query in one set-up; max_tokens as in passage_view.
 
-    passage: the view of its passage, where it is at hand (`all_views` sees to that).
+    passage: the view of its passage, where it is known (`all_views` sees to that).
     """
     passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
     words, names = [token.lower() for token in example.query], {}

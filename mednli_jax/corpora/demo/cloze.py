@@ -3,7 +3,7 @@
 It has CliCR's shape, so that every command runs without credentials. A report tells facts that relate two marked names,
 or a name and a circumstance, a sentence or two a fact; other sentences only list names, so that all are mentioned about
 equally often. A query tells one of the facts again in other words. Its answer is found by reading: other names of the
-same kind stand around the same names, any name may be asked for in any split, and how often or where it is mentioned
+same kind stand around the same names, any name may be the answer in any split, and how often or where it is mentioned
 says nothing.
 """
 
@@ -36,7 +36,7 @@ def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
     """Make the demo cloze corpus; the same queries on every platform and Python version.
 
     linker: `Linker(read_mesh())` where the caller has one already.
-    Returns: splits "train", "dev", "test" of 1,400, 300 and 300 queries; those of one report stand together. Each has
+    Returns: splits "train", "dev", "test" of 1,400, 300 and 300 queries, report by report. Each has
     the tag "circumstance" or "name": what its fact relates the answer to.
     Raises: ValueError for a linker of another ontology, which would make another corpus.
     """

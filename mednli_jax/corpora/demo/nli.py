@@ -51,7 +51,7 @@ def load_demo(size: str = "demo", *, linker: Linker | None = None) -> dict[str, 
       size: "demo" (3,000 / 600 / 600 pairs) or "demo_full" (MedNLI's 11,232 / 1,395 / 1,422).
       linker: `Linker(read_mesh())` where the caller has one already: making it takes longer than making the corpus.
 
-    Returns: splits "train", "dev", "test"; pairs of one premise stand together, in the order of LABELS.
+    Returns: splits "train", "dev", "test"; pairs of one premise are kept together, in the order of LABELS.
     Raises: UserError for an unknown size; ValueError for a linker of another ontology, which would make another corpus.
     """
     if size not in SIZES:

@@ -180,6 +180,6 @@ def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -
     ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
-        problem = f"{benchmark.name}: no fold of the disease asked for"
+        problem = f"{benchmark.name}: no fold of the disease requested"
         raise ConfigError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
     return chosen

@@ -1,9 +1,9 @@
-"""A benchmark on disk: one line of JSON per example, as corpora of one's own have them, and what belongs to it.
+"""A benchmark on disk: one line of JSON per example, as corpora of the user have them, and what belongs to it.
 
 examples.jsonl   pairID, gold_label, sentence1, sentence2, captionID, genre; disease, target, category
 benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
 dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
-folds/GROUP-DISEASE/{train,dev,test}.jsonl   of the folds asked for: each a corpus of one's own
+folds/GROUP-DISEASE/{train,dev,test}.jsonl   of the folds requested: each a corpus of the user
 """
 
 import hashlib
@@ -92,7 +92,7 @@ def _summary(benchmark: Benchmark, fold: Fold) -> dict:
 
 
 def read_benchmark(folder: Path) -> Benchmark:
-    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made anew, and are the same.
+    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same.
 
     Raises: DataError(s) as `read_nli_file`; UserError where benchmark.json is damaged.
     """

@@ -48,7 +48,7 @@ class NLICorpus:
       genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
         premises. builder: "direct", or "tfds" to read through a TFDS builder.
       mix: the corpus whose training pairs are mixed in.
-      blanks: tokens are what stands between the blanks of the raw sentence, in place of the corpus's own tokens.
+      blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
       terminology: the ontology of links and of retrofitting, None where there is neither.
       linking: how concepts are found, None for a corpus without links.

@@ -72,7 +72,7 @@ CORPORA = {
         endings=(".txt",),
         older=("multinli_1.0", "multinli_0.9"),  # the release that Romanov & Shivade 2018 used
     ),
-    # Files of one's own, with the fields of SNLI or premise, hypothesis, label (and uid).
+    # Files of the user, with the fields of SNLI or premise, hypothesis, label (and uid).
     "file": Corpus(
         {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
         "put one file of pairs per split (.jsonl, .tsv or .csv)",
@@ -166,7 +166,7 @@ def _missing(owner, corpus, file, places):
 def _elsewhere(folder, file, *, own):
     """Where the file may be instead, as a sentence after a full stop: below the folder, else under a like name.
 
-    own: files of one's own, of which all are named that could be meant.
+    own: the user's own files, of which all are named that could be meant.
     """
     for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
         if found := {file, f"{file}.gz"} & set(files):

@@ -24,7 +24,7 @@ from mednli_jax.textfiles import (
 )
 
 SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
-# A file of one's own may name the fields in plain words.
+# A file of the user may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
 DELIMITERS = {"TABs": "\t", "commas": ",", "semicolons": ";", "bars": "|"}

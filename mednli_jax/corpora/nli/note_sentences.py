@@ -79,7 +79,7 @@ def _items(lines):
 
 
 def _is_wrapped(previous, line, item, bulleted, width):
-    """Whether `line` goes on with the sentence of `previous`, the line before it in `item`."""
+    """Whether `line` continues the sentence of `previous`, the line before it in `item`."""
     previous = previous.rstrip()
     first, last = line.split()[0], previous.split()[-1]
     if len(previous) + 1 + len(first) > width:  # the word would not have fitted

@@ -131,7 +131,7 @@ def _array_ids(path):
     fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
     try:
         with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what stands in a damaged header
+            warnings.simplefilter("ignore")  # of what is in a damaged header
             array = np.lib.format.read_array(file, allow_pickle=False)
     except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
         if "allow_pickle" in str(error):

@@ -1,4 +1,4 @@
-"""Readers of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and of files of one's own, plain or gzipped.
+"""Readers of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and of the user's own files, plain or gzipped.
 
 Errors name the file, the line and the field; they never quote a sentence.
 """
@@ -117,7 +117,7 @@ def _format(path):
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     """The same splits, each with facts["shared_premises"]: distinct premises it has in common with each earlier one.
 
-    Raises: DataError where a uid stands in two splits: that pair would be trained and tested on.
+    Raises: DataError where a uid is in two splits: that pair would be trained and tested on.
     """
     checked = {}
     for name, split in splits.items():

@@ -1,4 +1,4 @@
-"""Running text as rows of pieces for masked language models: the demo's fact text, or text files of one's own.
+"""Running text as rows of pieces for masked language models: the demo's fact text, or the user's own text files.
 
 A row is filled with consecutive sentences of one document, as many as fit; the first half of them is its `premise`,
 the other its `hypothesis`, so that a row looks like the pairs that the encoder is fine-tuned on. A sentence that is

@@ -1,7 +1,7 @@
 """Large tables of terminologies (RRF of the UMLS, RF2 of SNOMED CT), read in blocks of rows instead of row by row.
 
 A block keeps the bytes of some 100,000 rows and the places of their delimiters; columns are compared and turned into
-numbers as arrays, and only the rows that are asked for become Python strings.
+numbers as arrays, and only the rows that are requested become Python strings.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ class RowFile:
 
 
 class Block:
-    """R rows of a table, all with the right number of columns; rows are asked for by index (int [N], None for all)."""
+    """R rows of a table, all with the right number of columns; rows are requested by index (int [N], None for all)."""
 
     def __init__(self, table: RowFile, first_line: int, data: bytes):
         self.table, self.first_line, self.data = table, first_line, data

@@ -52,7 +52,7 @@ def is_a_graph(
     first = edges[0 if order is None else np.argmin(order[edges])]
     file, line = place(first)
     if options.relations == "all":
-        warn(f"{file}: {count} is-a edges lie on cycles; paths still walk them both ways")
+        warn(f"{file}: {count} is-a edges lie on cycles; paths still follow them both ways")
         return relation_matrix(child[~inside], parent[~inside], size), {CIRCULAR: np.stack([child, parent])[:, inside]}
     if options.cycles == "refuse":
         more = f", as do {count - 1} more" if count > 1 else ""
