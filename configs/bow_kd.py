@@ -1,4 +1,4 @@
-"""BOW with knowledge-directed attention, a row Romanov & Shivade 2018 do not have (their section 4.2.2, with sums).
+"""BOW with knowledge-directed attention, which Romanov & Shivade 2018 do not test (their section 4.2.2, on sums).
 
   python -m mednli_jax.train --config=configs/bow_kd.py         # demo, 15 s on 2 cores
   python -m mednli_jax.train --config=configs/bow_kd.py:mednli          # the UMLS in $MEDNLI_JAX_DATA/umls

@@ -2,8 +2,8 @@
 
   python -m mednli_jax.train --config=configs/diskne_bow.py --config.vectors.path=VECTORS --config.vectors.dim=100
 
-Frozen vectors are all that it can know a disease by, whose name no fold has in training: both sides are matched by
-difference and product. docs/results-diskne.md has its figures with vectors of fact text.
+Difference and product match the two sides. A fold never trains on the name of its disease, so that all the model knows
+of it is in the frozen vectors. docs/results-diskne.md has figures with vectors trained on facts.
 """
 
 from mednli_jax import defaults

@@ -5,8 +5,8 @@
   python -m mednli_jax.train --config=configs/diskne_esim.py:mednli   # published annotations, MedNLI, UMLS
 
 Other models: --config.model.name=bow or infersent. Hypotheses alone: --config.data.hypothesis_only=True. Some folds:
---config.diskne.diseases=D006333, --config.diskne.categories=symptoms. The paper has no such model; one that always
-says true has F1 16.7.
+--config.diskne.diseases=D006333, --config.diskne.categories=symptoms. The paper has no such model; always
+predicting true gives F1 16.7.
 """
 
 from mednli_jax import defaults

@@ -4,7 +4,7 @@ of Romanov & Shivade 2018, section 4.2.2.
   python -m mednli_jax.train --config=configs/diskne_esim_kd.py          # demo: 44 folds, three seeds
   python -m mednli_jax.train --config=configs/diskne_esim_kd.py:mednli --config.knowledge.ontology=umls
 
-Beside configs/diskne_esim.py it says what an ontology adds to what a model learns of diseases. Learned weights in place
+The difference to configs/diskne_esim.py is what the ontology adds. Learned weights in place
 of the paper's: --config.model.knowledge=bias.
 """
 

@@ -6,14 +6,13 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
   python -m mednli_jax.train --config=configs/ga_anonym.py:biomrc
   python -m mednli_jax.train --config=configs/ga_anonym.py:file --config.data.dir=FOLDER
 
-:clicr has hidden size and dropout of the paper's appendix A (64, .5; its code has
---config.model.hidden_size=67 --config.model.dropout=.4) and the code's protocol: Adam 5e-4, dev every 100 steps, the
-rate halved with each epoch from the fourth on (in the PyTorch port of the reader from the third), the end after 10
-epochs or the first without a new best; words without a vector are drawn from N(0, 1).
-:file, for smaller corpora, has Adam 1e-3 throughout, dev once an epoch, and the end after 30 epochs or 3 without a new
-best.
-The demo, smaller still, has a smaller reader at a higher rate. Both draw shorter vectors, N(0, .4^2), since all of
-their vectors are drawn unless --config.vectors.path names a file.
+:clicr has the hidden size and dropout of the paper's appendix A (64, 0.5; the published code has
+--config.model.hidden_size=67 --config.model.dropout=0.4) and the code's protocol: Adam 5e-4; dev every 100 steps; the
+rate is halved with each epoch from the fourth on (from the third in the PyTorch port of the reader); training ends
+after 10 epochs or after the first without a new best. Words without a vector get random ones from N(0, 1).
+:file, for smaller corpora, has Adam 1e-3 throughout, dev once an epoch, and ends after 30 epochs or after 3 without a
+new best. The demo, smaller still, has a smaller reader and a higher rate. Without --config.vectors.path both
+have random vectors for all words, from N(0, 0.4^2).
 
 Expected test exact match: demo not measured; CliCR 24.5 in the paper (F1 33.2), not measured here.
 """

@@ -1,7 +1,7 @@
 """Parent configs: the files in configs/ derive from these, so that configs never import configs.
 
-Every field is typed: a field without a value is a placeholder, a sequence is a tuple. The variant after the colon
-names the corpus; what a corpus changes stands in CORPORA, once for all models.
+Every field has a type: a field without a value is a placeholder, a sequence is a tuple. The variant after the colon
+names the corpus. CORPORA holds what a corpus changes, once for all models.
 """
 
 import difflib
@@ -23,7 +23,7 @@ def _section(**fields) -> config_dict.ConfigDict:
 
 
 def did_you_mean(given, known) -> str:
-    """ " Did you mean '...'?", "" where nothing known is like what was given."""
+    """ " Did you mean '...'?", or "" where no known name is similar."""
     near = difflib.get_close_matches(given, known, n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
@@ -62,7 +62,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
         keep="first",  # or "last": which words of a longer sentence stay
         hypothesis_only=False,  # premises are left empty
-        features=False,  # the 35 features of the feature-based system beside the sentences, for any classifier
+        features=False,  # any classifier also gets the 35 features of the feature-based system
         sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
         mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
@@ -70,10 +70,10 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         path=config_dict.placeholder(str),  # FILE, or FILE+FILE side by side; random where there is none
         dim=300,  # numbers of a vector
         seed=0,  # of random vectors
-        unknown="mean",  # of words without a vector: the mean of the others, or one "random" vector
-        lowered=True,  # a word that has a vector in lower case alone takes that
-        # Related vectors are drawn together (Faruqui et al. 2015): "ontology" or the path of a lexicon: those of words;
-        # "concepts": those of concepts, which then stand in the text. "unit", a control, sets all lengths to 1 alone.
+        unknown="mean",  # vector of words that have none: the mean of the others, or one "random" vector
+        lowered=True,  # a word that has a vector only in lower case gets that one
+        # Vectors of related words are moved together (Faruqui et al. 2015), by the "ontology" or the lexicon in a file.
+        # "concepts": vectors of concepts, whose ids replace their mentions. "unit", a control: only sets lengths to 1.
         retrofit="",
         retrofit_rounds=10,
         retrofit_relations=("is_a",),  # of the ontology, besides shared names
@@ -84,22 +84,22 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         direction="either",  # is-a steps up to an ancestor, whichever side that is; "undirected"; "all" relations
         max_path=0,  # edges of the longest path that makes a link; 0: of any length
         max_links=64,  # of a pair, the shortest ones
-        permute_seed=config_dict.placeholder(int),  # a control: concepts change places
+        permute_seed=config_dict.placeholder(int),  # a control: the ontology's concepts are permuted by this seed
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
         languages=("ENG",),  # of the UMLS's names
         # Or "all": direction "all" then follows every relation. With knowledge "typed", names (may_treat,...) are types
         # besides the six, and "all" reads antonyms, too.
         relations="is_a",
         cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
-        graph="whole",  # or "mentioned": paths run through the concepts that train and dev mention, and no others
-        # Of several concepts that `mentions` has for the same words; or "all": the nearest counts. The package's own
-        # linker gives a name one concept.
+        graph="whole",  # or "mentioned": paths only pass through concepts that train and dev mention
+        # Which of several concepts that `mentions` has for the same words: the "best", or "all", of which the nearest
+        # counts. The package's own linker gives a name one concept.
         candidates="best",
         mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
-        types=(),  # prefixes of semantic types to link; () leaves it to the ontology, ("",) links all
+        types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
         min_length=3,  # characters of the shortest name that is linked
         abbreviations="",  # a table of short forms and expansions, or "bundled"
-        stop="",  # a list of names that are not linked, in place of the built-in one
+        stop="",  # a file of names that are not linked; "" = the built-in list
     )
     config.model = _section(
         name=model,  # see models/table.py
@@ -128,13 +128,13 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         )
     else:
         config.model.update(
-            weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "paper", "learned" with bias
+            weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "learned" for bias, else "paper"
             knowledge_scale=1.0,  # of the paper's weights
-            heads=1,  # domains with last layers of their own (multi-target transfer)
+            heads=1,  # number of domains, each with its own last layers (multi-target transfer)
         )
     config.transfer = _section(
-        init_from="",  # a finished run whose weights are the start (sequential transfer); "" draws them
-        private=False,  # the domain's own layers start from random values (multi-target transfer)
+        init_from="",  # a finished run whose weights training starts from (sequential transfer); "" = random weights
+        private=False,  # the layers of a domain start from random values (multi-target transfer)
         skip="",  # a pattern of further weights that start from random values
         freeze="",  # a pattern of weights that are not trained
     )
@@ -171,14 +171,14 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
-        at_once=0,  # slots (fold and seed) in one program; 0 = as many as the memory holds
+        at_once=0,  # folds times seeds in one program; 0 = as many as fit into memory
         diseases=(),  # ids, or names without a comma, of those whose folds are trained; () = all
-        categories=(),  # those that are reported, and what trains the diseases that have them; () = all
+        categories=(),  # categories that are reported; only diseases that have them are trained; () = all
         least=2,  # positive examples of a disease in a category that is reported
         dev=0.1,  # of the examples that a fold may train on, whole premises
-        pool="group",  # what a fold may train on: medical or terminological examples alone, or "all"
+        pool="group",  # a fold trains on examples of its own group (medical or terminological), or on "all"
         wording="" if variant == "file" else "name",  # of hypotheses, or "mention", "full"
-        negatives="" if variant == "file" else "similar",  # or "random"; "": what the files have
+        negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
         negatives_seed=0,
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
@@ -216,7 +216,7 @@ def transformer(name: str, **more) -> config_dict.ConfigDict:
         epsilon=1e-12,
         activation="gelu",
         dropout=0.1,
-        rematerialise=False,  # the layers' insides are computed again in the backward pass, to save memory
+        rematerialise=False,  # the backward pass computes activations again instead of storing them, to save memory
         **more,
     )
 
@@ -242,7 +242,7 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
         pieces=8000,  # of a vocabulary made of the texts, where no weights bring one
         max_length=128,  # pieces of a row, with the special ones
         content="both",  # demo: "facts", "names" of MeSH, or "both"
-        withhold=(),  # demo: diseases and categories of which nothing is said
+        withhold=(),  # demo: diseases and categories whose facts are left out
     )
     config.model = transformer(model)
     config.train = _train()
@@ -258,28 +258,28 @@ def _train() -> config_dict.ConfigDict:
         batch_size=512,
         learning_rate=1e-3,
         weight_decay=1e-6,
-        clip=0.0,  # the gradient's norm; 0 leaves it
+        clip=0.0,  # limit of the gradient's norm; 0 = none
         optimizer="adam",  # or "amsgrad", "adamw", "sgd"
         momentum=0.0,  # of sgd
         schedule="constant",  # or "plateau", "halving", "cyclical", "linear", "warmup_linear"
         warmup=0.1,  # warmup_linear: the share of the run's steps in which the rate rises
         accumulate=1,  # batches whose gradients make one step
-        decay=0.5,  # of the rate: plateau: at each epoch without a new best; halving: at each from halve_from on
+        decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: from halve_from on
         halve_from=3,
         floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
         cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = an epoch
         average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = none
         average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
-        patience=5,  # epochs without a better evaluation of the dev split that end the run
-        least_epochs=0,  # that are trained whatever the patience
-        evaluate_every=0,  # steps between two evaluations; each epoch begins to count anew. 0 = at its end only
-        select="loss",  # of the dev split: the best epoch is kept; or "accuracy", or "last": the last one is
-        shuffle="even",  # batches: each has sentences of all lengths; "random": drawn at random
+        patience=5,  # the run ends after so many epochs without a better score on dev
+        least_epochs=0,  # epochs before which patience does not end the run
+        evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = at the end of the epoch only
+        select="loss",  # the epoch with the best dev loss is kept; or "accuracy" on dev, or "last": the last epoch
+        shuffle="even",  # each batch has sentences of all lengths; "random": batches are random
         max_buckets=2,  # length buckets of the training rows, each with a program of its own
         group=1,  # hypotheses of one premise that are kept together in a batch; their premise is encoded once
         precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32" or "bfloat16"
         checkpoint_minutes=5.0,
-        checkpoint_epochs=1,  # further checkpoints: after each of so many epochs, and the last
+        checkpoint_epochs=1,  # besides: a checkpoint after every so many epochs, and after the last
     )
 
 
@@ -308,11 +308,11 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         setup=setup,  # phrases as single tokens (ent), the same without names (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
         max_query=0,  # and of a query, around the blank
-        query_bounds=model == "ga_reader",  # queries stand between @begin and @end
-        max_words=0,  # the most frequent words of training; 0 = all
-        stray_marks="text",  # of marks without a partner: up to 1 % of a file's are read as text; or "refuse", "ignore"
+        query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
+        max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
+        stray_marks="text",  # marks without a partner are text, up to 1 % of a file's marks; or "refuse", "ignore"
         limit=config_dict.placeholder(int),  # first N training queries
-        answer_vectors="",  # word vectors for the embedding score of dev and test
+        answer_vectors="",  # file of word vectors for the embedding score of dev and test
         renumber=False,  # anonym: phrases of a training passage get other numbers in each epoch
     )
     config.vectors = _section(
@@ -334,10 +334,10 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
             hops=3,
             gate="mul",  # or "sum", "concat"
             dropout=0.5,
-            query_feature=True,  # whether a word of the passage stands in the query
+            query_feature=True,  # the reader sees whether a word of the passage occurs in the query
             characters=0,  # size of a recurrent encoder of words' characters; 0 = none
-            # noent: the mass of all its words; "share": of the mass of all candidates; "mean": by its length; "span":
-            # of its marked spans
+            # noent: probability of a candidate, the "sum" over all its words; "share": divided by the sum of all
+            # candidates; "mean": divided by its number of words; "span": the sum over its marked spans alone
             pointer="sum",
             train_vectors=True,
         )
@@ -360,7 +360,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     return config
 
 
-# By what they hold: what --list shows.
+# Shown by --list, by the type of the examples.
 VARIANTS_OF = {
     "sentence pairs": VARIANTS + CODE_VARIANTS,
     "cloze queries": tuple(CLOZE_VARIANTS),
@@ -372,7 +372,8 @@ VARIANTS_OF = {
 def _demo(config):
     """Small and synthetic: small batches, so that a few epochs are enough steps.
 
-    The paper's A, at most 1, hardly moves a softmax over 20 tokens; scaled by 4 its use is learned from 3,000 pairs.
+    The paper's A, at most 1, hardly changes a softmax over 20 tokens. Multiplied by 4 its use is learned from
+    3,000 pairs.
     """
     config.train.update(epochs=6, batch_size=32)
     if "knowledge_scale" in config.model:
@@ -405,7 +406,7 @@ def _snli(config):
 
 
 def _file(config):
-    """One's own files in --config.data.dir, of any size: nothing is known of them, vectors are random unless given."""
+    """The user's files in --config.data.dir, of any size; vectors are random unless given."""
     config.train.batch_size = 64
 
 
