@@ -31,16 +31,16 @@ USAGE = f"""Analyse a corpus.
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
 {cli.CONFIG_HELP}
-  --spans=FILE        entities that any tagger found: lexical, lengths, aflite merge their tokens, not the concepts'
-  --top=15 --smoothing=50 --min_count=5 --stop_words --lengths=all|train     of lexical: tokens of a class, what is
-                      added to counts, least occurrences, keep stop words and punctuation; of lengths: its splits
-  --public            no token that fewer than 10 premises have; else no token of a corpus that is not open is shown
-  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0     of aflite: m pairs train each of n models, k
-                      leave in a round; those are for MedNLI's 14,049 pairs, others in proportion
-  --entities=none|parts|drop --unknown=zero|skip     of aflite: raw text; or entities are merged, one without a vector
-                      has its words' or none; words without a vector have zeros, or are left out of the mean
-  --features=RUN --resume     of aflite: the logits of a finished run in place of word vectors; go on in DIR
-  --out=DIR --json    write ANALYSIS.json, pictures, lists, report.html there, over the same names; print JSON"""
+  --spans=FILE        lexical, lengths, aflite: join the words of entities of any tagger, not those of concepts
+  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each, least
+                      occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
+  --public            show tokens that at least 10 premises have; without it none of a corpus that is not open
+  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
+                      most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
+  --entities=none|parts|drop --unknown=zero|skip    aflite: raw text, or entities joined, where one without a vector
+                      gets the mean of its words or none; words without a vector count as zeros or not at all
+  --features=RUN --resume     aflite: the logits of a finished run instead of word vectors; continue in DIR
+  --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON"""
 
 
 def define(values: cli.Flags) -> str | None:

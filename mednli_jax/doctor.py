@@ -9,7 +9,7 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
 
-USAGE = """Say what is installed and which corpora, ontologies, vectors and weights are found.
+USAGE = """Print what is installed and which corpora, ontologies, vectors and weights are found.
 
   python -m mednli_jax.doctor
   python -m mednli_jax.doctor --data=/data/clinical

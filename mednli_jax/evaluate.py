@@ -20,20 +20,20 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
 
   --run=DIR       the run directory
-  --config=FILE[:VARIANT]   another corpus: of this config the data section counts (direct transfer); of its files the
-                            one of --split is needed
-  --workdir=DIR   with --config: keep scores and predictions there, as a run that `report` reads
+  --config=FILE[:VARIANT]   another corpus (direct transfer): only the config's data section is used, and of the corpus
+                            only the file of --split
+  --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
   --split=NAME    train, dev or test (default: test)
-  --partition=FILE[,FILE]   also the split's pairs that a file names, one id a line or an .npy of strings
-  --probe=FILE    score the labelled pairs of a file instead, by category (its field genre): analyze substitutions
-  --merged        of a run that reads words alone: score texts in which the words of an entity are one (brain_injury);
-  --spans=FILE    entities that any tagger found (.tsv, .jsonl), in place of the ontology's concepts
-  --predictions=FILE        answers to cloze queries, lines {"uid": ..., "answer": ...} or one object {uid: text}; with
-  --corpus=NAME|FOLDER      demo_cloze, clicr, or a folder in its layout (queries without an answer count as wrong),
-  of --predictions and of --run of a cloze run alike:
-  --vectors=FILE            word vectors for the embedding score
-  --skills=FILE             skills that queries need, uid TAB skill, for scores by skill
-  --scores=FILE             also write what each query scores, JSON lines over older ones; of several seeds, the mean
+  --partition=FILE[,FILE]   also score the pairs that a file lists: one id a line, or an .npy of strings
+  --probe=FILE    score the labelled pairs of a file instead, by its field genre (see analyze substitutions)
+  --merged        score texts in which the words of an entity are joined (brain_injury), for runs that read only words
+  --spans=FILE    with --merged: entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
+  --predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
+                            a query without an answer counts as wrong
+  --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
+  --vectors=FILE            cloze: word vectors for the embedding score
+  --skills=FILE             cloze: skills that queries need, uid TAB skill, for scores by skill
+  --scores=FILE             cloze: also write the scores of each query as JSON lines, means over seeds
   --json          all scores as one JSON object"""
 
 

@@ -21,10 +21,10 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, wit
   printf 'BEG__Fever__END and cough .\\tHe had @placeholder .\\n' | python -m mednli_jax.predict --run=runs/ga_ent-demo
 
   --run=DIR       the run directory
-  --attention     also where the model looks: JSON and a picture or page of each line in DIR/private/attention-N/
+  --attention     also write attention maps, JSON and a picture or page for each line, to DIR/private/attention-N/
   stdin, pairs    one a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (sentence1 and sentence2 are read too); tokenised as the run's corpus (data.json, "tokeniser");
-                  a first line of these names is a header and left out
+                  a first line with these names is a header and skipped
   stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
                   of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank;
                   for a run of clicr the passage begins with its title, as in training

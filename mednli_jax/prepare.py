@@ -9,20 +9,20 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
 
-USAGE = f"""Prepare a config's corpus: read, link, encode, write arrays. `train` does this by itself when needed.
+USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
 
   python -m mednli_jax.prepare --config=configs/esim_kd.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --config.knowledge.ontology=mesh
   python -m mednli_jax.prepare --config=configs/ga_ent.py
-  python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --metamap=private/metamap     its sentences alone
+  python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --metamap=private/metamap
 
 {cli.CONFIG_HELP}
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run finds them again; a change of the files, the settings or the number of a format prepares again.
+A second run finds them again; after a change of files or settings the corpus is prepared again.
 
 Flags:
-  --metamap=FOLDER   write the corpus's sentences there as input of MetaMap, and prepare nothing. Its output goes to
+  --metamap=FOLDER   only write the corpus's sentences there, as input of MetaMap, whose output is given to
                      --config.knowledge.mentions. The folder holds corpus text: keep it private."""
 
 

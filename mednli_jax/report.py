@@ -15,24 +15,24 @@ USAGE = """Report on finished runs.
   python -m mednli_jax.report runs/esim runs/esim_kd --compare            # the first against each other
   python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside ours
 
-  RUN [RUN ...]       run directories; of several, a page that has them side by side (default: report.html)
-  --compare           print the comparison: McNemar, bootstrap intervals, Holm, detectable effect, changes by class
-  --table=3|4|5|6|7   print a table of the paper: its figures, ours, the difference; what is missing, and how to get it
-  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3: --runs=FOLDER as launch/mednli_all.sh fills
-                      it; averages alone, for others too; --out=FILE.html writes FILE.json beside the page
-  --table=diskne2     Tables 1 to 8 on DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
+  RUN [RUN ...]       run directories; several make one page that shows them side by side (default: report.html)
+  --compare           compare the first run with each other: McNemar, bootstrap intervals, Holm, changes by class
+  --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
+  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli_all.sh;
+                      it holds averages only and can be shared; --out=FILE.html also writes FILE.json
+  --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
-  --runs=FOLDER       the folder that holds the table's runs, each named for its cell
+  --runs=FOLDER       the folder of the table's runs, each named after its cell
   --split=NAME        dev or test (default: test)
-  --categories        also kinds of error (Table 8), by rules over the corpus, which has to be there
+  --categories        also error categories (Table 8), by rules over the corpus, which must be available
   --categories_file=FILE   the same from annotations: uid TAB category
   --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
-  --out=FILE          where the page goes, in an older page's place; with --compare and --table only where it is given
+  --out=FILE          the page to write, over an older one; --compare and --table write a page only with --out
   --json              print JSON
-  --markdown          print a table in Markdown; of one run with --public, a model card, RUN/public.md, beside the page
-  --csv               print a table as CSV; of one run, write RUN/scores.csv and RUN/private/predictions.SPLIT.csv
-  --public            of one run or a table: a page, RUN/public.html, for others, without rows of single pairs and their
-                      uids, words, commands, paths, names of folders and machines, and counts below 10
+  --markdown          print a table in Markdown; one run with --public: write a model card, RUN/public.md
+  --csv               print a table as CSV; one run: write RUN/scores.csv and RUN/private/predictions.SPLIT.csv
+  --public            one run or a table: a page that can be shared, RUN/public.html, without single pairs, uids,
+                      words, commands, paths, names of folders and machines, and counts below 10
 
 Pages are single files that load nothing. None holds a sentence of the corpus."""
 

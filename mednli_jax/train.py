@@ -15,13 +15,13 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
   python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
 
 {cli.CONFIG_HELP}
-  --workdir=DIR                where the run goes (default: runs/<config>-<variant>, numbered if taken)
+  --workdir=DIR                the folder of the run (default: runs/<config>-<variant>, numbered if taken)
   --resume                     continue with the interrupted run in --workdir
   --force                      start over in --workdir, dropping the run it holds
-  --dry-run                    only say shapes, parameters, memory and the time an epoch will take
-  --keep-weights               of DisKnE's folds: keep those of each fold and seed, in <workdir>/private/weights
+  --dry-run                    print shapes, parameters, memory and the time of an epoch; train nothing
+  --keep-weights               DisKnE: keep the weights of each fold and seed in <workdir>/private/weights
   --profile                    write a profiler trace of some steps to <workdir>/profile
-  --coordinator=HOST:PORT --processes=N --process=I   be one of N processes; the coordinator is process 0
+  --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
   --distributed                the same, where a TPU pod, Slurm or MPI started them
 
 Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
