@@ -22,8 +22,8 @@ from mednli_jax.models.sparse_rows import take
 STATES = "states"  # the collection in which the last layer's states [B, T, D] are left where a caller makes it mutable
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
 ACTIVATIONS = ("gelu",)
-SPREAD = 0.02  # of drawn weights (Devlin et al.'s code)
-LONGEST = 1 << 12  # places along an axis that dropout tells apart, whatever the axis's own length
+SPREAD = 0.02  # standard deviation of random weights (Devlin et al.'s code)
+LONGEST = 1 << 12  # positions for which dropout has masks of their own, whatever the padded length
 _draw = nn.initializers.normal(SPREAD)
 
 
@@ -33,9 +33,9 @@ class BERT(nn.Module):
     vocab_size: pieces. positions: the most pieces that a row may have, with its three special ones. cls_id, sep_id:
     their numbers among the pieces. epsilon: of the layer norms. activation: "gelu", by the exact error function.
     dropout: of embeddings, attention weights, both sublayers and the pooled state.
-    knowledge "bias": ontology links are added to the energies of attention between premise and hypothesis, in both
-    directions, in all heads and layers; weights of 0 are plain BERT. weighting, longest_path, knowledge_scale: as in
-    layers.KnowledgeEnergies.
+    knowledge "bias": ontology links are added to the attention scores between premise and hypothesis, in both
+    directions, in all heads and layers; with weights of 0 it is plain BERT. weighting, longest_path, knowledge_scale:
+    as in layers.KnowledgeEnergies.
     room: the most pieces of any pair, with its three special ones, where the pairs were cut to that; 0: not known.
     half: states between the layers, and all activations in them but softmax and norms, have 16 bits (bfloat16).
     rematerialise: keep only the layers' inputs for the backward pass and compute the rest again: less memory, a third
@@ -68,7 +68,7 @@ class BERT(nn.Module):
         noise = Noise.of(batch, train and self.dropout > 0)
         links = self._links(batch, row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
-        # The pooler reads [CLS] alone: the last layer need not ask from any other piece.
+        # The pooler reads [CLS] alone, so the last layer computes queries for no other piece.
         x = self._encoded(row, noise, links, first_only=not whole)
         if whole:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
@@ -80,7 +80,7 @@ class BERT(nn.Module):
         return Affine(self.num_classes, name="logits")(pooled_BD)
 
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
-        """The last layer's states [B T, D], or [B, D] of first pieces; links [B, T, T] are added to the energies."""
+        """The last layer's states [B T, D], or [B, D] of first pieces; links [B, T, T]: added to the scores."""
         embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
         x = embeddings(row)
         x = drop(x.astype(jnp.bfloat16) if self.half else x, self.dropout, noise, "embeddings")
@@ -118,7 +118,7 @@ class BERT(nn.Module):
         return size
 
     def _links(self, batch, row):
-        """[B, T, T] what is added to energies for links between pieces of premise and hypothesis, both ways."""
+        """[B, T, T] added to the attention scores for links between pieces of premise and hypothesis, both ways."""
         weighting = layers.weighting_of(self.knowledge, self.weighting)
         energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
         return between_sides(energies(batch), row)
@@ -171,7 +171,7 @@ def shifted(x, size):
 
 
 class Affine(nn.Module):
-    """y = x W + b over the last axis, drawn as BERT's weights are."""
+    """y = x W + b over the last axis, with BERT's initial weights."""
 
     features: int
 
@@ -225,7 +225,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x, bias, noise, first_only: bool):
-        """States [B T, D] from x [B T, D], or of first pieces [B, D]; bias [B, 1, 1 or T, T] is added to energies."""
+        """States [B T, D] from x [B T, D], or of first pieces [B, D]; bias [B, 1, 1 or T, T]: added to the scores."""
         size = x.shape[-1]
         qkv = Affine(3 * size, name="qkv")
         if first_only:
@@ -277,7 +277,7 @@ gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Noise:
-    """What dropout is drawn from: two words of each row's key [B, 2]; None where there is no dropout."""
+    """The source of dropout masks: two words of each row's key [B, 2]; None where there is no dropout."""
 
     words_B2: jax.Array | None
 

@@ -76,7 +76,7 @@ def read_architecture(path: str | Path) -> dict:
         wrong.append("'layer_norm_eps' is no small number")
     if not wrong and values["hidden_size"] % values["num_attention_heads"]:
         wrong.append("'num_attention_heads' does not divide 'hidden_size'")
-    if not wrong and _least_bytes(values) > file.stat().st_size:  # else a model is drawn that no memory holds
+    if not wrong and _least_bytes(values) > file.stat().st_size:  # else a model is initialised that fits no memory
         wrong.append(f"its sizes are of a model larger than {file.name}")
     if wrong:
         fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"

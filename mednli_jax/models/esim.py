@@ -14,16 +14,17 @@ from mednli_jax.models.words import WordEmbedding
 class ESIM(nn.Module):
     """BiLSTM, soft alignment, enhancement, composition BiLSTM, average and max pooling, tanh layer -> logits.
 
-    knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of the energies, passes the same
-    projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
-    knowledge "bias": a learned weight per path length is added to the energies; weights of 0 are plain ESIM.
+    knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of attention scores, passes the
+    same projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
+    knowledge "bias": a learned weight per path length is added to the attention scores; with weights of 0 it is plain
+    ESIM.
     knowledge "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference
     takes the relations of what a token attends to, and a pooling weighted by them is added to average and maximum.
     Where knowledge_scale and the weights of relations are 0 it is plain ESIM.
     knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
     (layers.KnowledgeEnergies).
     masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
-    relations: kinds of relations of the corpus's typed links.
+    relations: number of relation types of the corpus's typed links.
     heads: domains with a tanh layer and logits of their own.
     dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
     """
@@ -43,7 +44,7 @@ class ESIM(nn.Module):
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
+        """Whether equal words of a batch are projected once: frozen, and without dropout, which would differ."""
         return not (self.train_vectors or self.dropout) and self.platform == "cpu"
 
     @nn.compact

@@ -20,7 +20,7 @@ UNKNOWN = 1  # the number of all words without one of their own; two of them nee
 class GAReader(nn.Module):
     """Hops of passage and query BiGRUs joined by gated attention; attention mass at their places scores candidates.
 
-    Weights are drawn as the published code draws them (Lasagne's GRU and embeddings).
+    Initial weights have the distributions of the published code (Lasagne's GRU and embeddings).
     hidden_size: units of each direction. hops: K; each has BiGRUs of its own, and reads the query's words afresh.
     gate: how a passage token d meets the query it attends to, q: "mul" d * q, "sum" d + q, "concat" [d, q].
     dropout: of what a gate gives. query_feature: whether a passage word occurs in the query, as two learned numbers

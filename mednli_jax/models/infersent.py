@@ -40,7 +40,7 @@ class InferSent(nn.Module):
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once: frozen, and not set apart by dropout."""
+        """Whether equal words of a batch are projected once: frozen, and without dropout, which would differ."""
         return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact

@@ -36,7 +36,7 @@ def uniform_init(fan_in: int):
 
 
 class Linear(nn.Module):
-    """y = x W + b over the last axis, weights and bias drawn as PyTorch's Linear draws them."""
+    """y = x W + b over the last axis; weights and bias start as in PyTorch's Linear."""
 
     features: int
 
@@ -157,7 +157,7 @@ class BiRNN(nn.Module):
     """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on empty slots.
 
     The backward direction reads mirrored sentences, so that both directions go down the same staircase.
-    lasagne: weights are drawn as by Lasagne's GRU, N(0, .1^2) and biases of 0; else as by PyTorch's.
+    lasagne: weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; else as in PyTorch's.
     platform: of the device. A GPU has the loops of `stacked`, others those of `recurrence`.
     """
 

@@ -13,7 +13,7 @@ from jax import lax
 from mednli_jax.models.bert import BERT, Affine, LayerNorm, Noise, gelu, mixed, rows_of_pairs
 
 SHARE = 0.15  # of a row's pieces that are predicted
-KEPT, RANDOM = 0.1, 0.1  # of these: the piece stays; a piece drawn from the vocabulary; in all other cases [MASK]
+KEPT, RANDOM = 0.1, 0.1  # of these: the piece stays; a random piece of the vocabulary; in all other cases [MASK]
 
 
 class MaskedLM(BERT):

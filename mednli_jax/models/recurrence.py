@@ -2,12 +2,12 @@
 
 Packed: the tokens of all sentences in one axis of slots, step by step, the sentences sorted by falling length. A
 staircase ((steps, sentences), ...) says how many sentences each step computes, so that short sentences cost nothing
-where only long ones go on.
+at the steps after their end.
 Dimension letters: N slots, R sentences of a step, H hidden, G gates times hidden.
 
-LSTM and GRU have backward passes of their own: reverse-mode through a loop would add every step's product to the
-gradient of the recurrent matrix in turn; one product over all slots after the loop moves far less memory and is a
-large GEMM.
+LSTM and GRU define their own backward passes. Automatic differentiation of the loop would add a product to the gradient
+of the recurrent matrix at every step. Here one product over all slots after the loop, a large GEMM, moves far less
+memory.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Large tables of trained rows, of which a batch reads few: training touches those alone.
+"""Large trained tables of which a batch reads few rows: only these rows get gradients.
 
 A gradient as large as the table would cost several passes over all of it at every step. A step takes the rows that the
 batch reads out of the table and differentiates with respect to them. Plain stochastic gradient descent adds their
@@ -17,7 +17,7 @@ INDEX = "index"  # the collection of the rows that a batch reads: {path of the t
 
 
 def trained_rows(module, name: str, init, index_N):
-    """Rows index [N] of a module's trained table [M, D]: its parameter `name`, which init(key) draws.
+    """Rows index [N] of a module's trained table [M, D]: its parameter `name`, initialised by init(key).
 
     Where the collection INDEX is mutable, the index is left there. Where it is given, the parameter is no longer the
     table but the rows [N, D] that `taken` took out of it.
@@ -30,7 +30,7 @@ def trained_rows(module, name: str, init, index_N):
 
 
 class TrainedRows(nn.Module):
-    """Rows index [N] of a trained table [M, D], drawn from U(-1/D, 1/D) as fastText draws its own."""
+    """Rows index [N] of a trained table [M, D], initialised from U(-1/D, 1/D) as in fastText."""
 
     rows: int
     dim: int

@@ -1,8 +1,8 @@
 """The recurrences of `recurrence` in a form for GPUs: both directions in one array, a `lax.scan` for each segment.
 
-A GPU is given one operation after the other, and a time step's are so small that their number decides: here both
-directions share each of them, a segment's slots are read and written as the scan's own inputs and outputs, and nothing
-that could stand before or after the loop is in it.
+A GPU runs one operation after the other, and those of a time step are so small that their number decides the time. Here
+both directions share each operation, the slots of a segment are the scan's inputs and outputs, and everything that can
+be computed before or after the loop is outside it.
 Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden; axis 1 of two is the
 direction.
 """
@@ -15,7 +15,7 @@ from jax import lax
 
 from mednli_jax.models.recurrence import slot_before
 
-MULTIPLE = 32  # of the hidden size: products of other sizes are padded anew at every time step
+MULTIPLE = 32  # of the hidden size: other sizes are padded again at every time step
 
 
 def padded_size(size: int) -> int:
