@@ -2,7 +2,7 @@
 
 Orbax writes under a temporary name and renames, so that a killed save leaves no half checkpoint. It does not notice a
 flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
-Of many processes the first alone saves and loads.
+With several processes only the first saves and loads.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from mednli_jax import files
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.progress import warn
 
-# Orbax logs each fault of a save with a traceback from each of its threads, also after Ctrl-C; here it raises.
+# When a save fails, each thread of Orbax logs a traceback, also after Ctrl-C. Here the save raises instead.
 logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
 KEEP = 2
 # Bytes that a checkpoint may unpack to, and times its size on disk: weights hardly shrink, moments of zeros by far.
@@ -48,10 +48,10 @@ def _reason(error) -> str:
 
 @contextlib.contextmanager
 def _without_echoes():
-    """A save that fails raises here; what its threads print besides is left out.
+    """A save that fails raises here; what its threads print is dropped.
 
-    tensorstore's threads report the writes that were still under way to an event loop that has gone, also when the save
-    is over: where it fails, that hook stays.
+    tensorstore's threads report writes that were still in progress to an event loop that is closed, even after the save
+    has ended. After a failure the hook that drops these reports therefore stays.
     """
     hook = sys.unraisablehook
 
@@ -83,7 +83,7 @@ class Checkpoints:
     def save(self, state, meta: dict) -> None:
         """Saves under the next number and drops all but the latest two.
 
-        Raises RunError where the system refuses: nothing of the new one stays, those before do.
+        Raises RunError where the system refuses. The files of the new one are then removed; earlier ones stay.
         """
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
@@ -98,7 +98,7 @@ class Checkpoints:
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, files.Refused) as error:
             raise self._refused(number, error) from error
-        with contextlib.suppress(OSError):  # it is saved: what stays too long is dropped by the next save
+        with contextlib.suppress(OSError):  # the new one is saved; the next save drops what is left
             self._drop_old()
 
     def _refused(self, number, error) -> UserError:
@@ -106,7 +106,7 @@ class Checkpoints:
         for _ in range(PATIENCE):
             for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
                 shutil.rmtree(path, ignore_errors=True)
-            time.sleep(0.1)  # writes that were still under way bring a part back
+            time.sleep(0.1)  # writes that were still in progress may create a part again
             if not any(self.folder.glob(f"{number}.orbax*")):
                 break
         before = "the previous checkpoint stands, --resume continues from it" if self.numbers() else "then --resume"
@@ -125,7 +125,7 @@ class Checkpoints:
     def load(self):
         """The newest undamaged checkpoint as (tree of NumPy arrays, meta); None where there is none at all.
 
-        A damaged one is named and the previous one used. Raises UserError where all are damaged.
+        A damaged one is reported and the previous one is used. Raises UserError where all are damaged.
         """
         numbers = self.numbers()
         for number in reversed(numbers):
@@ -144,7 +144,7 @@ class Checkpoints:
 
 
 def _alone():
-    """Of many processes one saves and loads, and what it holds is whole: no other is to be waited for."""
+    """One of several processes saves and loads whole arrays, so that it need not wait for the others."""
     index = jax.process_index()
     options = ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
     return {"multiprocessing_options": options} if jax.process_count() > 1 else {}

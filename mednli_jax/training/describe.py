@@ -22,7 +22,7 @@ def describe(trainer: Trainer) -> Iterator[str]:
     yield f"{size:,} parameters a seed, {len(seeds)} seeds, batches of {sizes}, {count} devices"
     plans = {"train": batches["train"].epoch(1, np.asarray(trainer.learner.seed)), "dev": batches["dev"].once()}
 
-    def train_step(layout, index):  # the learner moves on, as in training
+    def train_step(layout, index):  # updates the learner, as in training
         trainer.learner, _ = bodies.train(layout, trainer.learner, index)
         return trainer.learner
 
@@ -62,7 +62,7 @@ def _seconds_per_step(step, layout, index):
 
 
 def _memory(trainer):
-    """Lines on memory: the arrays that stay, what the largest step takes besides, and what this process has taken."""
+    """Lines on memory: resident arrays, work space of the largest step, and the peak of this process."""
     bodies, best, learner = trainer.program, trainer.best, trainer.learner
     held = {
         "weights and optimiser state": learner,

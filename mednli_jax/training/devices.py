@@ -21,7 +21,7 @@ AXIS = "batch"
 
 
 # glibc's mallopt: parameter, value. No memory maps, nothing given back to the system. Not one arena for all threads:
-# programs compiled side by side would leave it in pieces, and ESIM's steps then took half as long again.
+# programs compiled at the same time would fragment it, and ESIM's steps then took half as long again.
 _MALLOPT = ((-4, 0), (-1, -1), (-2, 64 << 20))
 
 
@@ -46,9 +46,9 @@ def keep_memory() -> bool:
 class Devices:
     """Maps per-device bodies over the devices and places their arguments.
 
-    A body takes (learner or variables, frozen, data, index); all but `index` are the same on every device, `index`
-    is split along its unit axis. `all` are the devices of all processes, in the processes' order, and what runs on them
-    all processes run in the same order. With `devices` given, those alone and no other process.
+    A body takes (learner or variables, frozen, data, index); all but `index` are the same on every device; `index`
+    is split along its unit axis. `all` are the devices of all processes, in the processes' order; all processes must
+    run the same programs on them in the same order. With `devices` given, only those are used, and no other process.
     """
 
     def __init__(self, devices=None):
@@ -59,7 +59,7 @@ class Devices:
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
         self.platform = self.all[0].platform  # cpu, gpu or tpu
-        # Whether the compiler chooses how arrays that stay on the device lie in its memory. A TPU's default for arrays
+        # Whether the compiler chooses the memory layout of arrays that stay on the device. A TPU's default for arrays
         # with a short leading axis, as that of one seed is, costs a copy of all weights at every step.
         self.chooses_formats = self.platform == "tpu" and self.count == 1
         self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))

@@ -1,8 +1,8 @@
 """Several processes, on one machine or on many, that train one model together.
 
-All take the same steps on the same numbers; the first alone writes. What is small and concerns the processes (who is
-alive, who was asked to stop, whether all hold the same corpus) goes through the key-value store of jax's coordination
-service, which keeps no device waiting; arrays go over the devices. `watch` ends all where one is gone.
+All take the same steps on the same numbers; only the first writes files. Small messages (who is alive, who was asked
+to stop, whether all have the same corpus) go through the key-value store of jax's coordination service, which makes no
+device wait; arrays are exchanged between devices. `watch` ends all processes when one is gone.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from mednli_jax.training import watch
 JOIN_SECONDS = 300
 # Of jax's watch over processes, which ends one without a message to the user. It has to be slower than Watch.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
-LONG_MS = 7 * 24 * 3600 * 1000  # waits that the watch ends, if need be
+LONG_MS = 7 * 24 * 3600 * 1000  # the watch ends longer waits
 
 
 class Hosts:
@@ -57,14 +57,14 @@ class Hosts:
         self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # empty ones are not kept
         self.meet()
         found = {int(key.rpartition("/")[2]): text[1:] for key, text in self._client.key_value_dir_get(folder)}
-        if self._rounds > 1:  # all have read it, or they would not have come to this meeting
+        if self._rounds > 1:  # all have read it, or they would not have reached this point
             self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
         return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
         """The largest of each value among all processes.
 
-        An allgather would wait for the steps under way: no chunk could be timed, and the devices would stand idle.
+        An allgather would wait for the steps under way: no chunk could be timed, and the devices would be idle.
         """
         texts = self.exchange(json.dumps([float(value) for value in values]))
         return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
@@ -81,12 +81,12 @@ class Hosts:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def watch_closely(self) -> None:
-        """From here on a process is expected to answer within watch.PATIENCE."""
+        """From now on a process must answer within watch.PATIENCE."""
         if self.watch:
             self.watch.patience = watch.PATIENCE
 
     def part(self) -> None:
-        """From here on no process waits for another's numbers; the first one may still write files."""
+        """From now on no process waits for another's numbers; the first one may still write files."""
         if self.watch:
             self.watch.parted = True
 

@@ -1,10 +1,10 @@
 """The one training loop: epochs of batches, dev after each, the best epoch per seed, checkpoints, a stop at any chunk.
 
-With `evaluate_every`, dev is also scored after each of so many steps of a pass over the training rows. What lies
-between two evaluations then takes an epoch's place: it has a number, a row of metrics, and weights that may become the
-best. What settings count in epochs (`epochs`, `patience`, `halve_from`, ...) is counted in passes.
+With `evaluate_every`, dev is also scored after every so many steps of a pass over the training rows. The steps between
+two evaluations then count as an epoch: they have a number, a row of metrics, and weights that may become the best.
+Settings in epochs (`epochs`, `patience`, `halve_from`, ...) still count passes.
 
-It knows nothing of the task's text: rows are numbers, and what a batch means is the task's business.
+The loop knows no text: rows are numbers, and the task defines what a batch means.
 Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
@@ -38,7 +38,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """The `train` section of a config, as the loop needs it. What has a value here is off."""
+    """The `train` section of a config, as the loop needs it. The defaults switch a feature off."""
 
     epochs: int
     patience: int
@@ -49,16 +49,16 @@ class Settings:
     halve_from: int = 1  # "halving": the first epoch with a lower rate
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
     average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
-    checkpoint_epochs: int = 1  # epochs between two checkpoints that the clock does not ask for
+    checkpoint_epochs: int = 1  # epochs between two checkpoints, besides those of `checkpoint_minutes`
     evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = those of a pass
-    least_epochs: int = 0  # epochs that are trained whatever the patience
+    least_epochs: int = 0  # epochs before which patience does not end the run
 
 
 class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
-    With `average_from`, `average` holds the running mean of the weights. From its first sample on it is what the dev
-    split is scored with and what becomes the best, while training continues with the weights themselves.
+    With `average_from`, `average` holds the running mean of the weights. From its first sample on, the dev
+    split is scored with this mean, and it can become the best, while training continues with the weights themselves.
 
     Args:
       program: the compiled bodies.
@@ -117,7 +117,7 @@ class Trainer:
         return program.devices.replicate((learner, states.init_best(learner), average))
 
     def begin(self):
-        """Starts from the weights that were put into `learner` since: they are the best before the first epoch."""
+        """Starts from the weights that were put into `learner`; they are the best before the first epoch."""
         self.learner = self.program.devices.replicate(self.learner)
         self.best = self.program.devices.replicate(states.init_best(self.learner))
 
@@ -133,7 +133,7 @@ class Trainer:
         return True
 
     def align(self):
-        """With many processes: all go on from what the first has, be it new, resumed, or another run's weights."""
+        """With several processes: all continue from what the first has: new, resumed, or another run's weights."""
         if self._hosts.count > 1:
             live, meta = json.loads(self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0])
             learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
@@ -320,8 +320,8 @@ class Trainer:
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
         last = np.full(len(places), -self.epoch)
         value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
-        # A diverged seed never becomes the best, nor does a finished one that trains on only because others do: a
-        # seed's result must not depend on the seeds beside it.
+        # A diverged seed never becomes the best. Neither does a finished seed that is still trained only because others
+        # are: the result of a seed must not depend on the other seeds.
         allowed = np.isfinite(loss) & np.isin(places, self._slots())
         value = np.where(allowed, value, np.inf).astype(np.float32)
         self.program.devices.check_replicas(self.learner.params)
@@ -344,7 +344,7 @@ class Trainer:
         self.trained_examples += examples
         self.train_seconds += self.epoch_seconds
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
-        # The row first: a run killed in between trains the epoch again and drops the row, none is ever missing.
+        # The row is written first: a run killed in between trains the epoch again and drops the row.
         self.on_epoch(row)
         if save or self._over() or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0:
             self.save()
@@ -352,14 +352,14 @@ class Trainer:
     # -- protocols ------------------------------------------------------------------------------------------------
 
     def _go_back(self, places):
-        """Seeds whose epoch was not their best return to that one and train on at a lower rate."""
+        """Seeds whose epoch was not their best return to their best epoch and continue at a lower rate."""
         better = self.best.epoch[places] == self.epoch
         how = {"decay": self.settings.decay, "optimizer": self.program.optimizer}
         learner = states.back_to_best(self.learner, self.best, places, better, **how)
         self.learner = self.program.devices.replicate(learner)
 
     def _protocol_row(self):
-        """What an epoch's row says besides, where it is not always the same."""
+        """Further entries of an epoch's row, where they can change."""
         row, settings = {}, self.settings
         if settings.schedule == "plateau":
             row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
@@ -394,7 +394,7 @@ class Trainer:
             raise Interrupted
 
     def _agreed(self, save=False):
-        """Whether to stop, and to save: if one process is to, all are. The shortest next chunk counts for all."""
+        """Whether to stop, and whether to save: all do if one process has to. The shortest next chunk is used."""
         stop, save, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk)
         self._chunk = -int(steps)
         if stop:

@@ -1,8 +1,8 @@
 """Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
 Batches are planned before the optimiser is built, so that the steps of an epoch are known and a schedule is an optax
-schedule, a function of the step. "plateau" alone follows the dev split: its rate is part of the optimiser's state, one
-per seed, and the loop sets it between two epochs without a new compilation.
+schedule, a function of the step. Only "plateau" depends on the dev split: its rate is part of the optimiser's state,
+one per seed, and the loop sets it between two epochs without a new compilation.
 """
 
 import math
@@ -39,7 +39,7 @@ class ByRows(optax.GradientTransformationExtraArgs):
 
 
 class ByMoments(ByRows):
-    """The same, but all rows of the tables have updates."""
+    """Like ByRows, but its updates are of all rows of the tables."""
 
 
 def build_optimizer(
@@ -61,8 +61,8 @@ def build_optimizer(
 ) -> optax.GradientTransformation:
     """An optimiser with L2 added to the gradient first, as in PyTorch's `weight_decay`.
 
-    For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form. "adamw" has
-    the other (Loshchilov & Hutter 2019), for matrices alone: biases and norms do not decay (Devlin et al. 2019).
+    For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form. "adamw" is
+    the decoupled form (Loshchilov & Hutter 2019) for matrices; biases and norms do not decay (Devlin et al. 2019).
 
     Args:
       clip: over 0: global gradient norm limit, per seed.
@@ -99,7 +99,7 @@ def build_optimizer(
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
-    """The optimiser for gradients of rows too: its updates are those of gradients of whole tables.
+    """The optimiser for gradients of single rows, with the same updates as for gradients of whole tables.
 
     moments: whether it gives updates of whole tables. norms: whether it asks for the norm of the gradients.
     """
@@ -155,17 +155,17 @@ def rate_of_step(
 
 
 def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
-    """Adam's direction plus decay of weights that are no vectors: those are biases and scales of norms."""
+    """Adam's direction plus decay of all weights but vectors, which are biases and scales of norms."""
     decay = optax.add_decayed_weights(weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params))
     return optax.chain(optax.scale_by_adam(), decay)
 
 
 def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.GradientTransformationExtraArgs:
-    """The optimiser, which takes a step on every so many batches, by the mean gradient of all their rows.
+    """The optimiser takes one step for every so many batches, by the mean gradient of all their rows.
 
     `update(..., rows=n)` says how many real rows a batch's mean gradient is of, so that the step is that of one large
-    batch even where they differ; without it all count the same. optax.MultiSteps weighs all batches alike. Batches left
-    over at a run's end make no step.
+    batch even where sizes differ; without it all batches count the same, as in optax.MultiSteps. Batches left over at
+    the end of a run make no step.
     """
     inner = optax.with_extra_args_support(optimizer)
 
@@ -255,9 +255,10 @@ def with_rate_factor(opt_state, factor):
 
 
 def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:
-    """The optimiser for all weights but those whose name ("encoder/kernel") a regular expression finds: they stay.
+    """The optimiser for all weights except those whose name ("encoder/kernel") matches a regular expression.
 
-    Running batch statistics are no weights and move on. Raises UserError, at the start, where none or all are found.
+    Running batch statistics are not weights and still change. Raises UserError at the start where none or all
+    are found.
     """
 
     def labels(params):

@@ -13,17 +13,18 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 CAST = "bfloat16"
-# What jax.default_matmul_precision is given; None: nothing, which leaves the device its default: TF32 on a GPU, 16-bit
+# The value for jax.default_matmul_precision; None keeps the device's default: TF32 on a GPU, 16-bit
 # operands on a TPU, full float32 on a CPU.
 PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", CAST: None}
 # Processors multiply 16-bit numbers faster than 32-bit ones by these instructions; they are flags of /proc/cpuinfo.
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
-# Primitives whose rules for derivatives or for saving memory a traced program has used up: their bodies stand for them.
+# Primitives with rules for derivatives or rematerialisation, which a traced program no longer needs: only their bodies
+# are kept.
 INLINED = ("custom_vjp_call", "custom_jvp_call", "custom_vjp_call_jaxpr")
 
 
 def context(precision: str):
-    """Within it a body is traced and compiled."""
+    """The context in which a body is traced and compiled."""
     asked = PRECISIONS[precision]
     return jax.default_matmul_precision(asked) if asked else contextlib.nullcontext()
 
@@ -55,7 +56,8 @@ def _flags():
 def casting(body):
     """`body` with each product of 32-bit arrays made of operands cast to bfloat16, its result in 32 bits.
 
-    Products that name a precision of their own stay as they are. To be applied to what is not differentiated any more.
+    Products that name a precision of their own stay as they are. Apply it only to functions that are
+    not differentiated afterwards.
     """
 
     def call(*given):

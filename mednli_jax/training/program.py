@@ -24,7 +24,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
 AUTO = Format(Layout.AUTO)
-LOOKAHEAD = 2  # batches under way on the device while the host takes in the one before
+LOOKAHEAD = 2  # batches computed on the device while the host receives an earlier one
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Program:
         return call(*self._placed(call, learner), self.devices.split(index))
 
     def train_bytes(self, layout, learner, index) -> int:
-        """What `train` takes of each device: arguments, results and work space. learner: shapes are enough."""
+        """Bytes that `train` takes of each device: arguments, results and work space. learner: shapes are enough."""
         sizes = self.train_body(layout, learner, index).memory_analysis()
         held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
         return held + sizes.temp_size_in_bytes
@@ -99,7 +99,7 @@ class Program:
                 self._compiled[key] = pool.submit(self._lowered(body, given, **how).compile)
             else:
                 self._compiled[key] = self._lowered(body, given, **how).compile()
-            self.devices.hosts.meet()  # some find it in their cache; a collective may have no patience with the others
+            self.devices.hosts.meet()  # some processes find it in their cache; a collective may not wait for the others
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
@@ -108,7 +108,7 @@ class Program:
             return self.devices.map(precision.of(self.precision, body), **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
-        """The body in the formats that the first one with such arrays chose; a learner leaves a step as it came."""
+        """The body in the formats that the first body with such arrays chose; a step keeps the learner's format."""
         known = [self._formats.get(name, AUTO) for name in names]
         out = {"out_shardings": (known[0], None)} if donate else {}
         how |= {"donate": donate, "in_shardings": (*known, None)}
@@ -119,7 +119,7 @@ class Program:
         return compiled
 
     def _placed(self, call, state):
-        """(state, frozen, data) in the formats of a compiled body. What a step gave back has them already."""
+        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step have them already."""
         if not self.devices.chooses_formats:
             return state, self.frozen, self.data
 
@@ -131,7 +131,7 @@ class Program:
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
     def compile(self, bodies: list[Callable]) -> None:
-        """Compiles bodies side by side, so that the time of all together counts once.
+        """Compiles bodies at the same time.
 
         bodies: calls of train_body and predict_body that lack their last argument.
         """

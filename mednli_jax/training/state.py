@@ -51,8 +51,8 @@ class Best(_Weights):
 class Average(_Weights):
     """The mean of a learner's weights at some steps, each of equal weight (Izmailov et al. 2018, Algorithm 1).
 
-    Running batch statistics are averaged like the parameters: no more work, and near those of the averaged network.
-    Exact ones would take a pass over the training data at every evaluation, as that paper makes one at the end.
+    Running batch statistics are averaged like the parameters, which is cheap and close to those of the averaged
+    network. Exact ones would take a pass over the training data at every evaluation; the paper makes one at the end.
     """
 
     count: jax.Array  # [S] int32, samples so far
@@ -61,10 +61,10 @@ class Average(_Weights):
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed: parameters are drawn from key(seed) alone, whatever the other seeds.
+    """One learner per seed; its parameters depend on key(seed) only, not on the other seeds.
 
-    Compiled once for a model and shapes, however often learners are drawn. Raises: RunError where they, and the best
-    weights that are kept beside them, do not fit into memory.
+    Compiled once for a model and shapes. Raises: RunError where the learners and the best weights, which are kept as
+    well, do not fit into memory.
     """
     arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
     shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
@@ -105,7 +105,7 @@ def _drawn(seeds, arrays, frozen, *, shape, model, optimizer):
 
 
 def init_best(learner: Learner) -> Best:
-    """No epoch yet. On the host, since of several processes one alone may begin from other weights."""
+    """No epoch yet. On the host, since with several processes only one may begin from other weights."""
     size = learner.seed.shape[0]
     return Best(
         value=np.full((size,), np.inf, np.float32),
