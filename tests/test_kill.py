@@ -4,6 +4,7 @@ The slow tests: $MEDNLI_JAX_KILLS is the number of kills of each system, $MEDNLI
 and of truncations.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 from made_up_commands import (
     CONDITIONS,
+    ROOT,
     SMALL,
     call_command,
     config_flag,
@@ -48,6 +50,7 @@ DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
 SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
 COLD = 4  # one run of so many compiles anew
 EPOCHS = 12
+OFTEN = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
 PAIRS = ("--config.vectors.path=", *SMALL, "--config.model.dropout=0.3")
 READER = (*TINY, "--config.data.dir=own", "--config.vectors.dim=8", "--config.model.hidden_size=4",
@@ -69,7 +72,7 @@ OF_BOW = {
                "--config.train.optimizer=adamw"),
     "mixed": ("--config.data.mix=snli",),
     "transfer": ("--config.transfer.init_from=source", "--config.transfer.skip=logits"),
-    "frozen": ("--config.transfer.init_from=source", "--config.transfer.freeze=encoder"),
+    "frozen": ("--config.transfer.init_from=source", "--config.transfer.freeze=projection"),
 }  # fmt: skip
 PROTOCOLS = {
     **{name: (config_flag("bow", "mednli"), *PAIRS, *flags) for name, flags in OF_BOW.items()},
@@ -79,7 +82,7 @@ PROTOCOLS = {
             "--config.data.max_length=32", "--config.model.hidden_size=8", "--config.model.layers=1",
             "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.seeds=0,1"),
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
-              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2"),
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2", "--keep-weights"),
 }  # fmt: skip
 # Commands that are given again after a kill; OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
@@ -93,6 +96,18 @@ AGAIN = {
 }
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
+# A sweep over configs/bow.py with the flags of BOW here: three trials, two at a time.
+SWEEP = f"""
+import runpy
+from mednli_jax.sweeps.spaces import product
+
+get_config = runpy.run_path({str(ROOT / "configs" / "bow.py")!r})["get_config"]
+
+
+def get_sweep():
+    return product({{"train.learning_rate": (0.001, 0.003, 0.01)}})
+"""
+SWEPT = ("--config=sweep.py:mednli", *PAIRS, "--workers=2", "--grace=3")
 FILTERED = ("aflite.json", "easy.txt", "difficult.txt", "easy_test.txt", filtering.STATE)
 
 
@@ -115,6 +130,7 @@ def home(tmp_path_factory):
         (home / "texts" / f"{split}.txt").write_text("\n\n".join(row["sentence1"] for row in rows) + "\n")
     names = [*CONDITIONS, *(f"term {number}" for number in range(3000))]
     terms = (f"[Term]\nid: X:{n}\nname: {name}\nis_a: X:{n // 2}\n" for n, name in enumerate(names, 1))
+    (home / "sweep.py").write_text(SWEEP)
     (home / "own.obo").write_text("format-version: 1.2\n\n[Term]\nid: X:0\nname: a disease\n\n" + "\n".join(terms))
     return home
 
@@ -129,26 +145,30 @@ def sources(home):
 def flags_of(system, folder, epochs=EPOCHS):
     if system == "aflite":
         return (*AFLITE, f"--out={folder}")
-    often = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
-    return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+    if system == "sweep":  # its folder is runs/NAME
+        return (*SWEPT, f"--study={Path(folder).name}", *OFTEN, "--config.train.epochs=4")
+    return (*{**TRAINED, **PROTOCOLS}[system], *OFTEN, f"--config.train.epochs={epochs}", f"--workdir={folder}")
 
 
 def start(home, system, folder, *flags, epochs=EPOCHS):
-    name = "analyze" if system == "aflite" else "train"
-    command = (f"mednli_jax.{name}", *flags_of(system, folder, epochs), *flags)
+    name = {"aflite": ["-m", "mednli_jax.analyze"], "sweep": [ROOT / "launch" / "sweep.py"]}.get(system)
+    command = [sys.executable, *(name or ["-m", "mednli_jax.train"]), *flags_of(system, folder, epochs), *flags]
     environment = {**os.environ, **environment_of(home)}
     del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs lie in the cache of home, which kills hit too
     with open(home / "out.txt", "a") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True
-        )
+        return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
+
+
+def resume_flags(home, system, folder):
+    """--resume where there is something to resume; a sweep needs no flag."""
+    found = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
+    return ["--resume"] if found and system != "sweep" else []
 
 
 def complete(home, system, folder, *flags, **how):
     """Seconds that a run takes until it is complete; one that has a folder already is resumed."""
-    kept = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
-    started = time.monotonic()
-    assert start(home, system, folder, *flags, *["--resume"] * kept, **how).wait() == 0, last_lines(home)
+    more, started = resume_flags(home, system, folder), time.monotonic()
+    assert start(home, system, folder, *flags, *more, **how).wait() == 0, last_lines(home)
     return time.monotonic() - started
 
 
@@ -161,20 +181,26 @@ def results(system, folder):
     assert not list(folder.rglob("*.tmp"))
     if system == "aflite":
         return [], [(folder / name).read_bytes() for name in FILTERED]
+    if system == "sweep":
+        trials = [results("bow", folder / f"trial-{number}") for number in range(3)]
+        table = [line.rpartition("| ")[0].rpartition("| ")[0] for line in (folder / "table.md").open()]  # no attempts
+        return [array for arrays, _ in trials for array in arrays], [table, *(part for _, of in trials for part in of)]
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     assert tree or system in ("features", "folds")
-    result = read_json(folder, "result.json")
-    written = ("predictions.*.jsonl", "slots.jsonl", "weights-*/model.safetensors")
-    predictions = [path.read_bytes() for name in written for path in sorted((folder / "private").glob(name))]
-    assert len(predictions) >= 1
-    times = ("seconds", "examples_per_second")
-    metrics = json_lines(folder, "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
-    metrics = [{key: row[key] for key in row if key not in times} for row in metrics]
-    scores = {key: result.get(key) for key in ("status", "dev", "test", "best_epoch")}
-    assert scores["status"] == "complete"
+    private = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("private/**/*"))
+               if path.is_file()}  # fmt: skip
+    assert any(name.endswith((".jsonl", ".safetensors")) for name in private)
+    result = untimed(read_json(folder, "result.json"))
+    assert result["status"] == "complete"
+    metrics = [untimed(row) for row in json_lines(folder, "metrics.jsonl")] if system != "features" else []
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]
-    return arrays, [*predictions, metrics, scores]
+    return arrays, [*private.items(), metrics, result]
+
+
+def untimed(row):
+    """A row of figures without those of time and memory."""
+    return {name: value for name, value in row.items() if "second" not in name and "bytes" not in name}
 
 
 def assert_same(system, folder, expected):
@@ -254,30 +280,56 @@ def left_by(home, name, folder):
 
 
 @slow
-@pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite"])
+@pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite", "sweep"])
 def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
-    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation."""
-    draw = random.Random(system)
-    cold, length = (complete(home, system, f"{system}-{kind}") for kind in ("cold", "whole"))
-    expected = results(system, home / f"{system}-whole")
-    assert_same(system, home / f"{system}-cold", expected)
-    killed = number = 0
+    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation.
+
+    Half of the runs that were killed are killed again after they have been resumed.
+    """
+    draw, begun = random.Random(system), time.monotonic()
+    cold, length = (complete(home, system, f"runs/{system}-{kind}") for kind in ("cold", "whole"))
+    expected = results(system, home / "runs" / f"{system}-whole")
+    assert_same(system, home / "runs" / f"{system}-cold", expected)
+    killed = saved = attempts = resumed = 0
     while killed < KILLS:
-        assert number < 3 * KILLS + 3, "too few kills find a run under way"
-        anew = number % COLD == COLD - 1
+        anew = resumed % COLD == COLD - 1
         if anew:
             shutil.rmtree(home / "cache" / "compiled")
-        folder = f"{system}-{number}"
-        number += 1
-        process = start(home, system, folder)
-        time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        folder = f"runs/{system}-{resumed}"
+        resumed += 1
+        for _ in range(draw.choice((1, 2))):
+            assert attempts < 3 * KILLS + 3, "too few kills find a run under way"
+            attempts += 1
+            process = start(home, system, folder, *resume_flags(home, system, folder))
+            time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
+            if process.poll() is None:
+                kill(process, draw.choice((True, False)))
+            if process.wait() == -signal.SIGKILL:
+                killed += 1
+                saved += has_saved(home / folder)
         complete(home, system, folder)
         assert_same(system, home / folder, expected)
         shutil.rmtree(home / folder)
-    print(f"\n{system}: {killed} kills; a run takes {length:.1f} s; no resumed run differs")
+    print(
+        f"\n{system}: {killed} kills in {attempts} attempts, {saved} of them after a save; {resumed} runs of "
+        f"{length:.1f} s, none differs; {time.monotonic() - begun:.0f} s"
+    )
+
+
+def kill(process, with_children):
+    """Kills a process; those of its children that are in sessions of their own, as the trials of a sweep, if wished."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    pids = children.read_text().split() if with_children and children.is_file() else []
+    os.killpg(process.pid, signal.SIGKILL)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def has_saved(folder):
+    """Whether a run has kept something to go on from."""
+    names = ("[0-9]*.manifest.json", filtering.STATE, "folds.jsonl")
+    return any(path for name in names for path in folder.rglob(name))
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
