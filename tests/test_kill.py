@@ -77,12 +77,13 @@ OF_BOW = {
 PROTOCOLS = {
     **{name: (config_flag("bow", "mednli"), *PAIRS, *flags) for name, flags in OF_BOW.items()},
     "features": (config_flag("features", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8",
-                 "--config.model.trees=40"),
+                 "--config.model.trees=40", "--config.knowledge.ontology=mesh"),
     "mlm": (config_flag("mlm", "file"), "--config.data.dir=texts", "--config.data.pieces=120",
             "--config.data.max_length=32", "--config.model.hidden_size=8", "--config.model.layers=1",
-            "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.seeds=0,1"),
+            "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.train.max_buckets=1",
+            "--config.seeds=0,1"),
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
-              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2", "--keep-weights"),
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=4", "--keep-weights"),
 }  # fmt: skip
 # Commands that are given again after a kill; OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
@@ -301,7 +302,7 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
             assert attempts < 3 * KILLS + 3, "too few kills find a run under way"
             attempts += 1
             process = start(home, system, folder, *resume_flags(home, system, folder))
-            time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
+            time.sleep(draw.uniform(0.2, 0.9) * (cold if anew else length))
             if process.poll() is None:
                 kill(process, draw.choice((True, False)))
             if process.wait() == -signal.SIGKILL:
