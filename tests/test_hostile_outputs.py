@@ -483,7 +483,6 @@ def test_a_browser_runs_no_script_of_a_page(trained, here, tmp_path_factory):
     flags = (config_flag("bow", "file"), "--config.data.dir=all", *SMALL)
     call(train, *flags, "--workdir=of_all", codes=(0,))
     call(report, "of_all", codes=(0,))
-    call(analyze, "lexical", *flags, "--min_count=1", "--smoothing=1", "--out=lexical", codes=(0,))
     pages = [path for path in here.rglob("*.html") if path.is_file()]
     for path in pages:
         title, document, refused = opened(path, browser)

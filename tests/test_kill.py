@@ -49,7 +49,8 @@ KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
 SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
 COLD = 4  # one run of so many compiles anew
-EPOCHS = 12
+EPOCHS = {"folds": 4, "sweep": 4}  # of two chunks, of three trials
+MOST_EPOCHS = 12
 OFTEN = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
 PAIRS = ("--config.vectors.path=", *SMALL, "--config.model.dropout=0.3")
@@ -143,15 +144,16 @@ def sources(home):
     complete(home, "ga_reader", "source_ga", epochs=2)
 
 
-def flags_of(system, folder, epochs=EPOCHS):
+def flags_of(system, folder, epochs=None):
     if system == "aflite":
         return (*AFLITE, f"--out={folder}")
+    often = (*OFTEN, f"--config.train.epochs={epochs or EPOCHS.get(system, MOST_EPOCHS)}")
     if system == "sweep":  # its folder is runs/NAME
-        return (*SWEPT, f"--study={Path(folder).name}", *OFTEN, "--config.train.epochs=4")
-    return (*{**TRAINED, **PROTOCOLS}[system], *OFTEN, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+        return (*SWEPT, *often, f"--study={Path(folder).name}")
+    return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--workdir={folder}")
 
 
-def start(home, system, folder, *flags, epochs=EPOCHS):
+def start(home, system, folder, *flags, epochs=None):
     name = {"aflite": ["-m", "mednli_jax.analyze"], "sweep": [ROOT / "launch" / "sweep.py"]}.get(system)
     command = [sys.executable, *(name or ["-m", "mednli_jax.train"]), *flags_of(system, folder, epochs), *flags]
     environment = {**os.environ, **environment_of(home)}
