@@ -246,7 +246,8 @@ def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, source
     length = time.monotonic() - length
     expected = {path: content for path, content in expected.items() if again[path] == content}  # some hold times
     assert {".npy", ".html", ".jsonl"} & {Path(path).suffix for path in expected}
-    killed = number = 0
+    killed = wrote = number = 0
+    begun = time.monotonic()
     while killed < KILLS:
         assert number < 3 * KILLS + 3, "too few kills find a command under way"
         folder = home / f"{name}-{number}"
@@ -255,13 +256,18 @@ def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, source
         time.sleep(draw.uniform(0.3, 1.0) * length)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        if process.wait() == -signal.SIGKILL:
+            killed += 1
+            wrote += any(folder.iterdir())
         if (folder / "run").is_dir():  # the command never writes to a run that is there
             shutil.rmtree(folder / "run")
         found = left_by(home, name, folder)
         assert {path: found.get(path) for path in expected} == expected
         shutil.rmtree(folder)
-    print(f"\n{name}: {killed} kills; the command takes {length:.1f} s; nothing differs in {len(expected)} files")
+    print(
+        f"\n{name}: {killed} kills in {number} attempts, {wrote} of them after it began to write; the command takes "
+        f"{length:.1f} s; nothing differs in {len(expected)} files; {time.monotonic() - begun:.0f} s"
+    )
 
 
 def start_again(home, name, folder):
