@@ -98,16 +98,18 @@ AGAIN = {
 }
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
-# A sweep over configs/bow.py with the flags of BOW here: three trials, two at a time.
-SWEEP = f"""
-import runpy
+# A sweep of BOW: three trials, two at a time.
+SWEEP = """
+from mednli_jax import defaults
 from mednli_jax.sweeps.spaces import product
 
-get_config = runpy.run_path({str(ROOT / "configs" / "bow.py")!r})["get_config"]
+
+def get_config(variant):
+    return defaults.nli("bow", variant)
 
 
 def get_sweep():
-    return product({{"train.learning_rate": (0.001, 0.003, 0.01)}})
+    return product({"train.learning_rate": (0.001, 0.003, 0.01)})
 """
 SWEPT = ("--config=sweep.py:mednli", *PAIRS, "--workers=2", "--grace=3")
 FILTERED = ("aflite.json", "easy.txt", "difficult.txt", "easy_test.txt", filtering.STATE)
