@@ -188,7 +188,7 @@ def results(system, folder):
         return [], [(folder / name).read_bytes() for name in FILTERED]
     if system == "sweep":
         trials = [results("bow", folder / f"trial-{number}") for number in range(3)]
-        table = [line.rpartition("| ")[0].rpartition("| ")[0] for line in (folder / "table.md").open()]  # no attempts
+        table = [line.rpartition("| ")[0] for line in (folder / "table.md").open()]  # without the attempts
         return [array for arrays, _ in trials for array in arrays], [table, *(part for _, of in trials for part in of)]
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     assert tree or system in ("features", "folds")
