@@ -10,8 +10,10 @@ import errno
 import logging
 import math
 import os
+import re
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -64,6 +66,21 @@ def _without_echoes():
     sys.unraisablehook = hook
 
 
+@contextlib.contextmanager
+def _plainly_named(folder: Path):
+    """The folder under a path that Orbax takes as it is: it reads `[`, `*`, `?` and a backslash as a pattern of names.
+
+    Where the path has one, a link to the folder, from a temporary place.
+    """
+    if not re.search(r"[\[*?\\]", str(folder)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as place:
+        link = Path(place) / "checkpoints"
+        link.symlink_to(folder)
+        yield link
+
+
 class Checkpoints:
     """The numbered checkpoints of one run directory. A checkpoint is a tree of arrays and a small JSON value."""
 
@@ -93,8 +110,12 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
-                checkpointer.save(target, tree)
+            with (
+                _without_echoes(),
+                _plainly_named(self.folder) as folder,
+                ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer,
+            ):
+                checkpointer.save(folder / str(number), tree)
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, files.Refused) as error:
             raise self._refused(number, error) from error
@@ -132,8 +153,11 @@ class Checkpoints:
             try:
                 manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
-                    with ocp.StandardCheckpointer(**_alone()) as checkpointer:
-                        return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
+                    with (
+                        _plainly_named(self.folder) as folder,
+                        ocp.StandardCheckpointer(**_alone()) as checkpointer,
+                    ):
+                        return _as_numpy(checkpointer, folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
