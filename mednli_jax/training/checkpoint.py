@@ -50,10 +50,10 @@ def _reason(error) -> str:
 
 @contextlib.contextmanager
 def _without_echoes():
-    """A save that fails raises here; what its threads print besides is left out.
+    """A save or load that fails raises here; what its threads print besides is left out.
 
-    tensorstore's threads report the writes that were still under way to an event loop that has gone, also when the save
-    is over: where it fails, that hook stays.
+    tensorstore's threads report what was still under way to an event loop that has gone, also when the save or load is
+    over: where it fails, that hook stays.
     """
     hook = sys.unraisablehook
 
@@ -154,6 +154,7 @@ class Checkpoints:
                 manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
                     with (
+                        _without_echoes(),
                         _plainly_named(self.folder) as folder,
                         ocp.StandardCheckpointer(**_alone()) as checkpointer,
                     ):
