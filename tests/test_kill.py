@@ -132,7 +132,7 @@ def home(tmp_path_factory):
     for split in ("train", "dev"):
         rows = json_lines(home / "data" / "mednli" / f"mli_{split}_v1.jsonl")
         (home / "texts" / f"{split}.txt").write_text("\n\n".join(row["sentence1"] for row in rows) + "\n")
-    names = [*CONDITIONS, *(f"term {number}" for number in range(3000))]
+    names = [*CONDITIONS, *(f"term {number}" for number in range(20_000))]
     terms = (f"[Term]\nid: X:{n}\nname: {name}\nis_a: X:{n // 2}\n" for n, name in enumerate(names, 1))
     (home / "sweep.py").write_text(SWEEP)
     (home / "own.obo").write_text("format-version: 1.2\n\n[Term]\nid: X:0\nname: a disease\n\n" + "\n".join(terms))

@@ -23,7 +23,7 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError, UserError, is_echo
 from mednli_jax.progress import warn
 
 # Orbax logs each fault of a save with a traceback from each of its threads, also after Ctrl-C; here it raises.
@@ -52,16 +52,10 @@ def _reason(error) -> str:
 def _without_echoes():
     """A save or load that fails raises here; what its threads print besides is left out.
 
-    tensorstore's threads report what was still under way to an event loop that has gone, also when the save or load is
-    over: where it fails, that hook stays.
+    tensorstore's threads go on when the save or load is over: where it fails, that hook stays.
     """
     hook = sys.unraisablehook
-
-    def unless_late(fault):
-        if fault.exc_type is not RuntimeError or str(fault.exc_value) != "Event loop is closed":
-            hook(fault)
-
-    sys.unraisablehook = unless_late
+    sys.unraisablehook = lambda report: None if is_echo(report) else hook(report)
     yield
     sys.unraisablehook = hook
 
