@@ -210,9 +210,8 @@ def is_echo(report) -> bool:
 
 
 def _unraisable(report):
-    if report.exc_value is not None and not is_echo(
-        report
-    ):  # neither report.object nor report.err_msg: a repr may hold anything
+    # Neither report.object nor report.err_msg: a repr may hold anything.
+    if report.exc_value is not None and not is_echo(report):
         report_bug(report.exc_value)
 
 
