@@ -204,8 +204,14 @@ def _causes(error) -> Iterator[BaseException]:
             yield error
 
 
+def is_echo(report) -> bool:
+    """Whether a thread of tensorstore reports to an event loop that has gone, late, what a save or load left behind."""
+    return report.exc_type is RuntimeError and str(report.exc_value) == "Event loop is closed"
+
+
 def _unraisable(report):
-    if report.exc_value is not None:  # neither report.object nor report.err_msg: a repr may hold anything
+    # Neither report.object nor report.err_msg: a repr may hold anything.
+    if report.exc_value is not None and not is_echo(report):
         report_bug(report.exc_value)
 
 

@@ -152,10 +152,13 @@ class RunDirectory:
         run = cls(folder)
         found = cls.check(folder, resume=resume, force=force)
         private_folder(run.folder, ours=True, fix="check --workdir")
-        with writing(run.private, "check --workdir"):
-            run.private.mkdir(mode=0o700, exist_ok=True)
         run.lock()
         try:
+            with writing(run.private, "check --workdir"):
+                for path in run.folder.iterdir():  # only a run that is started over has any
+                    if path.is_symlink():
+                        path.unlink()
+                run.private.mkdir(mode=0o700, exist_ok=True)
             run._sweep()
             if found and resume:
                 run._check_config(config)
@@ -178,7 +181,7 @@ class RunDirectory:
         """Whether there are files other than those of a start that failed: a lock, a .gitignore, temporary files."""
         left = {self.folder / name for name in ("lock", ".gitignore")}
         left.update(path for name in ("config.json", ".gitignore") for path in self.folder.glob(f".{name}.*.tmp"))
-        return any(path.is_symlink() or not path.is_dir() for path in self.folder.rglob("*") if path not in left)
+        return any(path.is_symlink() or not (path.is_dir() or path in left) for path in self.folder.rglob("*"))
 
     def _sweep(self):
         """Removes temporary files of processes that were killed; not those of a report that is being written."""

@@ -75,8 +75,10 @@ def test_every_number_has_a_range():
 
 
 def test_absurd_values_are_refused_or_make_an_experiment():
-    counts, seen = Counter(), set()
-    for _, config, field, value in absurd():
+    counts, seen, files, fields = Counter(), set(), set(), set()
+    for path, config, field, value in absurd():
+        files.add(path)
+        fields.add(field)
         error = refused(config, field, value, validation.check)
         case = (config.task, config.model.name, field, str(value))
         if error is None and case not in seen:
@@ -86,18 +88,18 @@ def test_absurd_values_are_refused_or_make_an_experiment():
         assert error is None or len(error.splitlines()) == 1, case
         if error is None and isinstance(value, int | float):
             assert abs(value) <= (2**32 if isinstance(value, int) else 1e30), case
-    print(dict(counts))
+    print(f"\n{len(files)} configs, {len(fields)} fields, {len(seen)} cases: {counts}")
+    assert files == set(CONFIGS)
     assert counts["refused"] > counts["taken"]
 
 
 @pytest.mark.slow
 def test_a_command_refuses_absurd_values_at_once(tmp_path):
     """Exit code 2 and one line within 10 s; a value of each field that a command line can hold."""
-    by_field, draw = defaultdict(list), random.Random(0)
+    by_field = defaultdict(list)
     for path, config, field, value in absurd():
         if "\ud800" not in str(value) and not isinstance(value, tuple) and refused(config, field, value, experiment.of):
             by_field[field].append((path, value))
-    print(f"{len(by_field)} fields")
     draw = random.Random(0)
     for field, group in by_field.items():
         path, value = draw.choice(group)
@@ -108,6 +110,7 @@ def test_a_command_refuses_absurd_values_at_once(tmp_path):
         assert done.returncode == 2, (path, field, value)
         assert len(done.stderr.splitlines()) == 1, (path, field, value)
         assert not list(tmp_path.glob("runs/*")), (path, field, value)
+    print(f"\n{len(by_field)} fields, a value of each: exit code 2 and one line")
 
 
 def test_weights_beyond_the_memory_are_refused_before_they_are_drawn(monkeypatch):

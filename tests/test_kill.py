@@ -4,6 +4,7 @@ The slow tests: $MEDNLI_JAX_KILLS is the number of kills of each system, $MEDNLI
 and of truncations.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 from made_up_commands import (
     CONDITIONS,
+    ROOT,
     SMALL,
     call_command,
     config_flag,
@@ -47,7 +49,9 @@ KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
 SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
 COLD = 4  # one run of so many compiles anew
-EPOCHS = 12
+EPOCHS = {"folds": 4, "sweep": 4}  # of two chunks, of three trials
+MOST_EPOCHS = 12
+OFTEN = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
 PAIRS = ("--config.vectors.path=", *SMALL, "--config.model.dropout=0.3")
 READER = (*TINY, "--config.data.dir=own", "--config.vectors.dim=8", "--config.model.hidden_size=4",
@@ -69,17 +73,18 @@ OF_BOW = {
                "--config.train.optimizer=adamw"),
     "mixed": ("--config.data.mix=snli",),
     "transfer": ("--config.transfer.init_from=source", "--config.transfer.skip=logits"),
-    "frozen": ("--config.transfer.init_from=source", "--config.transfer.freeze=encoder"),
+    "frozen": ("--config.transfer.init_from=source", "--config.transfer.freeze=projection"),
 }  # fmt: skip
 PROTOCOLS = {
     **{name: (config_flag("bow", "mednli"), *PAIRS, *flags) for name, flags in OF_BOW.items()},
     "features": (config_flag("features", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8",
-                 "--config.model.trees=40"),
+                 "--config.model.trees=40", "--config.knowledge.ontology=mesh"),
     "mlm": (config_flag("mlm", "file"), "--config.data.dir=texts", "--config.data.pieces=120",
             "--config.data.max_length=32", "--config.model.hidden_size=8", "--config.model.layers=1",
-            "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.seeds=0,1"),
+            "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.train.max_buckets=1",
+            "--config.seeds=0,1"),
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
-              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=2"),
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=4", "--keep-weights"),
 }  # fmt: skip
 # Commands that are given again after a kill; OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
@@ -93,6 +98,20 @@ AGAIN = {
 }
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
+# A sweep of BOW: three trials, two at a time.
+SWEEP = """
+from mednli_jax import defaults
+from mednli_jax.sweeps.spaces import product
+
+
+def get_config(variant):
+    return defaults.nli("bow", variant)
+
+
+def get_sweep():
+    return product({"train.learning_rate": (0.001, 0.003, 0.01)})
+"""
+SWEPT = ("--config=sweep.py:mednli", *PAIRS, "--workers=2", "--grace=3")
 FILTERED = ("aflite.json", "easy.txt", "difficult.txt", "easy_test.txt", filtering.STATE)
 
 
@@ -113,8 +132,9 @@ def home(tmp_path_factory):
     for split in ("train", "dev"):
         rows = json_lines(home / "data" / "mednli" / f"mli_{split}_v1.jsonl")
         (home / "texts" / f"{split}.txt").write_text("\n\n".join(row["sentence1"] for row in rows) + "\n")
-    names = [*CONDITIONS, *(f"term {number}" for number in range(3000))]
+    names = [*CONDITIONS, *(f"term {number}" for number in range(20_000))]
     terms = (f"[Term]\nid: X:{n}\nname: {name}\nis_a: X:{n // 2}\n" for n, name in enumerate(names, 1))
+    (home / "sweep.py").write_text(SWEEP)
     (home / "own.obo").write_text("format-version: 1.2\n\n[Term]\nid: X:0\nname: a disease\n\n" + "\n".join(terms))
     return home
 
@@ -126,29 +146,34 @@ def sources(home):
     complete(home, "ga_reader", "source_ga", epochs=2)
 
 
-def flags_of(system, folder, epochs=EPOCHS):
+def flags_of(system, folder, epochs=None):
     if system == "aflite":
         return (*AFLITE, f"--out={folder}")
-    often = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
-    return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+    often = (*OFTEN, f"--config.train.epochs={epochs or EPOCHS.get(system, MOST_EPOCHS)}")
+    if system == "sweep":  # its folder is runs/NAME
+        return (*SWEPT, *often, f"--study={Path(folder).name}")
+    return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--workdir={folder}")
 
 
-def start(home, system, folder, *flags, epochs=EPOCHS):
-    name = "analyze" if system == "aflite" else "train"
-    command = (f"mednli_jax.{name}", *flags_of(system, folder, epochs), *flags)
+def start(home, system, folder, *flags, epochs=None):
+    name = {"aflite": ["-m", "mednli_jax.analyze"], "sweep": [ROOT / "launch" / "sweep.py"]}.get(system)
+    command = [sys.executable, *(name or ["-m", "mednli_jax.train"]), *flags_of(system, folder, epochs), *flags]
     environment = {**os.environ, **environment_of(home)}
     del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs lie in the cache of home, which kills hit too
     with open(home / "out.txt", "a") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True
-        )
+        return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
+
+
+def resume_flags(home, system, folder):
+    """--resume where there is something to resume; a sweep needs no flag."""
+    found = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
+    return ["--resume"] if found and system != "sweep" else []
 
 
 def complete(home, system, folder, *flags, **how):
     """Seconds that a run takes until it is complete; one that has a folder already is resumed."""
-    kept = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
-    started = time.monotonic()
-    assert start(home, system, folder, *flags, *["--resume"] * kept, **how).wait() == 0, last_lines(home)
+    more, started = resume_flags(home, system, folder), time.monotonic()
+    assert start(home, system, folder, *flags, *more, **how).wait() == 0, last_lines(home)
     return time.monotonic() - started
 
 
@@ -161,20 +186,26 @@ def results(system, folder):
     assert not list(folder.rglob("*.tmp"))
     if system == "aflite":
         return [], [(folder / name).read_bytes() for name in FILTERED]
+    if system == "sweep":
+        trials = [results("bow", folder / f"trial-{number}") for number in range(3)]
+        table = [line.rpartition("| ")[0] for line in (folder / "table.md").open()]  # without the attempts
+        return [array for arrays, _ in trials for array in arrays], [table, *(part for _, of in trials for part in of)]
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     assert tree or system in ("features", "folds")
-    result = read_json(folder, "result.json")
-    written = ("predictions.*.jsonl", "slots.jsonl", "weights-*/model.safetensors")
-    predictions = [path.read_bytes() for name in written for path in sorted((folder / "private").glob(name))]
-    assert len(predictions) >= 1
-    times = ("seconds", "examples_per_second")
-    metrics = json_lines(folder, "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
-    metrics = [{key: row[key] for key in row if key not in times} for row in metrics]
-    scores = {key: result.get(key) for key in ("status", "dev", "test", "best_epoch")}
-    assert scores["status"] == "complete"
+    private = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("private/**/*"))
+               if path.is_file()}  # fmt: skip
+    assert any(name.endswith((".jsonl", ".safetensors")) for name in private)
+    result = untimed(read_json(folder, "result.json"))
+    assert result["status"] == "complete"
+    metrics = [untimed(row) for row in json_lines(folder, "metrics.jsonl")] if system != "features" else []
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]
-    return arrays, [*predictions, metrics, scores]
+    return arrays, [*private.items(), metrics, result]
+
+
+def untimed(row):
+    """A row of figures without those of time and memory."""
+    return {name: value for name, value in row.items() if "second" not in name and "bytes" not in name}
 
 
 def assert_same(system, folder, expected):
@@ -211,28 +242,40 @@ def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
 @slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, sources, name):
+    """Half of the kills fall while it writes, which is short."""
     draw, expected = random.Random(name), left_by(home, name, home / f"{name}-whole")
     length = time.monotonic()
     again = left_by(home, name, home / f"{name}-again")
     length = time.monotonic() - length
     expected = {path: content for path, content in expected.items() if again[path] == content}  # some hold times
     assert {".npy", ".html", ".jsonl"} & {Path(path).suffix for path in expected}
-    killed = number = 0
+    killed = wrote = number = 0
+    begun = time.monotonic()
     while killed < KILLS:
         assert number < 3 * KILLS + 3, "too few kills find a command under way"
         folder = home / f"{name}-{number}"
         number += 1
         process = start_again(home, name, folder)
-        time.sleep(draw.uniform(0.3, 1.0) * length)
+        if number % 2:
+            wait(process, draw.uniform(0.3, 1.0) * length)
+        else:  # soon after its first file
+            while process.poll() is None and not any(folder.iterdir()):
+                time.sleep(0.001)
+            time.sleep(draw.uniform(0, 0.1) * length)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        if process.wait() == -signal.SIGKILL:
+            killed += 1
+            wrote += any(folder.iterdir())
         if (folder / "run").is_dir():  # the command never writes to a run that is there
             shutil.rmtree(folder / "run")
         found = left_by(home, name, folder)
         assert {path: found.get(path) for path in expected} == expected
         shutil.rmtree(folder)
-    print(f"\n{name}: {killed} kills; the command takes {length:.1f} s; nothing differs in {len(expected)} files")
+    print(
+        f"\n{name}: {killed} kills in {number} attempts, {wrote} of them after it began to write; the command takes "
+        f"{length:.1f} s; nothing differs in {len(expected)} files; {time.monotonic() - begun:.0f} s"
+    )
 
 
 def start_again(home, name, folder):
@@ -254,30 +297,64 @@ def left_by(home, name, folder):
 
 
 @slow
-@pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite"])
+@pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite", "sweep"])
 def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
-    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation."""
-    draw = random.Random(system)
-    cold, length = (complete(home, system, f"{system}-{kind}") for kind in ("cold", "whole"))
-    expected = results(system, home / f"{system}-whole")
-    assert_same(system, home / f"{system}-cold", expected)
-    killed = number = 0
+    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation.
+
+    Half of the runs that were killed are killed again after they have been resumed.
+    """
+    draw, begun = random.Random(system), time.monotonic()
+    cold, length = (complete(home, system, f"runs/{system}-{kind}") for kind in ("cold", "whole"))
+    expected = results(system, home / "runs" / f"{system}-whole")
+    assert_same(system, home / "runs" / f"{system}-cold", expected)
+    killed = saved = attempts = resumed = 0
     while killed < KILLS:
-        assert number < 3 * KILLS + 3, "too few kills find a run under way"
-        anew = number % COLD == COLD - 1
+        anew = resumed % COLD == COLD - 1
         if anew:
             shutil.rmtree(home / "cache" / "compiled")
-        folder = f"{system}-{number}"
-        number += 1
-        process = start(home, system, folder)
-        time.sleep(draw.uniform(0.2, 1.0) * (cold if anew else length))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        folder = f"runs/{system}-{resumed}"
+        resumed += 1
+        for _ in range(draw.choice((1, 2))):
+            assert attempts < 3 * KILLS + 3, "too few kills find a run under way"
+            attempts += 1
+            started, fresh = time.monotonic(), not (home / folder).exists()
+            process = start(home, system, folder, *resume_flags(home, system, folder))
+            wait(process, draw.uniform(0.2, 0.9) * (cold if anew else length))
+            if process.poll() is None:
+                kill(process, draw.choice((True, False)))
+            elif fresh:  # the machine was busier when the time was taken
+                length = min(length, time.monotonic() - started)
+            if process.wait() == -signal.SIGKILL:
+                killed += 1
+                saved += has_saved(home / folder)
         complete(home, system, folder)
         assert_same(system, home / folder, expected)
         shutil.rmtree(home / folder)
-    print(f"\n{system}: {killed} kills; a run takes {length:.1f} s; no resumed run differs")
+    print(
+        f"\n{system}: {killed} kills in {attempts} attempts, {saved} of them after a save; {resumed} runs of "
+        f"{length:.1f} s, none differs; {time.monotonic() - begun:.0f} s"
+    )
+
+
+def wait(process, seconds):
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+
+
+def kill(process, with_children):
+    """Kills a process; those of its children that are in sessions of their own, as the trials of a sweep, if wished."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    pids = children.read_text().split() if with_children and children.is_file() else []
+    os.killpg(process.pid, signal.SIGKILL)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def has_saved(folder):
+    """Whether a run has kept something to go on from."""
+    names = ("[0-9]*.manifest.json", filtering.STATE, "folds.jsonl")
+    return any(path for name in names for path in folder.rglob(name))
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

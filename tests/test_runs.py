@@ -138,6 +138,30 @@ def test_force_follows_no_link_out_of_the_run(tmp_path):
     assert not (tmp_path / "a" / "checkpoints" / "link").exists()
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "private", "tensorboard", "log.txt"])
+def test_force_drops_what_is_a_link_itself(tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for file in ("thesis.tex", ".thesis.tex.1.tmp"):
+        (elsewhere / file).write_text("x")
+    start(tmp_path / "a")
+    (tmp_path / "a" / "private").rmdir()
+    (tmp_path / "a" / name).symlink_to(elsewhere if "." not in name else elsewhere / "thesis.tex")
+    start(tmp_path / "a", force=True)
+    assert {path.name for path in elsewhere.iterdir()} == {"thesis.tex", ".thesis.tex.1.tmp"}
+    assert not [path for path in (tmp_path / "a").rglob("*") if path.is_symlink()]
+    assert (tmp_path / "a" / "private").is_dir()
+
+
+def test_a_lock_that_is_a_link_is_refused_where_there_is_no_run_either(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "lock").symlink_to(tmp_path / "thesis.tex")
+    with pytest.raises(RunError):
+        start(tmp_path / "a")
+    assert (tmp_path / "thesis.tex").read_text() == "x"
+
+
 @pytest.mark.parametrize("how", [{}, {"force": True}, {"resume": True}])
 @pytest.mark.parametrize("names", [["thesis.tex"], ["config.json", "weights.bin"], ["private/notes.txt"]])
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path, how, names):

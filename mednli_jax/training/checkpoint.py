@@ -10,8 +10,10 @@ import errno
 import logging
 import math
 import os
+import re
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,7 +23,7 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError, UserError, is_echo
 from mednli_jax.progress import warn
 
 # When a save fails, each thread of Orbax logs a traceback, also after Ctrl-C. Here the save raises instead.
@@ -48,20 +50,30 @@ def _reason(error) -> str:
 
 @contextlib.contextmanager
 def _without_echoes():
-    """A save that fails raises here; what its threads print is dropped.
+    """A save or load that fails raises here; what its threads print is dropped.
 
-    tensorstore's threads report writes that were still in progress to an event loop that is closed, even after the save
-    has ended. After a failure the hook that drops these reports therefore stays.
+    tensorstore's threads report writes that are still in progress when the save or load is over. After a failure the
+    hook that drops these reports therefore stays.
     """
     hook = sys.unraisablehook
-
-    def unless_late(fault):
-        if fault.exc_type is not RuntimeError or str(fault.exc_value) != "Event loop is closed":
-            hook(fault)
-
-    sys.unraisablehook = unless_late
+    sys.unraisablehook = lambda report: None if is_echo(report) else hook(report)
     yield
     sys.unraisablehook = hook
+
+
+@contextlib.contextmanager
+def _plainly_named(folder: Path):
+    """The folder under a path that Orbax takes as it is: it reads `[`, `*`, `?` and a backslash as a pattern of names.
+
+    Where the path has one, a link to the folder, from a temporary place.
+    """
+    if not re.search(r"[\[*?\\]", str(folder)):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as place:
+        link = Path(place) / "checkpoints"
+        link.symlink_to(folder)
+        yield link
 
 
 class Checkpoints:
@@ -93,8 +105,12 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
-                checkpointer.save(target, tree)
+            with (
+                _without_echoes(),
+                _plainly_named(self.folder) as folder,
+                ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer,
+            ):
+                checkpointer.save(folder / str(number), tree)
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, files.Refused) as error:
             raise self._refused(number, error) from error
@@ -132,8 +148,12 @@ class Checkpoints:
             try:
                 manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
-                    with ocp.StandardCheckpointer(**_alone()) as checkpointer:
-                        return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
+                    with (
+                        _without_echoes(),
+                        _plainly_named(self.folder) as folder,
+                        ocp.StandardCheckpointer(**_alone()) as checkpointer,
+                    ):
+                        return _as_numpy(checkpointer, folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)

@@ -86,6 +86,17 @@ def test_round_trip(tmp_path):
     assert np.isinf(restored["best"].value[1])
 
 
+@pytest.mark.parametrize("name", ["a[b]", "a*b", "a?b", "a\\b", "a{b}", "100 %s"])
+def test_a_folder_s_name_is_no_pattern(tmp_path, name):
+    (tmp_path / "a-b").mkdir()
+    checkpoints = Checkpoints(tmp_path / name / "checkpoints")
+    for epoch in (1, 2):
+        checkpoints.save({"a": np.arange(3.0) * epoch}, {"epoch": epoch})
+    tree, meta = Checkpoints(checkpoints.folder).load()
+    assert meta == {"epoch": 2}
+    np.testing.assert_array_equal(tree["a"], [0, 2, 4])
+
+
 def test_a_model_without_batch_statistics(tmp_path):
     saved = training()
     saved = {name: part.replace(batch_stats={}) for name, part in saved.items()}
