@@ -219,7 +219,7 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
 
     with pytest.raises(KeyboardInterrupt):
         filtering.filtered(features, labels, uids, options, stopped, folder=tmp_path / "cut")
-    assert f"2 rounds are kept in {tmp_path / 'cut'}: go on with the same flags and --resume" in capsys.readouterr().err
+    assert f"2 rounds are kept in {tmp_path / 'cut'}: " in capsys.readouterr().err
     with pytest.raises(RunError, match="--resume"):
         filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
     resumed = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut", resume=True)
