@@ -3,18 +3,18 @@
 # fastText, the analyses of words, lengths and heuristics (report.html), adversarial filtering of both inputs, and the
 # classifiers by partition. Prints Tables 1, 2 and 6 beside the paper's.
 #
-#   bash launch/artifacts_tables.sh [CORPUS] [FOLDER] [further flags of train for both runs]
-#   bash launch/artifacts_tables.sh mednli runs/artifacts-mednli
+#   bash launch/artifacts_tables.sh [FOLDER] [CORPUS] [further flags of train for both runs]
+#   bash launch/artifacts_tables.sh runs/artifacts-mednli mednli
 #
-# CORPUS: demo_full (default), demo, snli, mednli. What is done is skipped; what was interrupted goes on.
-# VECTORS="--config.vectors.path=FILE --config.vectors.dim=100" gives the filtering other vectors than the config's.
-# TEXT=raw scores the partitions on the texts of the training; by default the words of an entity are one, as published.
-# SPANS=FILE has the entities that a tagger found (docs/results-artifacts.md); by default they are the ontology's concepts.
-# ANALYZE="--stop_words --entities=parts" gives the analyses further flags.
+# CORPUS: demo_full (default), demo, snli, mednli. Finished parts are skipped, interrupted ones are continued.
+# VECTORS="--config.vectors.path=FILE --config.vectors.dim=100": word vectors of the filtering, else the config's.
+# TEXT=raw scores the partitions on the text of the training; by default the words of an entity are joined, as published.
+# SPANS=FILE: entities of any tagger (docs/results-artifacts.md); by default the concepts of the ontology.
+# ANALYZE="--stop_words --entities=parts": further flags of the analyses.
 set -euo pipefail
 umask 077
 . "$(dirname "$0")/usage.sh"
-corpus=${1:-demo_full} folder=${2:-runs/artifacts-${1:-demo_full}}
+folder=${1:-runs/artifacts} corpus=${2:-demo_full}
 shift $(($# < 2 ? $# : 2))
 . "$(dirname "$0")/runs.sh"
 mkdir -p "$folder"
@@ -22,7 +22,7 @@ mkdir -p "$folder"
 run hypothesis --config="configs/hypothesis_only.py:$corpus" "$@"
 run pair --config="configs/premise_hypothesis_fasttext.py:$corpus" "$@"
 
-# The flag that goes on with an interrupted filtering in a folder, where there is one.
+# The flag that continues an interrupted filtering in a folder, where there is one.
 resumed() { [ -e "$1/aflite.state.npz" ] && echo --resume || true; }
 
 text=${TEXT:-merged}
