@@ -54,6 +54,7 @@ DECLARED = {
     ("mednli_jax/sweeps/worker.py", "os.open"): "what a trial prints is added at its log's end",
     ("mednli_jax/sweeps/worker.py", "open"): "what a trial prints is added at its log's end",
     ("mednli_jax/training/checkpoint.py", "checkpointer.save"): "Orbax: a temporary name, renamed; then the manifest",
+    ("mednli_jax/training/checkpoint.py", "link.symlink_to"): "a link without content, in a temporary folder",
     ("mednli_jax/training/loop.py", "self.checkpoints.save"): "is Checkpoints.save, that one",
     ("mednli_jax/analysis/artifacts/filtering.py", "save"): "is its own, which writes by the atomic writer",
     ("mednli_jax/corpora/cache.py", "vocab.save"): "is Vocab.save, which writes by the atomic writer",
