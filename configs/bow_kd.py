@@ -1,9 +1,9 @@
-"""BOW with knowledge-directed attention, which Romanov & Shivade 2018 do not test (their section 4.2.2, on sums).
+"""BOW with knowledge-directed attention, which the paper does not test: Romanov & Shivade 2018, section 4.2.2.
 
   python -m mednli_jax.train --config=configs/bow_kd.py         # demo, 15 s on 2 cores
   python -m mednli_jax.train --config=configs/bow_kd.py:mednli          # the UMLS in $MEDNLI_JAX_DATA/umls
 
-Learned weights in place of the paper's: --config.model.knowledge=bias.
+Learned weights instead of the paper's: --config.model.knowledge=bias.
 Expected test accuracy: demo 51.5.
 """
 

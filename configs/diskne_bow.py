@@ -1,9 +1,9 @@
-"""Sums of words on DisKnE, a fold for each disease: a baseline that Alghanmi et al. 2021 do not have.
+"""Sums of words on DisKnE, a fold for each disease: a baseline that is not in Alghanmi et al. 2021.
 
   python -m mednli_jax.train --config=configs/diskne_bow.py --config.vectors.path=VECTORS --config.vectors.dim=100
 
-Difference and product match the two sides. A fold never trains on the name of its disease, so that all the model knows
-of it is in the frozen vectors. docs/results-diskne.md has figures with vectors trained on facts.
+The two sides are matched by difference and product. A fold never trains on the name of its disease, so that only the
+frozen vectors have information about it. docs/results-diskne.md has scores with vectors trained on facts.
 """
 
 from mednli_jax import defaults

@@ -4,9 +4,9 @@
   python -m mednli_jax.train --config=configs/diskne_esim.py:file --config.data.dir=FOLDER  # launch/build_diskne.py's
   python -m mednli_jax.train --config=configs/diskne_esim.py:mednli   # published annotations, MedNLI, UMLS
 
-Other models: --config.model.name=bow or infersent. Hypotheses alone: --config.data.hypothesis_only=True. Some folds:
---config.diskne.diseases=D006333, --config.diskne.categories=symptoms. The paper has no such model; always
-predicting true gives F1 16.7.
+Other models: --config.model.name=bow or infersent. Hypotheses only: --config.data.hypothesis_only=True. Some folds:
+--config.diskne.diseases=D006333, --config.diskne.categories=symptoms. The paper has no ESIM. Always predicting true
+gives F1 16.7.
 """
 
 from mednli_jax import defaults

@@ -4,7 +4,7 @@
   python -m mednli_jax.train --config=configs/infersent_kd.py:mednli          # the UMLS in $MEDNLI_JAX_DATA/umls
 
 Expected test accuracy: demo 71.5; MedNLI 73.8 in the paper (SNOMED CT, GloVe 840B), not measured here.
-Learned weights in place of the paper's: --config.model.knowledge=bias.
+Learned weights instead of the paper's: --config.model.knowledge=bias.
 """
 
 from mednli_jax import defaults

@@ -1,11 +1,12 @@
-"""A masked language model on text (Devlin et al. 2019), whose weights BERT starts from, as ClinicalBERT's.
+"""A masked language model (Devlin et al. 2019) that pretrains BERT on text, as for ClinicalBERT.
 
   pip install -e '.[bert]'
   python -m mednli_jax.train --config=configs/mlm.py                       # the demo's facts, from scratch
   python -m mednli_jax.train --config=configs/mlm.py:file --config.data.dir=FOLDER --config.model.weights=BERT
 
-FOLDER holds train.txt and, if wanted, dev.txt; an empty line ends a document. The weights of the best epoch are written
-to private/weights-SEED of the run in Hugging Face's layout; configs/bert.py reads them by --config.model.weights.
+FOLDER holds train.txt and optionally dev.txt; an empty line ends a document. The weights of the best epoch are written
+to private/weights-SEED of the run in Hugging Face's layout. Give this folder to configs/bert.py with
+--config.model.weights.
 """
 
 from mednli_jax import defaults

@@ -3,10 +3,10 @@
   python launch/sweep.py --config=configs/search_ga.py:demo/ent
   for setup in anonym ent noent; do python launch/sweep.py --config=configs/search_ga.py:clicr/$setup --workers=1; done
 
-CORPUS/SETUP names what is searched, each set-up as its own study; demo alone is demo/ent. The paper searches
-hidden size, dropout and the feature that marks words of the passage which occur in the query, and finds 64 and 0.5. The
-ranges are those of its published code: hidden size 50 to 160 and dropout 0.1 to 0.6, both on a logarithmic scale. 20
-configurations, the paper's number for the SA reader. The table has the best exact match on dev first.
+The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper searches hidden size,
+dropout and the feature that marks passage words which occur in the query, and finds 64 and 0.5. The ranges are those of
+its published code: hidden size 50 to 160 and dropout 0.1 to 0.6, both on a logarithmic scale. The number of
+configurations, 20, is the paper's for the SA reader. The table is sorted by exact match on dev, best first.
 """
 
 from mednli_jax import defaults

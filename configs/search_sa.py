@@ -3,10 +3,10 @@
   python launch/sweep.py --config=configs/search_sa.py:demo/ent
   for setup in anonym ent; do python launch/sweep.py --config=configs/search_sa.py:clicr/$setup --workers=1; done
 
-CORPUS/SETUP names what is searched, each set-up as its own study; demo alone is demo/ent. The paper does not use
-the set-up noent, because the reader scores phrases as wholes. It searches hidden size and dropout with 20
-configurations and finds 70 and 0.57. The ranges are those of its published code: hidden size 50 to 160 on a
-logarithmic scale, dropout 0.1 to 0.7. The table has the best exact match on dev first.
+The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper does not use the set-up
+noent, because the reader scores whole phrases. It searches hidden size and dropout with 20 configurations and finds 70
+and 0.57. The ranges are those of its published code: hidden size 50 to 160 on a logarithmic scale, dropout 0.1 to 0.7.
+The table is sorted by exact match on dev, best first.
 """
 
 from mednli_jax import defaults

@@ -1,11 +1,11 @@
-"""A sweep over ESIM with knowledge-directed attention: learning rate, batch size and how paths are weighted.
+"""A sweep over ESIM with knowledge-directed attention: learning rate, batch size and weighting of paths.
 
   python launch/sweep.py --config=configs/sweep_esim_kd.py     # demo, 12 trials of up to 2 min on 2 cores
   python launch/sweep.py --config=configs/sweep_esim_kd.py:mednli --study=kd --workers=2
   python launch/sweep.py --study=sweep_esim_kd-demo --table
 
-The product of all choices; each trial is a run like those of configs/esim_kd.py. The table has the best dev accuracy
-first. More choices, or ranges for a random search: `search`, as in configs/search_ga.py.
+The trials are the product of all choices. Each trial is a run like those of configs/esim_kd.py. The table is sorted by
+dev accuracy, best first. For ranges and a random search use `search`, as in configs/search_ga.py.
 """
 
 from mednli_jax import defaults

@@ -1,4 +1,4 @@
-"""Knowledge by model, with and without retrofitting: the table of the README, from runs of mednli_table6_7.sh.
+"""Knowledge by model, with and without retrofitting: a table from the runs of mednli_table6_7.sh.
 
 python launch/knowledge_table.py runs/table6_7
 """

@@ -3,7 +3,7 @@
   DRY_RUN=1 bash launch/mednli_table3.sh runs/table3 mednli | python launch/plan.py [FOLDER]
 
 Reads lines "RUN TAB done or to do TAB flags". A model's speed and epochs are those of its largest run in FOLDER that
-is done; without any, a speed measured on 2 cores of an AMD EPYC at hidden 300 (README, Speed), and 12 epochs.
+is done; without any, a speed measured on 2 cores of an AMD EPYC at hidden 300 (docs/benchmarks.md), and 12 epochs.
 """
 
 import json

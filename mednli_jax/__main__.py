@@ -7,14 +7,14 @@ from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 
 COMMANDS = {
-    "train": (train, "train a model, keep the best dev epoch of each seed, test it once"),
-    "evaluate": (evaluate, "score a finished run, or any system's answers"),
-    "predict": (predict, "what a finished run says of new inputs"),
-    "report": (report, "finished runs as a page, against each other, and beside the papers' tables"),
-    "analyze": (analyze, "what a corpus looks like, and what its annotators left in it"),
-    "prepare": (prepare, "a config's corpus as arrays on disk"),
-    "benchmark": (benchmark, "speed against PyTorch on this machine"),
-    "doctor": (doctor, "what this machine has, what is missing, and where to get it"),
+    "train": (train, "train a model, keep the best dev epoch of each seed, score it on test"),
+    "evaluate": (evaluate, "score a finished run, or the answers of any system"),
+    "predict": (predict, "predict new inputs with a finished run"),
+    "report": (report, "show finished runs, compare them, and set them beside the papers' tables"),
+    "analyze": (analyze, "describe a corpus and the annotation artifacts in it"),
+    "prepare": (prepare, "write the corpus of a config as arrays to disk"),
+    "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),
+    "doctor": (doctor, "list what this machine has, what is missing, and where to get it"),
 }
 USAGE = f"""Clinical natural language inference and reading comprehension in JAX.
 

@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.analyze`: what a corpus looks like, and what its annotators left in it."""
+"""`python -m mednli_jax.analyze`: statistics of a corpus and the annotation artifacts in it."""
 
 import json
 import sys
@@ -11,75 +11,75 @@ from mednli_jax import cli, defaults
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.examples import LABELS
 
-CLOZE = "cloze-stats"  # whose corpus is of cloze queries
+CLOZE = "cloze-stats"  # the one analysis of cloze queries
 
-WORDS = 1  # without -- that may follow the flags
+WORDS = 1  # number of arguments without --
 USAGE = f"""Analyse a corpus.
 
   python -m mednli_jax.analyze all --corpus=demo --out=figures
   python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between concepts of premises and hypotheses (its Figure 3), kinds of relations by class
-  lexical      tokens that give classes away, by PMI (Table 3 of Herlihy & Rudinger)
+  paths        path lengths between concepts of premises and hypotheses (its Figure 3), types of relations by class
+  lexical      tokens that predict a class, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
-  heuristics   hypernym, probable cause, everything is fine: pairs that satisfy them (Table 5)
+  heuristics   pairs that satisfy the heuristics hypernym, probable cause, everything is fine (Table 5)
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
-  all          all of them, on one page
-  substitutions  DIR/substitutions.jsonl for evaluate --probe: a word replaced by a related one; --count=200 of a kind
-  cloze-stats  of --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
+  all          all of the above, on one page
+  substitutions  DIR/substitutions.jsonl for evaluate --probe: a related word replaces a word; --count=200 a category
+  cloze-stats  --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
 
-  --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or pairs of your own: linked by MeSH, whole sentences
+  --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or your own pairs: linked by MeSH, whole sentences
 {cli.CONFIG_HELP}
-  --spans=FILE        lexical, lengths, aflite: join the words of entities of any tagger, not those of concepts
-  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each, least
-                      occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
-  --public            show tokens that at least 10 premises have; without it none of a corpus that is not open
+  --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE (any tagger), not of concepts
+  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each token,
+                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
+  --public            show only tokens of at least 10 premises; without it, no token of a restricted corpus is shown
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
                       most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
-  --entities=none|parts|drop --unknown=zero|skip    aflite: raw text, or entities joined, where one without a vector
-                      gets the mean of its words or none; words without a vector count as zeros or not at all
-  --features=RUN --resume     aflite: the logits of a finished run instead of word vectors; continue in DIR
+  --entities=none|parts|drop --unknown=zero|skip    aflite: none: raw text; parts, drop: entities are joined, and one
+                      without a vector gets the mean of its words or none; unknown words count as zeros or are skipped
+  --features=RUN --resume     aflite: use the logits of a finished run, not word vectors; continue the filtering in DIR
   --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON"""
 
 
 def define(values: cli.Flags) -> str | None:
     cli.define_config(values)
     cli.define_corpus(values)
-    flags.DEFINE_integer("top", 15, "tokens of each class", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("top", 15, "tokens shown for each class", lower_bound=1, flag_values=values)
     flags.DEFINE_float("smoothing", 50.0, "added to each count", lower_bound=0.0, flag_values=values)
-    flags.DEFINE_integer("min_count", 5, "occurrences of a token, at least", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("min_count", 5, "fewest occurrences of a token", lower_bound=1, flag_values=values)
     flags.DEFINE_bool("stop_words", False, "keep stop words", flag_values=values)
-    flags.DEFINE_enum("lengths", "all", ("all", "train"), "hypotheses that are measured", flag_values=values)
+    flags.DEFINE_enum("lengths", "all", ("all", "train"), "splits whose hypotheses are measured", flag_values=values)
     flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
-    flags.DEFINE_bool("public", False, "leave out tokens that few premises have", flag_values=values)
-    flags.DEFINE_enum("input", "hypothesis", ("hypothesis", "pair"), "what is filtered by", flag_values=values)
+    flags.DEFINE_bool("public", False, "leave out tokens that occur in few premises", flag_values=values)
+    flags.DEFINE_enum("input", "hypothesis", ("hypothesis", "pair"), "text that the filter reads", flag_values=values)
     flags.DEFINE_integer("m", None, "pairs that train a model", flag_values=values)
-    flags.DEFINE_integer("n", 64, "models of a round", flag_values=values)
-    flags.DEFINE_integer("k", None, "pairs that leave in a round, at most", flag_values=values)
-    flags.DEFINE_float("tau", 0.75, "lowest score that leaves", flag_values=values)
-    flags.DEFINE_integer("seed", 0, "of subsets and draws", flag_values=values)
-    flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "merged entities", flag_values=values)
+    flags.DEFINE_integer("n", 64, "models trained in a round", flag_values=values)
+    flags.DEFINE_integer("k", None, "most pairs removed in a round", flag_values=values)
+    flags.DEFINE_float("tau", 0.75, "lowest score of a removed pair", flag_values=values)
+    flags.DEFINE_integer("seed", 0, "seed of subsets and draws", flag_values=values)
+    flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "how entities are joined", flag_values=values)
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
-    flags.DEFINE_bool("resume", False, "continue with a filtering", flag_values=values)
+    flags.DEFINE_bool("resume", False, "continue an interrupted filtering", flag_values=values)
     flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
-    flags.DEFINE_list("scores", [], "F1 of cloze queries, a file for each system", flag_values=values)
-    flags.DEFINE_string("out", None, "folder for data and pictures", flag_values=values)
+    flags.DEFINE_list("scores", [], "files with the F1 of cloze queries, one for each system", flag_values=values)
+    flags.DEFINE_string("out", None, "folder for data and figures", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
-    return None if CLOZE in sys.argv else __file__  # a corpus of cloze queries is no variant of a config
+    return None if CLOZE in sys.argv else __file__  # a cloze corpus is not a variant of this config
 
 
 def get_config(variant="demo"):
-    """The config of --corpus: no model is run; whole sentences, whose concepts are linked by MeSH."""
+    """The config of --corpus: whole sentences whose concepts are linked by MeSH. No model is run."""
     config = defaults.nli("esim", variant, knowledge="replace")
     config.data.max_length = (1 << 15) - 1
     return config
 
 
 def main(values: cli.Flags, analysis: str = "") -> int:
-    """Of `all`, an analysis that cannot be done is a message and a note, and the others are done."""
+    """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
     if analysis == CLOZE:
         return _cloze(values)
     from mednli_jax.analysis import analyses, output
@@ -117,7 +117,7 @@ def _cloze(values) -> int:
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
-        raise UsageError(f"analyze {CLOZE}: a flag that it does not use. Fix: {fix}.")
+        raise UsageError(f"analyze {CLOZE}: takes no --config, and --scores only with --skills. Fix: {fix}.")
     from mednli_jax.analysis import analyses, output
 
     found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
@@ -129,7 +129,7 @@ def _cloze(values) -> int:
 
 
 def _subject(values):
-    """What the flags say is to be analysed."""
+    """The corpus that the flags name, ready for analysis."""
     from mednli_jax import experiment, validation
     from mednli_jax.analysis import subject
 
@@ -137,7 +137,7 @@ def _subject(values):
     validation.check(config)
     if config.task != "nli":
         fix = f"give a config of configs/ for sentence pairs, or `analyze {CLOZE} --corpus=...` for cloze queries"
-        raise UsageError(f"--config: its corpus is not of sentence pairs. Fix: {fix}.")
+        raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
     corpus, how = experiment.nli_corpus(config), {"public": values.public, "spans": cli.path(values.spans)}
     return subject.subject_of(corpus, cli.path(values.corpus), **how)
 

@@ -1,7 +1,7 @@
-"""Scores of answers to cloze queries: exact match, F1, BLEU-2 and BLEU-4, embedding score, and the slices they fall in.
+"""Scores of answers to cloze queries (Šuster & Daelemans 2018, section 6): exact match, F1, BLEU-2, BLEU-4, embedding.
 
-Šuster & Daelemans 2018, section 6. A query has several accepted answers, the dataset's own and its synonyms; the best
-of them counts. A query without a prediction scores 0. Scores are 0-1, lengths are words after `normalise`.
+A query has several accepted answers: the dataset's answer and its synonyms. The answer with the best score counts.
+A query without a prediction scores 0. Scores are from 0 to 1. Lengths are in words after `normalise`.
 """
 
 import re
@@ -16,23 +16,23 @@ from mednli_jax import metrics
 from mednli_jax.examples import ClozeExample
 from mednli_jax.text import UNK, Vocab
 
-ORDERS = 4  # of n-grams in BLEU
-LONG_ANSWER = 5  # words: answers from here on share a slice
+ORDERS = 4  # longest n-grams of BLEU
+LONG_ANSWER = 5  # answers of this many words or more share a slice
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalise(text: str) -> str:
-    """Lower case, ASCII punctuation and a, an, the taken out, words with one space between (Rajpurkar et al. 2016)."""
+    """The text in lower case without ASCII punctuation and articles, single spaces (Rajpurkar et al. 2016)."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> bool:
-    """Whether the prediction and one of the answers are the same after `normalise`.
+    """Whether the prediction equals one of the answers after `normalise`.
 
-    Where that leaves nothing of either ("A", the vitamin; "+"), the texts are compared lower-cased: an empty answer is
-    never right.
+    Where both are empty after `normalise` ("A", the vitamin; "+"), the lower-cased texts are compared. An empty
+    prediction is never right.
     """
     return any(_same(prediction, answer) for answer in answers)
 
@@ -45,20 +45,20 @@ def _same(first, second):
 
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
-    """F1 of the words as bags, of the answer where it is highest. Where words are left of neither: as `exact_match`."""
+    """The highest F1 over the answers, of words as bags. Where both sides are empty: as `exact_match`."""
     return max((_f1(prediction, answer) for answer in answers), default=0.0)
 
 
 def _f1(prediction, answer):
-    said, expected = normalise(prediction).split(), normalise(answer).split()
-    if not said and not expected:
+    predicted, expected = normalise(prediction).split(), normalise(answer).split()
+    if not predicted and not expected:
         return float(_same(prediction, answer))
-    return 2 * (Counter(said) & Counter(expected)).total() / (len(said) + len(expected))
+    return 2 * (Counter(predicted) & Counter(expected)).total() / (len(predicted) + len(expected))
 
 
 def _bleu_counts(prediction, answers):
-    """[2 * ORDERS + 2]: of each order the n-grams that match, then those there are; lengths of both sides."""
-    from nltk.translate import bleu_score  # a slow import, and only scores of answers need it
+    """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of both sides."""
+    from nltk.translate import bleu_score  # imported here because it is slow and few commands need it
 
     said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
     orders = range(1, ORDERS + 1)
@@ -70,28 +70,36 @@ def _bleu_counts(prediction, answers):
 def _bleu(counts, order):
     """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
 
-    counts: int64 [N, 2 * ORDERS + 2], rows of `_bleu_counts`. The accepted answers of a prediction are its references;
-    the length that counts is that of the nearest, the shorter of two as near. Not smoothed: an order without any match
-    makes it 0. Chen et al. 2015, whose package the paper used, put 1e-6 for an order of which neither side has an
-    n-gram: a perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
-    nltk gives the counts but not the score: its `corpus_bleu` counts an n-gram in a prediction too short to have one.
+    The accepted answers of a query are the references. The reference length is that of the answer whose length is
+    nearest; of two equally near ones, the shorter. There is no smoothing: an order without a match makes BLEU 0. The
+    paper used the package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
+    perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
+    nltk's `corpus_bleu` is not used: it counts an n-gram in predictions that are too short to have one.
+
+    Args:
+      counts: int64 [N, 2 * ORDERS + 2], rows of `_bleu_counts`.
+      order: words of the longest n-grams.
     """
     from nltk.translate.bleu_score import brevity_penalty
 
     sums = counts.sum(axis=0)
-    matches, totals, (said, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
+    matches, totals, (predicted, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
     if not matches.all():
         return 0.0
-    return float(brevity_penalty(expected, said) * np.exp(np.log(matches / totals).mean()))
+    return float(brevity_penalty(expected, predicted) * np.exp(np.log(matches / totals).mean()))
 
 
 def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:
-    """Cosine of the mean vectors of prediction and answer, of the answer where it is highest (Liu et al. 2016).
+    """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu et al. 2016).
 
-    vocab, vectors: words and their vectors [V, D]. Words without one are left out; 0 where none is left of a side.
+    Words without a vector are left out. A side without words scores 0.
+
+    Args:
+      vocab: the V words that have vectors.
+      vectors: [V, D].
     """
-    said = _mean_vector(prediction, vocab, vectors)
-    return max((_cosine(said, _mean_vector(answer, vocab, vectors)) for answer in answers), default=0.0)
+    predicted = _mean_vector(prediction, vocab, vectors)
+    return max((_cosine(predicted, _mean_vector(answer, vocab, vectors)) for answer in answers), default=0.0)
 
 
 def _mean_vector(text, vocab, vectors):
@@ -111,11 +119,16 @@ def _cosine(first, second):
 
 @dataclass(frozen=True)
 class QueryScores:
-    """What each of N queries scores.
+    """The scores of each of N queries.
 
-    uids: of the queries. answered, exact: bool [N]. f1: float64 [N]; embedding too, None without word vectors.
-    bleu_counts: int64 [N, 10], n-grams of 1 to 4 words that match, that there are, words predicted, words of the
-    nearest answer. answer_length: int64 [N], words of the dataset's own answer.
+    Args:
+      uids: of the queries.
+      answered: bool [N], whether there is a prediction.
+      exact: bool [N].
+      f1: float64 [N].
+      embedding: float64 [N]; None without word vectors.
+      bleu_counts: int64 [N, 10], rows of `_bleu_counts`.
+      answer_length: int64 [N], words of the dataset's answer.
     """
 
     uids: tuple[str, ...]
@@ -128,7 +141,7 @@ class QueryScores:
 
 
 def texts(example: ClozeExample) -> tuple[str, ...]:
-    """The accepted answers of a query, the dataset's own first."""
+    """The accepted answers of a query, the dataset's answer first."""
     return tuple(answer.text for answer in example.answers)
 
 
@@ -138,13 +151,13 @@ def query_scores(
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
-    """Scores predictions {uid: text} of queries; a uid that is not there is a query without a prediction.
+    """Scores predictions {uid: text} of queries. A query whose uid is missing has no prediction.
 
-    vocab, vectors: see `embedding_score`; with neither there is no embedding score.
+    vocab, vectors: see `embedding_score`; without them there is no embedding score.
     """
     answers = [texts(example) for example in examples]
-    said = [predictions.get(example.uid, "") for example in examples]
-    pairs = list(zip(said, answers, strict=True))
+    predicted = [predictions.get(example.uid, "") for example in examples]
+    pairs = list(zip(predicted, answers, strict=True))
     embedding = None
     if vocab is not None and vectors is not None:
         embedding = np.array([embedding_score(*pair, vocab, vectors) for pair in pairs], np.float64)
@@ -160,11 +173,11 @@ def query_scores(
 
 
 def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) -> dict:
-    """Figures of the queries at `places`, as plain numbers for JSON.
+    """Scores of the queries at `places`, as plain numbers for JSON.
 
-    queries, missing (without a prediction); exact_match, f1, bleu2, bleu4, embedding (None without vectors);
-    predicted_length: mean words of the predictions there are (None where there is none); answer_length: of the
-    dataset's answers.
+    Returns: queries and missing (those without a prediction); exact_match, f1, bleu2, bleu4, embedding (None without
+    vectors); predicted_length, mean words of the predictions (None without predictions); answer_length, mean words of
+    the dataset's answers.
     """
     answered, counts = scores.answered[places], scores.bleu_counts[places]
     if not len(answered):
@@ -195,10 +208,10 @@ def rows(scores: QueryScores) -> list[dict]:
 def slices(
     examples: Sequence[ClozeExample], skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict[str, dict[str, list[int]]]:
-    """Rows of the queries by what they are: {family: {name: rows}}, a family's names in a fixed order.
+    """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that the query needs}.
 
-    answer length: words of the dataset's answer, 5 and more together. semantic type: that answer's, "none" without.
-    tag: the examples' tags, such as seen and unseen answers. skill: {uid: skills needed}; a query may need several.
+    The families: "answer length" in words of the dataset's answer, 5 and more together; "semantic type" of that answer,
+    or "none"; "tag" of the example, such as seen and unseen; "skill", of which a query may need several.
     """
     families = {family: {} for family in ("answer length", "semantic type", "tag", "skill")}
     for row, example in enumerate(examples):
@@ -219,7 +232,7 @@ def slices(
 def figures(
     examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict:
-    """`summary` of all examples, and under `slices` that of each slice of each family, see `slices`."""
+    """`summary` of all examples, and under the key `slices` the `summary` of each slice."""
     of_slices = {
         family: {name: summary(scores, rows) for name, rows in named.items()}
         for family, named in slices(examples, skills).items()
@@ -239,18 +252,18 @@ def score(
 
 
 def difference(first: QueryScores, second: QueryScores, *, level=0.95, samples=5000, seed=0) -> dict:
-    """How much better the second system is than the first, and how sure that is.
+    """The scores of the second system minus those of the first, with bootstrap intervals.
 
-    Queries are drawn with replacement, the same for both systems (Koehn 2004).
+    Each sample draws queries with replacement, the same for both systems (Koehn 2004).
     Returns: exact_match and f1, each with difference, low and high (percentiles) and level.
-    Raises: ValueError where the two were not scored on the same queries.
+    Raises: ValueError where the two systems were not scored on the same queries.
     """
     if first.uids != second.uids:
         raise ValueError("the systems were scored on different queries")
     exact = metrics.paired_bootstrap(first.exact[None], second.exact[None], level=level, samples=samples, seed=seed)
     gains, counts = np.unique(second.f1 - first.f1, return_counts=True)
     n = int(counts.sum())
-    # Queries of the same gain are interchangeable: their numbers are multinomial.
+    # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
     drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=samples) @ gains / n
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     f1 = {"difference": float(gains @ counts / n), "low": float(low), "high": float(high), "level": level}

@@ -1,4 +1,4 @@
-"""The package from Python, as a notebook or a script uses it.
+"""The Python interface, for notebooks and scripts.
 
 from mednli_jax import load_run, train_model
 
@@ -20,8 +20,11 @@ from mednli_jax.runs import RunDirectory
 class Run:
     """A run directory: its scores, its files, and its predictions on new inputs.
 
-    folder: the run directory. result: its result.json. scores: {split: {metric: mean over the seeds}}, shares from 0
-    to 1. finished: the run with its weights (finished_run.FinishedRun), opened at first use.
+    Attributes:
+      folder: the run directory.
+      result: the content of its result.json.
+      scores: {split: {metric: mean over the seeds}}, from 0 to 1.
+      finished: the run with its weights (finished_run.FinishedRun), opened at first use.
     """
 
     def __init__(self, folder):
@@ -35,7 +38,7 @@ class Run:
 
     @property
     def report(self) -> Path:
-        """The page with curves, classes and slices."""
+        """The page with learning curves and scores by class and slice."""
         return self.folder / "report.html"
 
     @cached_property
@@ -46,13 +49,13 @@ class Run:
     def predict(self, inputs) -> list[dict]:
         """Predictions for new inputs, in their order: means over the seeds.
 
-        inputs: (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; of a reader passage and query.
-        Raises: UserError for a run that is not finished or keeps no weights, and for other inputs.
+        inputs: (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
+        Raises: UserError for a run that is not finished or keeps no weights, and for inputs of any other form.
         """
         return self.finished.predict(inputs)
 
     def evaluate(self, split: str = "test", config=None) -> dict:
-        """Scores of a split, as result.json has them. config: another corpus (see `get_config`), as it is.
+        """Scores of a split, in the form of result.json. config: names another corpus to score on (see `get_config`).
 
         Raises: UserError where the run, the split or the corpus cannot be used.
         """
@@ -80,7 +83,7 @@ class Run:
 def get_config(name: str):
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli".
 
-    Returns: a ConfigDict whose fields can be set. Raises: UserError where there is none.
+    Returns: a ConfigDict whose fields can be set. Raises: UserError where no config has this name.
     """
     return cli.read_config(name)
 
@@ -91,11 +94,11 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     Args:
       config: a ConfigDict, or the name of one (see get_config).
       workdir: the run directory.
-      resume: continue with the run that it holds.
-      force: drop the run that it holds.
+      resume: continue the run that `workdir` holds.
+      force: delete the run that `workdir` holds and start over.
 
-    Raises: UserError for a config, corpus or folder that cannot be used; KeyboardInterrupt where it was interrupted:
-    with resume=True the run continues.
+    Raises: UserError for a config, corpus or folder that cannot be used; KeyboardInterrupt where the training was
+    interrupted: with resume=True it continues.
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)
@@ -116,12 +119,12 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
 
 
 def load_run(folder) -> Run:
-    """The run in a folder. Raises: UserError where there is none."""
+    """The run in a folder. Raises: UserError where the folder holds no run."""
     return Run(folder)
 
 
 def evaluate_run(folder, split: str = "test", config=None) -> dict:
-    """Run.evaluate of the run in a folder."""
+    """Calls Run.evaluate for the run in a folder."""
     return Run(folder).evaluate(split, config)
 
 
@@ -135,7 +138,7 @@ def _means(scores) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _signals_kept():
-    """Puts back what answers signals; a training takes them over."""
+    """Restores the signal handlers, which a training replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

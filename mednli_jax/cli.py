@@ -1,8 +1,8 @@
-"""What the commands share: flags, one-line errors, exit codes. Importing it imports neither jax nor a command.
+"""Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax nor a command.
 
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
-Whatever a command or a script writes is readable by its user only (files 0600, folders 0700). What it reports of
-internal errors quotes no data, see errors.
+Only the user can read what a command or a script writes (files 0600, folders 0700). Reports of internal errors quote
+no data, see errors.
 """
 
 import ast
@@ -26,16 +26,16 @@ from mednli_jax.errors import UsageError, UserError
 from mednli_jax.textfiles import meant
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
-# Errors of the operating system that are reported as a user's errors, without a traceback.
+# Errors of the operating system that are reported as user errors, without a traceback.
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
 CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
-  --config.FIELD=VALUE         any field of it (--fields lists them), e.g. --config.seeds=0,1,2 --config.train.epochs=4
+  --config.FIELD=VALUE         a field of the config (see --fields), e.g. --config.seeds=0,1,2 --config.train.epochs=4
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
 Flags = flags.FlagValues
-# For each type of a config's field: what reads a value of it, and how to call one.
+# Type of a config field -> (function that parses a value, name of the type in messages).
 EXPECTED = {
     int: (int, "a whole number"),
     float: (float, "a number"),
@@ -49,17 +49,17 @@ def define_config(values: Flags) -> None:
 
 
 def define_corpus(values: Flags) -> None:
-    flags.DEFINE_string("corpus", None, "a corpus, or the user's own files, in place of --config", flag_values=values)
+    flags.DEFINE_string("corpus", None, "a corpus, or the user's own files, instead of --config", flag_values=values)
 
 
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
     """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
     Args:
-      main: takes the flags, then the words.
-      usage: what `--help` prints.
-      define: declares the command's flags. A command with --corpus returns the config file whose variants it names.
-      words: how many words without -- may follow the flags.
+      main: takes the flags, then the arguments without --.
+      usage: the text that `--help` prints.
+      define: declares the command's flags. Where --corpus names a variant of a config file, it returns that file.
+      words: how many arguments without -- the command takes.
     """
     argv = list(sys.argv)
 
@@ -89,13 +89,14 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
 def script(
     work: Callable[[], int | None], report: Callable[[BaseException], None] = errors.report_bug, *, piped: bool = True
 ) -> int:
-    """Does the work of a script and returns its exit code: bad input, a full disk and Ctrl-C are one line each.
+    """Runs `work` and returns its exit code. Bad input, a full disk and Ctrl-C print one line each.
 
-    What it prints reaches no terminal as a command to it, see errors.printable.
+    Output contains no control characters for the terminal, see errors.printable.
 
     Args:
-      report: what reports a bug.
-      piped: whether a closed output, as in `predict ... | head`, is a normal end; not for a process that others await.
+      work: the function to run; it returns an exit code or None.
+      report: reports a bug.
+      piped: whether a closed output, as in `predict ... | head`, is a normal end. False where others await the process.
     """
     os.umask(0o077)
     errors.hide_messages()
@@ -129,14 +130,14 @@ def _exit_code(work, report, piped):
 
 
 def _named(path) -> str:
-    """The file of a fault of the system, where there is such a file or could be."""
+    """The path of an OSError, or "a file" where the path cannot be that of a file."""
     path = os.fsdecode(path) if isinstance(path, str | bytes) else ""
     known = os.path.lexists(path) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(path)))
     return path if known else "a file"
 
 
 def _parse(values, argv, corpus_config) -> list[str]:
-    """Sets the flags and returns the words behind them. corpus_config: the config file of --corpus, or None."""
+    """Sets the flags and returns the other arguments. corpus_config: the config file of --corpus, or None."""
     argv = typed = [argv[0], *map(_underscored, _joined(argv[1:]))]
     if corpus_config:
         argv = _with_config(typed, corpus_config)
@@ -146,16 +147,16 @@ def _parse(values, argv, corpus_config) -> list[str]:
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     for argument in files:
         _check_config_file(argument.partition("=")[2])
-    # ml_collections wants the file before the fields that override it, and looks for it in sys.argv.
+    # ml_collections reads sys.argv and needs the file before the fields that override it.
     sys.argv = [argv[0], *files, *(argument for argument in argv[1:] if argument not in files)]
     try:
         rest = values(sys.argv)[1:]
         if argv != typed:
-            sys.argv = typed  # what a report calls its command can be typed again
+            sys.argv = typed  # reports show the command as the user typed it
         return rest
     except UserError:
         raise
-    except Exception as error:  # a config file is code, and may come to anything
+    except Exception as error:  # a config file is code and may raise any exception
         if fault := _config_file_fault(files, error):
             raise fault from None
         if not isinstance(error, (flags.Error, AttributeError, KeyError, TypeError, ValueError)):
@@ -169,7 +170,7 @@ def _given(argv, name) -> list[str]:
 
 
 def _with_config(argv, config_file) -> list[str]:
-    """The arguments with what --corpus stands for: a variant of the config file, and the folder of the user's files."""
+    """The arguments with --corpus expanded: to a variant of the config file, and the folder of the user's files."""
     corpora = _given(argv, "corpus")
     if not corpora:
         return argv
@@ -215,19 +216,19 @@ def _config_files() -> list[Path]:
 
 
 def _list() -> str:
-    """The configs, a line each, and the names of the corpora that they take."""
+    """The text of --list: a line for each config, then the names of the corpora."""
     lines = ["Configs, for --config=NAME or --config=NAME:VARIANT"]
     for path in _config_files():
         purpose = " ".join(ast.get_docstring(ast.parse(path.read_text("utf-8"))).partition("\n\n")[0].split())
         lines.append(f"  {path.stem:28} {purpose.partition(': ')[0]}")
-    lines += ["", "Corpora, the VARIANT of a config; `doctor` lists those that are there, and where to get the others"]
+    lines += ["", "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others"]
     for kind, variants in defaults.VARIANTS_OF.items():
         lines += textwrap.wrap(f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)
 
 
 def _config_file_fault(files, error) -> UserError | None:
-    """An error in the code of the config file, by file and line; None for errors below it."""
+    """The error with file and line where the code of the config file failed; None where other code failed."""
     if not files:
         return None
     path = Path(files[-1].partition("=")[2].split(":", 1)[0])
@@ -243,7 +244,7 @@ def _config_file_fault(files, error) -> UserError | None:
 
 
 def _flag_fault(argv, files, error) -> UserError:
-    """The error for a bad flag: the flag's name and what would be right, else the message of the libraries."""
+    """The error for a bad flag: its name and the expected value, else the message of the flag library."""
     config = _unchanged(argv[0], files)
     for argument in argv[1:] if config is not None else []:
         name, equals, value = argument.lstrip("-").partition("=")
@@ -261,7 +262,7 @@ def _flag_fault(argv, files, error) -> UserError:
 
 
 def _unchanged(program, files):
-    """The config as its file gives it, without the fields set on the command line; None where there is none."""
+    """The config of the file without the fields set on the command line; None where it cannot be loaded."""
     values, given = flags.FlagValues(), sys.argv
     define_config(values)
     sys.argv = [program, *files]
@@ -275,7 +276,7 @@ def _unchanged(program, files):
 
 
 def _near_field(config, name):
-    """The field somebody meant: in the section named, or of that name in another one."""
+    """A hint with a similar field: of the named section, or of a similar name in another section."""
     fields = [f"config.{field}" for field, *_ in field_help.fields(config)]
     last = {field.rpartition(".")[2]: field for field in fields}
     near = difflib.get_close_matches(name, fields, n=1, cutoff=0.8)
@@ -284,7 +285,7 @@ def _near_field(config, name):
 
 
 def _wrong_type(name, value, kind):
-    """A fault where the text of a value cannot be one of the field's type; None where it can."""
+    """The error for a value that cannot be parsed as the field's type; None where it can."""
     if kind not in EXPECTED:
         return None
     parse, expected = EXPECTED[kind]
@@ -296,7 +297,7 @@ def _wrong_type(name, value, kind):
 
 
 def _underscored(argument):
-    """--dry-run is --dry_run."""
+    """`--dry-run` as `--dry_run`."""
     name, equals, value = argument.partition("=")
     return f"--{name[2:].replace('-', '_')}{equals}{value}" if name.startswith("--") else argument
 
@@ -311,11 +312,11 @@ def _check_config_file(value):
         fix = f"give --config={near[0]}, without a path" if near else "give the path of a file, or a name of --list"
         raise UsageError(f"{path}: no such config file.{meant(path)} Fix: {fix}.")
     if path.suffix != ".py" or "def get_config(" not in path.read_text(errors="replace"):
-        raise UsageError(f"{path}: no config file, it defines no get_config. Fix: give one of configs/.")
+        raise UsageError(f"{path}: not a config file, it does not define get_config. Fix: give one of configs/.")
 
 
 def _last_line(message):
-    """The last line of a message: ml_collections gives an error of a config file as the text of its traceback."""
+    """The last line of a message. ml_collections reports an error in a config file as the text of a traceback."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     line = lines[-1] if lines else message
     if "Traceback" in message:
@@ -325,15 +326,15 @@ def _last_line(message):
 
 def config(values: Flags):
     """The parsed --config. Raises UserError where the flag is missing."""
-    if values.config is None:
+    if "config" not in values or values.config is None:  # --fields of a command without configs
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     if not isinstance(values.config, config_dict.ConfigDict):
-        raise UsageError("--config: its get_config gives no ConfigDict. Fix: derive it from defaults.nli.")
+        raise UsageError("--config: its get_config does not return a ConfigDict. Fix: derive it from defaults.nli.")
     return values.config
 
 
 def read_config(name: str):
-    """The config that --config=NAME names, with no command around it. Raises UserError where there is none."""
+    """The config that --config=NAME would load, without a command. Raises UserError where there is none."""
     values, before = flags.FlagValues(), sys.argv
     define_config(values)
     try:
@@ -344,7 +345,7 @@ def read_config(name: str):
 
 
 def path(name: str | None) -> Path | None:
-    """The file or folder that a flag names; None where it names none."""
+    """The path that a flag gives; None where the flag is empty."""
     return Path(name).expanduser() if name else None
 
 
@@ -357,7 +358,7 @@ def required(values: Flags, name: str, example: str) -> str:
 
 
 def config_name() -> str:
-    """`esim_kd-demo` from `--config=configs/esim_kd.py`: names run directories."""
+    """The name of a run directory: `esim_kd-demo` from `--config=configs/esim_kd.py`."""
     for argument in sys.argv:
         name, _, value = argument.partition("=")
         if name.lstrip("-") == "config":

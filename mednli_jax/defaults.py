@@ -1,7 +1,7 @@
-"""Parent configs: the files in configs/ derive from these, so that configs never import configs.
+"""Default configs. The files in configs/ derive from these, so that a config never imports another config.
 
 Every field has a type: a field without a value is a placeholder, a sequence is a tuple. The variant after the colon
-names the corpus. CORPORA holds what a corpus changes, once for all models.
+names the corpus. CORPORA holds the settings of each corpus, which all models share.
 """
 
 import difflib
@@ -11,10 +11,10 @@ from ml_collections import config_dict
 from mednli_jax.errors import ConfigError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
-# Corpora with three hypotheses a premise on which grouped batches were measured to be as accurate, and faster.
+# Corpora with three hypotheses per premise. Grouped batches were measured on them: as accurate, and faster.
 GROUPED = ("demo", "demo_full", "snli")
 VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
-CODE = "_code"  # after a corpus's name: as the published code of Romanov & Shivade 2018 treats it
+CODE = "_code"  # suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
 
 
@@ -37,10 +37,15 @@ def _check_variant(variant, known):
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
     """An NLI experiment.
 
-    model: a name of models.table. knowledge: "none", "replace", "bias" or, of esim, "typed". variant: one of VARIANTS,
-    CODE_VARIANTS.
-    The values for mednli are the paper's (Romanov & Shivade 2018, section 5), for mednli_code those of its published
-    code. docs/results-mednli.md lists every setting in which they differ. Raises: UserError for an unknown variant.
+    The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for mednli_code those
+    of its published code. docs/results-mednli.md lists every setting in which they differ.
+
+    Args:
+      model: a name of models.table.
+      variant: one of VARIANTS or CODE_VARIANTS.
+      knowledge: "none", "replace", "bias" or, for esim only, "typed".
+
+    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, VARIANTS + CODE_VARIANTS)
     named, _, genre = variant.partition("/")
@@ -50,52 +55,51 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     config.seeds = (0,)
     config.data = _section(
         name=corpus,
-        dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
-        builder="direct",  # or "tfds": read through a TFDS builder, with the same arrays
-        genre=genre,  # of MultiNLI
-        limit=config_dict.placeholder(int),  # first N labelled training pairs
-        lowercase=True,  # the words
-        # Or "pieces" of words, as BERT's vocabularies have them, or "blanks": what is between the blanks of the raw
-        # sentence, punctuation and all.
+        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
+        builder="direct",  # or "tfds": read through a TFDS builder, which gives the same arrays
+        genre=genre,  # genre of MultiNLI
+        limit=config_dict.placeholder(int),  # only the first N labelled training pairs
+        lowercase=True,  # whether words are lower-cased
+        # "words"; or "pieces", BERT's word pieces; or "blanks": the raw sentence split at blanks, punctuation kept
         tokens="words",
-        pieces=8000,  # of a vocabulary made of the training texts, where no weights bring one
-        max_length=50,  # words kept of each sentence; pieces: of both together, with the special ones
-        keep="first",  # or "last": which words of a longer sentence stay
+        pieces=8000,  # size of the piece vocabulary, made from the training texts unless the weights contain one
+        max_length=50,  # words kept of each sentence; with pieces: pieces of both sentences and the special ones
+        keep="first",  # or "last": which words of a longer sentence are kept
         hypothesis_only=False,  # premises are left empty
-        features=False,  # any classifier also gets the 35 features of the feature-based system
-        sample=config_dict.placeholder(int),  # about so many training pairs, whole premises
+        features=False,  # the classifier also gets the 35 features of the feature-based system
+        sample=config_dict.placeholder(int),  # about this many training pairs, all pairs of each drawn premise
         mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
     config.vectors = _section(
-        path=config_dict.placeholder(str),  # FILE, or FILE+FILE side by side; random where there is none
-        dim=300,  # numbers of a vector
-        seed=0,  # of random vectors
+        path=config_dict.placeholder(str),  # FILE, or FILE+FILE, whose vectors are concatenated; random without a file
+        dim=300,  # length of a vector
+        seed=0,  # seed of random vectors
         unknown="mean",  # vector of words that have none: the mean of the others, or one "random" vector
-        lowered=True,  # a word that has a vector only in lower case gets that one
-        # Vectors of related words are moved together (Faruqui et al. 2015), by the "ontology" or the lexicon in a file.
-        # "concepts": vectors of concepts, whose ids replace their mentions. "unit", a control: only sets lengths to 1.
+        lowered=True,  # a word without a vector gets that of its lower-case form
+        # Retrofitting moves vectors of related words together (Faruqui et al. 2015): "ontology", or a lexicon file.
+        # "concepts": vectors of concepts, whose ids replace their mentions. "unit": a control that sets lengths to 1.
         retrofit="",
         retrofit_rounds=10,
-        retrofit_relations=("is_a",),  # of the ontology, besides shared names
+        retrofit_relations=("is_a",),  # relations of the ontology that count as related, besides shared names
     )
     config.knowledge = _section(
-        # Bundled; or "umls", "snomed", "wordnet" in the data folder, or an .obo file; several as "wordnet+mesh".
+        # "mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file; two: "wordnet+mesh"
         ontology="mesh",
-        direction="either",  # is-a steps up to an ancestor, whichever side that is; "undirected"; "all" relations
-        max_path=0,  # edges of the longest path that makes a link; 0: of any length
-        max_links=64,  # of a pair, the shortest ones
-        permute_seed=config_dict.placeholder(int),  # a control: the ontology's concepts are permuted by this seed
-        sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to take; () takes all
-        languages=("ENG",),  # of the UMLS's names
-        # Or "all": direction "all" then follows every relation. With knowledge "typed", names (may_treat,...) are types
-        # besides the six, and "all" reads antonyms, too.
+        direction="either",  # is-a steps up from one concept to the other; or "undirected"; or "all": any relation
+        max_path=0,  # edges of the longest path that makes a link; 0: no limit
+        max_links=64,  # most links of a pair; the shortest are kept
+        permute_seed=config_dict.placeholder(int),  # a control: this seed permutes the concepts of the ontology
+        sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to read; () = all
+        languages=("ENG",),  # languages of the UMLS names
+        # "is_a"; or "all": direction "all" then follows every relation, and knowledge "typed" also reads antonyms. With
+        # knowledge "typed" also names of relations (may_treat,...): relation types in addition to the six.
         relations="is_a",
-        cycles="drop",  # leave out is-a edges that run in circles and say how many; or "refuse" the ontology
-        graph="whole",  # or "mentioned": paths only pass through concepts that train and dev mention
-        # Which of several concepts that `mentions` has for the same words: the "best", or "all", of which the nearest
-        # counts. The package's own linker gives a name one concept.
+        cycles="drop",  # leave out is-a edges that form cycles and report how many; or "refuse" the ontology
+        graph="whole",  # or "mentioned": paths pass only through concepts that train and dev mention
+        # Where `mentions` has several concepts for the same words: the "best", or "all", of which the nearest counts.
+        # The package's own linker gives each name one concept.
         candidates="best",
-        mentions="",  # concepts found by another program: spans (.tsv, .jsonl) or MetaMap's output (.mmi, .txt)
+        mentions="",  # file of concepts that another program found: spans (.tsv, .jsonl), MetaMap output (.mmi, .txt)
         types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
         min_length=3,  # characters of the shortest name that is linked
         abbreviations="",  # a table of short forms and expansions, or "bundled"
@@ -105,13 +109,13 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         name=model,  # see models/table.py
         hidden_size=300,
         dropout=0.5,
-        train_vectors=False,  # word vectors are trained, too
-        # "none", "replace" (attention by the ontology alone), "bias" (added to the model's own) or, of esim, "typed"
+        train_vectors=False,  # whether word vectors are trained
+        # "none"; "replace": attention from the ontology only; "bias": added to the model's attention; esim: "typed"
         knowledge=knowledge,
-        masking="masked",  # or "paper": padding takes part, as in the published code
+        masking="masked",  # or "paper": padding is not masked, as in the published code
     )
     if model == "bow":
-        config.model.matching = "concat"  # or "full": with the difference and product of both sides
+        config.model.matching = "concat"  # or "full": also the difference and product of both sides
     if model == "infersent":
         config.model.update(cell="lstm", pooling="max", matching="full")
     if model == "esim":
@@ -129,23 +133,24 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     else:
         config.model.update(
             weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "learned" for bias, else "paper"
-            knowledge_scale=1.0,  # of the paper's weights
+            knowledge_scale=1.0,  # factor of the paper's weights
             heads=1,  # number of domains, each with its own last layers (multi-target transfer)
         )
     config.transfer = _section(
-        init_from="",  # a finished run whose weights training starts from (sequential transfer); "" = random weights
-        private=False,  # the layers of a domain start from random values (multi-target transfer)
-        skip="",  # a pattern of further weights that start from random values
-        freeze="",  # a pattern of weights that are not trained
+        init_from="",  # finished run whose weights are the start of training (sequential transfer); "" = random weights
+        private=False,  # the last layers of a domain start from random values (multi-target transfer)
+        skip="",  # regular expression of further weights that start from random values
+        freeze="",  # regular expression of weights that are not trained
     )
     config.train = _train()
     CORPORA.get(corpus, _file)(config)
-    if corpus in GROUPED and "heads" in config.model:  # models that encode a premise apart from its hypotheses
+    if corpus in GROUPED and "heads" in config.model:  # models that encode the premise separately from the hypothesis
         config.train.group = 3
     if named != corpus:
         _published_code(config)
     if knowledge == "typed":
         _typed(config)
+        config.model.update(same_words=True)  # equal words are a type of relation, which the paper does not have
     if model == "fasttext":
         _fasttext(config)
     if model == "bert":
@@ -157,42 +162,48 @@ DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
 def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
-    """Whether a premise shows a disease, a fold for each disease (Alghanmi et al. 2021), by any NLI model.
+    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? One fold for each disease.
 
-    variant: one of DISKNE_VARIANTS; file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
-    and MedNLI from the data folder; mednli_code: as the published scripts train on them (docs/results-diskne.md).
-    seeds: of the runs, each of all folds. Raises: UserError for an unknown variant.
+    Each seed trains all folds.
+
+    Args:
+      model, knowledge: see `nli`.
+      variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the published
+        annotations and MedNLI from the data folder; mednli_code: trained as the published scripts do
+        (docs/results-diskne.md).
+
+    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
     config.task = "diskne"
-    config.knowledge = nli(model, "demo").knowledge  # the graph of :mednli is that of the paper on MedNLI
+    config.knowledge = nli(model, "demo").knowledge  # not that of mednli, which follows the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
-        at_once=0,  # folds times seeds in one program; 0 = as many as fit into memory
-        diseases=(),  # ids, or names without a comma, of those whose folds are trained; () = all
+        at_once=0,  # pairs of fold and seed trained in one program; 0 = as many as fit into memory
+        diseases=(),  # diseases whose folds are trained: ids, or names without a comma; () = all
         categories=(),  # categories that are reported; only diseases that have them are trained; () = all
-        least=2,  # positive examples of a disease in a category that is reported
-        dev=0.1,  # of the examples that a fold may train on, whole premises
+        least=2,  # fewest positive examples of a disease in a category that is reported
+        dev=0.1,  # share of a fold's training examples that become its dev split, by whole premises
         pool="group",  # a fold trains on examples of its own group (medical or terminological), or on "all"
-        wording="" if variant == "file" else "name",  # of hypotheses, or "mention", "full"
+        wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
         negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
         negatives_seed=0,
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
-        ontology="umls" if variant == "mednli" else "none",  # names the annotated diseases
+        ontology="umls" if variant == "mednli" else "none",  # source of the names of the annotated diseases
     )
     config.train.update(batch_size=32, group=1)
     if model == "bert":  # section 4.1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)
-        config.train.checkpoint_minutes = 20.0  # one has the weights of all slots three times, and the best: many GB
+        config.train.checkpoint_minutes = 20.0  # a checkpoint has the state of all folds and seeds: many GB
         if variant != "demo":
             config.data.max_length = 256
             config.train.batch_size = 8
-    elif variant == "demo":  # 1,600 examples of a fold: a small model and a high rate
+    elif variant == "demo":  # a fold has 1,600 examples: a small model and a high rate
         config.vectors.dim = 64
-        # Dev loss stays at what the classes' shares give for about ten epochs.
+        # For about ten epochs the dev loss stays at that of the class frequencies, so patience must not end the run.
         config.train.update(epochs=20, patience=20, learning_rate=2e-3, max_buckets=1)
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     if named != variant:
@@ -206,7 +217,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
 def transformer(name: str, **more) -> config_dict.ConfigDict:
     return _section(
         name=name,
-        weights="",  # a folder of Hugging Face's layout, or an installed package; it decides the sizes below
+        weights="",  # a folder in Hugging Face's layout, or an installed package; it sets the sizes below
         vocab_size=0,
         hidden_size=128,
         layers=2,
@@ -216,7 +227,7 @@ def transformer(name: str, **more) -> config_dict.ConfigDict:
         epsilon=1e-12,
         activation="gelu",
         dropout=0.1,
-        rematerialise=False,  # the backward pass computes activations again instead of storing them, to save memory
+        rematerialise=False,  # saves memory: the backward pass computes activations again instead of storing them
         **more,
     )
 
@@ -227,8 +238,9 @@ MLM_VARIANTS = ("demo", "file")
 def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDict:
     """BERT's encoder as a masked language model (Devlin et al. 2019), from scratch or from weights.
 
-    variant: demo, the bundled facts as text; file: train.txt and perhaps dev.txt in --config.data.dir. The values are
-    those of a small model; for BERT's own sizes give them, or weights. Raises: UserError for an unknown variant.
+    The defaults are those of a small model. For the sizes of BERT, set the fields or give weights.
+    variant: demo, the bundled facts as text; file, train.txt and optionally dev.txt in --config.data.dir.
+    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, MLM_VARIANTS)
     config = config_dict.ConfigDict()
@@ -237,9 +249,9 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
     config.data = _section(
         name=variant,
         dir=config_dict.placeholder(str),
-        limit=config_dict.placeholder(int),  # first N documents of train
-        lowercase=True,  # of a vocabulary made here
-        pieces=8000,  # of a vocabulary made of the texts, where no weights bring one
+        limit=config_dict.placeholder(int),  # only the first N documents of train
+        lowercase=True,  # whether a vocabulary made from the texts is lower-cased
+        pieces=8000,  # size of the vocabulary, made from the texts unless the weights contain one
         max_length=128,  # pieces of a row, with the special ones
         content="both",  # demo: "facts", "names" of MeSH, or "both"
         withhold=(),  # demo: diseases and categories whose facts are left out
@@ -252,34 +264,34 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
 
 
 def _train() -> config_dict.ConfigDict:
-    """How any model is trained; the values are those of Romanov & Shivade 2018, section 5, and of their code."""
+    """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
-        epochs=40,  # at most
+        epochs=40,  # most epochs
         batch_size=512,
         learning_rate=1e-3,
         weight_decay=1e-6,
-        clip=0.0,  # limit of the gradient's norm; 0 = none
+        clip=0.0,  # largest global norm of the gradient; 0 = no limit
         optimizer="adam",  # or "amsgrad", "adamw", "sgd"
-        momentum=0.0,  # of sgd
+        momentum=0.0,  # sgd: momentum
         schedule="constant",  # or "plateau", "halving", "cyclical", "linear", "warmup_linear"
-        warmup=0.1,  # warmup_linear: the share of the run's steps in which the rate rises
-        accumulate=1,  # batches whose gradients make one step
-        decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: from halve_from on
-        halve_from=3,
+        warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
+        accumulate=1,  # batches whose gradients are accumulated for one step
+        decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: in epochs from halve_from
+        halve_from=3,  # halving: the first epoch with a lower rate
         floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
-        cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = an epoch
-        average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = none
-        average_every=0,  # steps between two samples of that average; 0 = one at the end of each epoch
-        patience=5,  # the run ends after so many epochs without a better score on dev
-        least_epochs=0,  # epochs before which patience does not end the run
-        evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = at the end of the epoch only
-        select="loss",  # the epoch with the best dev loss is kept; or "accuracy" on dev, or "last": the last epoch
+        cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = one epoch
+        average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = no averaging
+        average_every=0,  # steps between two samples of that average; 0 = one sample at the end of each epoch
+        patience=5,  # the run ends after this many epochs without a better dev score
+        least_epochs=0,  # epochs that are trained whatever the patience
+        evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = only at the end of the epoch
+        select="loss",  # the epoch with the best dev "loss" is kept; or the best dev "accuracy"; or the "last" epoch
         shuffle="even",  # each batch has sentences of all lengths; "random": batches are random
-        max_buckets=2,  # length buckets of the training rows, each with a program of its own
-        group=1,  # hypotheses of one premise that are kept together in a batch; their premise is encoded once
-        precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32" or "bfloat16"
-        checkpoint_minutes=5.0,
-        checkpoint_epochs=1,  # besides: a checkpoint after every so many epochs, and after the last
+        max_buckets=2,  # most length buckets of the training rows; each compiles its own program
+        group=1,  # hypotheses of one premise that stay together in a batch; their premise is encoded once
+        precision="default",  # of matrix products: the device's default (tf32 on a GPU), "float32", "tf32", "bfloat16"
+        checkpoint_minutes=5.0,  # time between two checkpoints
+        checkpoint_epochs=1,  # also a checkpoint after every N epochs, and after the last
     )
 
 
@@ -289,13 +301,19 @@ CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "biomrc": "biomrc", "f
 def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.ConfigDict:
     """An experiment on cloze queries: a reader chooses among the marked phrases of a passage.
 
-    model: "ga_reader" or "sa_reader". setup: "ent", "anonym" or "noent". variant: one of CLOZE_VARIANTS.
-    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), the rest those of their code.
-    Where we differ from that code: it counts the steps between two evaluations across epochs, and an epoch's end is no
-    evaluation; it forgets Adam's moments at each halving of the rate; it limits each number of the GRUs' gradients to
-    10, where `clip` is of the norm of them all; in SA it has a dropout mask for each direction, and batches of passages
-    of like length that stay the same in all epochs; on dev it takes GA's first candidate for right where the answer is
-    none of them.
+    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), otherwise those of their code.
+    Their code differs from this package in these points:
+    - It counts the steps between two evaluations across epochs, and does not evaluate at the end of an epoch.
+    - It resets Adam's moments at each halving of the rate.
+    - It clips each component of the GRU gradients to 10; `clip` here limits the norm of all gradients.
+    - SA: it draws a dropout mask for each direction; its batches have passages of similar length and never change.
+    - GA, dev: where the answer is not a candidate, it counts the first candidate as right.
+
+    Args:
+      model: "ga_reader" or "sa_reader".
+      variant: one of CLOZE_VARIANTS.
+      setup: "ent", "anonym" or "noent".
+
     Raises: UserError for an unknown variant.
     """
     _check_variant(variant, CLOZE_VARIANTS)
@@ -304,22 +322,22 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     config.seeds = (0,)
     config.data = _section(
         name=CLOZE_VARIANTS[variant],
-        dir=config_dict.placeholder(str),  # else $MEDNLI_JAX_DATA
-        setup=setup,  # phrases as single tokens (ent), the same without names (anonym), or plain text (noent)
+        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
+        setup=setup,  # phrases as single tokens (ent), as anonymous single tokens (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
-        max_query=0,  # and of a query, around the blank
+        max_query=0,  # tokens kept of a query, around the blank; 0 = all
         query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
-        stray_marks="text",  # marks without a partner are text, up to 1 % of a file's marks; or "refuse", "ignore"
-        limit=config_dict.placeholder(int),  # first N training queries
+        stray_marks="text",  # unpaired marks are read as text, up to 1 % of a file's marks; or "refuse", "ignore"
+        limit=config_dict.placeholder(int),  # only the first N training queries
         answer_vectors="",  # file of word vectors for the embedding score of dev and test
-        renumber=False,  # anonym: phrases of a training passage get other numbers in each epoch
+        renumber=False,  # anonym: the phrases of a training passage get new numbers in each epoch
     )
     config.vectors = _section(
         path=config_dict.placeholder(str),
         dim=200,
         seed=0,
-        random_sd=0.4,  # standard deviation of the vectors of words that have none: about that of GloVe's
+        random_sd=0.4,  # standard deviation of the random vectors of words without one; about that of GloVe
     )
     config.train = _train()
     config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy")
@@ -334,10 +352,10 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
             hops=3,
             gate="mul",  # or "sum", "concat"
             dropout=0.5,
-            query_feature=True,  # the reader sees whether a word of the passage occurs in the query
-            characters=0,  # size of a recurrent encoder of words' characters; 0 = none
-            # noent: probability of a candidate, the "sum" over all its words; "share": divided by the sum of all
-            # candidates; "mean": divided by its number of words; "span": the sum over its marked spans alone
+            query_feature=True,  # an input feature: whether the word of the passage occurs in the query
+            characters=0,  # size of a recurrent encoder of each word's characters; 0 = none
+            # noent: probability of a candidate. "sum": over all its words; "share": divided by the sum of all
+            # candidates; "mean": divided by its number of words; "span": the sum over its marked spans only
             pointer="sum",
             train_vectors=True,
         )
@@ -348,14 +366,14 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         config.vectors.dim = 64
         config.train.update(epochs=8, patience=3, optimizer="adam", learning_rate=2e-3, halve_from=5, least_epochs=0)
     elif variant == "file":
-        # An epoch of CliCR has 1,600 steps. On a smaller corpus three epochs at the full rate would be too few, and SGD
-        # too slow; Adam at this rate was measured on 3,236 queries.
+        # The defaults are for CliCR, whose epoch has 1,600 steps. A smaller corpus needs more than three epochs at the
+        # full rate, and SGD is too slow for it. Adam at this rate was measured on 3,236 queries.
         config.train.update(epochs=30, patience=3, least_epochs=0, optimizer="adam", schedule="constant")
         config.train.learning_rate = 1e-3
     elif variant == "clicr":
         config.train.evaluate_every = 100
         config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
-        # GA: N(0, 1). SA: the spread of U(-.01, .01).
+        # GA draws from N(0, 1), SA from U(-.01, .01).
         config.vectors.random_sd = 1.0 if model == "ga_reader" else 0.01 / 3**0.5
     return config
 
@@ -370,10 +388,10 @@ VARIANTS_OF = {
 
 
 def _demo(config):
-    """Small and synthetic: small batches, so that a few epochs are enough steps.
+    """Small batches, so that a few epochs have enough steps for this small synthetic corpus.
 
-    The paper's A, at most 1, hardly changes a softmax over 20 tokens. Multiplied by 4 its use is learned from
-    3,000 pairs.
+    The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by 4, models learn to
+    use it from 3,000 pairs.
     """
     config.train.update(epochs=6, batch_size=32)
     if "knowledge_scale" in config.model:
@@ -384,17 +402,17 @@ def _mednli(config):
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
     config.knowledge.update(ontology="umls", candidates="all")
-    if config.model.name != "features":  # which take paths of the is-a hierarchy, as UMLS::Similarity does
-        # The published code's graph: all relations among the concepts that train and dev mention, both ways.
+    if config.model.name != "features":  # the features use paths of the is-a hierarchy, as UMLS::Similarity does
+        # The graph of the published code: all relations, in both directions, among concepts that train and dev mention.
         config.knowledge.update(relations="all", direction="all", graph="mentioned")
 
 
 def _published_code(config):
-    """What the code of Romanov & Shivade 2018 does, for MedNLI and the sources of transfer."""
+    """The settings of the code of Romanov & Shivade 2018, for MedNLI and the source corpora of transfer."""
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
     config.vectors.update(unknown="random", lowered=False)
-    config.knowledge.max_links = config.data.max_length**2  # all
+    config.knowledge.max_links = config.data.max_length**2  # no limit
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
     if "heads" in config.model:  # BOW, InferSent and ESIM
         config.model.masking = "paper"
@@ -406,47 +424,48 @@ def _snli(config):
 
 
 def _file(config):
-    """The user's files in --config.data.dir, of any size; vectors are random unless given."""
+    """The user's files in --config.data.dir, of any size. Vectors are random unless a file is given."""
     config.train.batch_size = 64
 
 
 def _bert(config):
-    """Devlin et al. 2019, appendix A.3, with the rate, epochs and length of Alghanmi et al. 2021."""
+    """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et al. 2021."""
     config.data.update(tokens="pieces", max_length=128)
-    config.vectors.update(path="", dim=1)  # not used: the pieces have embeddings of their own
+    config.vectors.update(path="", dim=1)  # not used: the model has its own embeddings of pieces
     config.train.update(epochs=8, batch_size=32, learning_rate=2e-5, weight_decay=0.01, clip=1.0)
     config.train.update(optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4)
-    if not config.model.weights and config.data.name in ("demo", "demo_full"):  # from scratch: a small one, fast
+    if not config.model.weights and config.data.name in ("demo", "demo_full"):  # a small model, trained from scratch
         config.train.learning_rate = 5e-4
 
 
 def _typed(config):
     """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not medical."""
-    config.knowledge.update(relations="all", max_path=8, graph="whole")  # siblings have a parent, mentioned or not
+    # The whole graph, because the common parent of two siblings may not be mentioned in the corpus.
+    config.knowledge.update(relations="all", max_path=8, graph="whole")
     config.model.update(masking="masked", knowledge_scale=1.0)
     if config.data.name in ("snli", "multinli"):
         config.knowledge.ontology = "wordnet"
 
 
 def _fasttext(config):
-    """The library's own defaults whatever the corpus, as in Herlihy & Rudinger 2021: 5 epochs, a rate of .1, no dev.
+    """The defaults of the fastText library for any corpus, as in Herlihy & Rudinger 2021: 5 epochs, rate .1, no dev.
 
-    It reads raw text, whole. It takes a step for each text. A step of the mean of 16 at 16 times the rate is the sum of
-    their 16 steps.
+    The library reads whole raw texts and takes a step for each text. Here a step uses the mean gradient of 16 texts at
+    16 times the rate: the sum of their 16 steps.
     """
     config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
     config.seeds = (0,)
-    config.vectors.update(path="", dim=1)  # not used: the words' rows are trained from scratch
+    config.vectors.update(path="", dim=1)  # not used: the model trains its own word vectors
     config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)
     config.train.update(optimizer="sgd", schedule="linear", select="last", max_buckets=1)
-    config.train.checkpoint_epochs = 5  # one takes as long as an epoch of 10,000 texts
+    config.train.checkpoint_epochs = 5  # a checkpoint takes as long as an epoch of 10,000 texts
 
 
 CORPORA = {
     "demo": _demo,
     "demo_full": _demo,
     "mednli": _mednli,
-    "mediqa_nli": _mednli,  # MedNLI's training and dev pairs, another test
+    "mediqa_nli": _mednli,  # the training and dev pairs of MedNLI with another test split
     "snli": _snli,
     "multinli": _snli,
 }

@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.doctor`: what this machine has, what is missing, and where to get it."""
+"""`python -m mednli_jax.doctor` lists what this machine has, what is missing, and where to get it."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ USAGE = """Print what is installed and which corpora, ontologies, vectors and we
 
   --data=DIR      the data folder (default: $MEDNLI_JAX_DATA)
 
-Nothing is changed and no text is printed. Exit code 0, or 2 where something found is not as it should be."""
+Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked CHECK."""
 
 MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
 
@@ -33,7 +33,7 @@ def main(values: cli.Flags) -> int:
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None
     if folder is not None and not os.path.isdir(folder):
-        raise UsageError(f"{folder}: is no folder. Fix: check $MEDNLI_JAX_DATA or --data.")
+        raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
     here = runs.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))

@@ -1,8 +1,8 @@
-"""Errors that a user can mend, each in one line, and reports of bugs. Neither quotes the text of a corpus.
+"""Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of a corpus.
 
-UserError, DataError and DataErrors are for bad usage and bad files. A bug, a warning or an exception that a library
-logs may quote the data: a word, a sentence, a file's content. Only its type and place are reported, never its
-message. $MEDNLI_JAX_TRACEBACK=1 shows all of it, where text may be shown.
+UserError, DataError and DataErrors are for bad usage and bad files. The message of a bug, of a warning or of an
+exception that a library logs may quote the data. Only its type and place are reported, never its message.
+$MEDNLI_JAX_TRACEBACK=1 shows the whole report, for places where text may be shown.
 """
 
 import logging
@@ -18,28 +18,28 @@ from pathlib import Path
 MAX_PROBLEMS = 20
 PACKAGE = Path(__file__).parent
 SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
-FIRST_FRAMES, LAST_FRAMES = 8, 24  # kept from the start and the end of a long traceback
-MOST_CAUSES = 4  # earlier exceptions of a chain that are reported
-# How a warning begins whose cause a user can remove -> what is printed instead of its type and place.
+FIRST_FRAMES, LAST_FRAMES = 8, 24  # number of frames kept from the start and the end of a long traceback
+MOST_CAUSES = 4  # most earlier exceptions of a chain that are reported
+# Beginning of a warning that the user can act on -> text that is printed instead of its type and place.
 KNOWN_WARNINGS = {
     "Error reading persistent compilation cache entry": "a compiled program in the cache cannot be read and is "
     "compiled again. Fix: if this warning comes each time, delete the folder `compiled` in $MEDNLI_JAX_CACHE, by "
-    "default ~/.cache/mednli_jax, or what $JAX_COMPILATION_CACHE_DIR names.",
+    "default ~/.cache/mednli_jax, or the folder $JAX_COMPILATION_CACHE_DIR.",
 }
 
 
-# What a terminal obeys, turns around or cannot show: control characters but TAB and line feed, marks of direction, line
-# separators, halves of surrogate pairs.
+# Characters that control a terminal or that it cannot show: control characters except TAB and line feed, marks of
+# text direction, line separators, halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """The text for a terminal, a log or a page: what it must not hold is written as `\\u001b`, as JSON does."""
+    """The text for a terminal, a log or a page: unprintable characters are escaped as in JSON, e.g. `\\u001b`."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class PrintableStream:
-    """A text stream that takes `printable` text alone. stream: where it goes."""
+    """A text stream that writes only `printable` text to `stream`."""
 
     def __init__(self, stream):
         self.stream = getattr(stream, "stream", stream)
@@ -52,30 +52,29 @@ class PrintableStream:
 
 
 class UserError(Exception):
-    """Bad input or usage: a command prints `error: ` and the message, in one line, and exits with code 2, without a
-    traceback."""
+    """Bad input or usage. A command prints `error: ` and the message in one line and exits with code 2."""
 
     def __init__(self, message: str = ""):
         super().__init__(printable(message).replace("\n", "\\n"))
 
 
 class UsageError(UserError):
-    """A flag or a use of a command that is wrong."""
+    """A wrong flag or a wrong use of a command."""
 
 
 class ConfigError(UserError):
-    """A field of the config that is wrong."""
+    """A config field with a wrong value."""
 
 
 class RunError(UserError):
-    """A run directory, a checkpoint, a process or the disk that is not as it has to be."""
+    """A run directory, a checkpoint, a process or the disk is not in the required state."""
 
 
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
     Args:
-      problem: what is wrong, in terms of fields and counts; it never quotes the text.
+      problem: what is wrong, in terms of fields and counts; never a quotation of the text.
       file: name of the file.
       line: its line, counted from 1.
       field: name of the field, for programs; `problem` names it too.
@@ -90,7 +89,7 @@ class DataError(UserError):
 
 
 class DataErrors(UserError):
-    """Several errors of one pass over a file: the first 20, then how many more there are."""
+    """Several errors of one pass over a file: the first 20 and the number of further ones."""
 
     def __init__(self, errors, total=None):
         self.errors = list(errors)[:MAX_PROBLEMS]
@@ -158,7 +157,7 @@ def bug_lines(error: BaseException) -> list[str]:
 
 
 def summary(error: BaseException) -> str:
-    """`KeyError in mednli_jax/text.py:120 (pad)`: the innermost frame of this package, or of all."""
+    """`KeyError in mednli_jax/text.py:120 (pad)`: the innermost frame of this package, else of all frames."""
     frames = _frames(error)
     in_package = [frame for frame in frames if Path(frame[0]).is_relative_to(PACKAGE)]
     innermost = (in_package or frames)[-1:]
@@ -170,7 +169,7 @@ def _shows_all():
 
 
 def _frames(error):
-    """(file, line, function) of each frame. Not traceback.extract_tb, which reads the source lines."""
+    """(file, line, function) of each frame. traceback.extract_tb is not used, because it reads the source lines."""
     return [
         (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(error.__traceback__)
     ]
@@ -183,7 +182,7 @@ def _place(frame):
 
 
 def _from_root(path):
-    """The path of a source file, from its package on."""
+    """The path of a source file, relative to the folder that holds its package."""
     roots = sorted((root for root in map(os.path.abspath, filter(None, sys.path))), key=len, reverse=True)
     root = next((root for root in (str(PACKAGE.parent), *roots) if path.startswith(root + os.sep)), "")
     return path.removeprefix(root + os.sep) if root else os.path.basename(path)
@@ -205,12 +204,12 @@ def _causes(error) -> Iterator[BaseException]:
 
 
 def is_echo(report) -> bool:
-    """Whether a thread of tensorstore reports to an event loop that has gone, late, what a save or load left behind."""
+    """Whether a tensorstore thread reports late, after a save or load, to an event loop that is closed already."""
     return report.exc_type is RuntimeError and str(report.exc_value) == "Event loop is closed"
 
 
 def _unraisable(report):
-    # Neither report.object nor report.err_msg: a repr may hold anything.
+    # report.object and report.err_msg are left out, because a repr may quote the data.
     if report.exc_value is not None and not is_echo(report):
         report_bug(report.exc_value)
 
@@ -224,7 +223,7 @@ def _warning(message, category, filename, lineno, line=None):
 
 
 class _Records:
-    """Makes the records of all loggers, without the messages of the exceptions that they report."""
+    """A log record factory that leaves out the messages of exceptions."""
 
     def __init__(self, factory):
         self.factory = factory
@@ -235,5 +234,5 @@ class _Records:
         if isinstance(message, BaseException):
             message, arguments = summary(message), ()
         if error and isinstance(error, tuple) and error[1] is not None:
-            message, arguments = f"{name}: {summary(error[1])}", ()  # the logger's own words may quote it, too
+            message, arguments = f"{name}: {summary(error[1])}", ()  # the text of the log call may also quote the data
         return self.factory(name, level, path, line, message, arguments, None, *more, **named)

@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.evaluate`: scores of a finished run, or of any system's answers.
+"""`python -m mednli_jax.evaluate` scores a finished run, or the answers of any system.
 
 From Python: `load_run(dir).predict([(p, h), ...])`.
 """
@@ -11,7 +11,7 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
 
-USAGE = """Score a finished run on a split of its corpus with the best parameters of each seed, or any system's answers.
+USAGE = """Score a finished run on a split of its corpus, with the best weights of each seed, or any system's answers.
 
   python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
   python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
@@ -20,20 +20,20 @@ USAGE = """Score a finished run on a split of its corpus with the best parameter
   python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
 
   --run=DIR       the run directory
-  --config=FILE[:VARIANT]   another corpus (direct transfer): only the config's data section is used, and of the corpus
-                            only the file of --split
+  --config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and only
+                            the corpus file of --split is read
   --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
   --split=NAME    train, dev or test (default: test)
-  --partition=FILE[,FILE]   also score the pairs that a file lists: one id a line, or an .npy of strings
-  --probe=FILE    score the labelled pairs of a file instead, by its field genre (see analyze substitutions)
-  --merged        score texts in which the words of an entity are joined (brain_injury), for runs that read only words
-  --spans=FILE    with --merged: entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
+  --partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings
+  --probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
+  --merged        join the words of each entity before scoring (brain_injury); for runs that read words only
+  --spans=FILE    with --merged: the entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
   --predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
                             a query without an answer counts as wrong
   --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
   --vectors=FILE            cloze: word vectors for the embedding score
-  --skills=FILE             cloze: skills that queries need, uid TAB skill, for scores by skill
-  --scores=FILE             cloze: also write the scores of each query as JSON lines, means over seeds
+  --skills=FILE             cloze: the skills that queries need, lines of uid TAB skill, for scores by skill
+  --scores=FILE             cloze: also write the scores of each query as JSON lines, means over the seeds
   --json          all scores as one JSON object"""
 
 
@@ -76,11 +76,11 @@ def _run(values):
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
-        raise UsageError("--workdir keeps what --config asks for. Fix: give --config too, or leave it out.")
+        raise UsageError("--workdir needs --config. Fix: give --config too, or leave --workdir out.")
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
-        raise UsageError("--spans goes with --merged, and --config with neither. Fix: leave one of them out.")
+        raise UsageError("--spans needs --merged, and --config takes neither. Fix: leave one of them out.")
     if values.probe and (elsewhere is not None or values.merged or values.partition):
-        raise UsageError("--probe is a corpus of its own. Fix: leave --config, --merged and --partition out.")
+        raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
     from mednli_jax.corpora.nli.partitions import read_partitions
 
     options = _options(values, read_partitions(values.partition))
@@ -104,7 +104,7 @@ def _run(values):
 
 
 def _answers(values):
-    """The scores of answers to cloze queries, whoever gave them."""
+    """The scores of any system's answers to cloze queries."""
     given = [
         name for name in ("run", "config", "workdir", "partition", "probe", "merged", "spans") if values[name].value
     ]

@@ -1,11 +1,8 @@
-"""Examples, mentions and splits: what readers give, as frozen dataclasses of strings.
-
-Readers produce these, `tasks` turn them into arrays; nothing here knows of arrays or devices.
-"""
+"""Examples, mentions and splits as frozen dataclasses. Readers produce them, `tasks` turn them into arrays."""
 
 from dataclasses import dataclass, field
 
-# The one label order of the package. Integers never come from files: systems disagree on them.
+# The label order of the whole package. Numbers of labels are never read from files, because systems disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -22,11 +19,13 @@ class Mention:
 class NLIExample:
     """One premise-hypothesis pair.
 
-    uid: stable identifier (the corpus's pairID, else file name and line); predictions, filters and errors join on it.
-    label: one of LABELS, or "" where the pair is unlabelled (prediction).
-    premise_tokens, hypothesis_tokens: as the corpus tokenises them, case kept.
-    group: pairs that share a premise share this string.
-    tags: named slices the pair belongs to (a MultiNLI genre, the demo's `unseen_relation`); scored separately.
+    Args:
+      uid: stable identifier (the corpus's pairID, else file name and line); predictions, filters and errors join on it.
+      label: one of LABELS, or "" for an unlabelled pair.
+      premise_tokens: as the corpus tokenises them, case kept.
+      hypothesis_tokens: likewise.
+      group: the same string for all pairs of one premise.
+      tags: slices that are also scored separately (a MultiNLI genre, the demo's `unseen_relation`).
     """
 
     uid: str
@@ -43,9 +42,11 @@ class NLIExample:
 class Answer:
     """One accepted answer to a cloze query.
 
-    text: as in the file. concept: an ontology id (a UMLS CUI, a MeSH id), or "". semantic_type: "problem",
-    "treatment", "test", or "". origin: "dataset" (the words of the query's own sentence; one a query) or "UMLS" (a
-    synonym).
+    Args:
+      text: as in the file.
+      concept: an ontology id (a UMLS CUI, a MeSH id), or "".
+      semantic_type: "problem", "treatment", "test", or "".
+      origin: "dataset" (the words that the blank replaced; one per query) or "UMLS" (a synonym).
     """
 
     text: str
@@ -62,18 +63,21 @@ class Entity:
     end: int
 
 
-SEVERAL = "; "  # between the specialties of a report, as BMJ Case Reports writes them
+SEVERAL = "; "  # separates the specialties of a report, as in BMJ Case Reports
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One report, shared by all its queries (the same object).
 
-    uid: stable identifier (the file's "source").
-    title, tokens: marks removed, case kept; tokens are those of all sentences.
-    entities: in order, not overlapping, each within one sentence. sentences: end (exclusive) of each in `tokens`.
-    specialty: the branch of medicine, where the corpus names it; several are joined by SEVERAL. title_entities: as
-    `entities`, but in `title`.
+    Args:
+      uid: stable identifier (the field "source" of the file).
+      title: its tokens; marks removed, case kept.
+      tokens: of all sentences; marks removed, case kept.
+      entities: in order, not overlapping, each within one sentence.
+      sentences: the end (exclusive) of each sentence in `tokens`.
+      specialty: the branch of medicine, where the corpus names it; several are joined by SEVERAL.
+      title_entities: entities of `title`.
     """
 
     uid: str
@@ -85,7 +89,7 @@ class Passage:
     title_entities: tuple[Entity, ...] = ()
 
 
-# The token that stands where the query's phrase was taken out.
+# The token that replaces the phrase of the answer in a query.
 PLACEHOLDER = "@placeholder"
 
 
@@ -93,9 +97,11 @@ PLACEHOLDER = "@placeholder"
 class ClozeExample:
     """One gap-filling query about a passage.
 
-    query: tokens, marks removed; query[blank] is PLACEHOLDER. query_entities: as a passage's.
-    answers: the dataset's own first, then its synonyms.
-    tags: named slices the query belongs to ("seen", "unseen"); scored separately.
+    Args:
+      query: tokens, marks removed; query[blank] is PLACEHOLDER.
+      query_entities: entities of `query`, in order.
+      answers: the dataset's answer first, then its synonyms.
+      tags: slices that are also scored separately ("seen", "unseen").
     """
 
     uid: str
@@ -109,10 +115,10 @@ class ClozeExample:
 
 @dataclass(frozen=True)
 class Split:
-    """The examples of one split and where they came from.
+    """The examples of one split and their source.
 
-    facts: provenance as plain JSON values, e.g. `{"file": "mli_dev_v1.jsonl", "sha256": "...", "rows": 1395,
-    "dropped_unlabelled": 0, "tokens": {"binary parse": 1395, "treebank": 0}}`. Never text of the corpus.
+    facts: the source as plain JSON values, e.g. `{"file": "mli_dev_v1.jsonl", "sha256": "...", "rows": 1395,
+    "dropped_unlabelled": 0, "tokens": {"binary parse": 1395, "treebank": 0}}`. It never holds text of the corpus.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""From a config to an Experiment: typed parts that train, score and predict.
+"""Builds an Experiment from a config: typed objects that train, score and predict.
 
-Nothing below this module reads a config.
+Lower layers receive these objects and never read a config.
 """
 
 import os
@@ -54,12 +54,18 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
 FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
-RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that are no file
+RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that do not name a file
 
 
 @dataclass(frozen=True)
 class Model:
-    """name: see models.table.entry. fields: of its module. weights: pretrained ones, None where they are drawn."""
+    """A model of an experiment.
+
+    Args:
+      name: see models.table.entry.
+      fields: of its module.
+      weights: folder of pretrained weights, None for random ones.
+    """
 
     name: str
     fields: dict
@@ -72,9 +78,9 @@ class Transfer:
 
     Args:
       init_from: the run whose weights are the start, "" = none.
-      private: the layers of a domain (transfer.PRIVATE) start from random values.
-      skip: a pattern of weights that start from random values.
-      freeze: a pattern of weights that are not trained.
+      private: whether the layers of a domain (transfer.PRIVATE) start from random values.
+      skip: regular expression of weights that start from random values.
+      freeze: regular expression of weights that are not trained.
     """
 
     init_from: str = ""
@@ -85,14 +91,14 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a config asks for.
+    """The experiment that a config describes.
 
     Args:
       seeds: of the run.
-      optimizer: arguments of optim.build_optimizer but the steps of an epoch.
+      optimizer: arguments of optim.build_optimizer, except the steps of an epoch.
       settings: of the training loop.
-      batches: of the training rows.
-      features: whether the model takes the 35 features of the feature-based system beside the sentences.
+      batches: how training rows are batched.
+      features: whether the model takes the 35 features of the feature-based system in addition to the sentences.
       folds: which folds of DisKnE are trained.
       fitter: a key of FITTERS.
       precision: of matrix products, a key of training.precision.PRECISIONS.
@@ -112,9 +118,9 @@ class Experiment:
     precision: str = "default"
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """The corpus as arrays with the rows that the task scores; and whether it was on disk already.
+        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already).
 
-        Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
+        Raises: UserError, DataError(s) for bad files; then no partial result is kept.
         """
         prepared, hit = self.corpus.prepare()
         prepared = self.task.with_rows(prepared)
@@ -127,9 +133,11 @@ class Experiment:
     def program(
         self, prepared: Prepared, splits=None, *, model_facts: dict | None = None
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """The Program (it compiles at first use) with the corpus on the devices, and the batches of these splits.
+        """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
 
-        splits: None = all. model_facts: those of the corpus the model was trained on, where it is not this one.
+        Args:
+          splits: names; None = all.
+          model_facts: of the corpus on which the model was trained, where that is not this one.
         """
         words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
         return self.program_over(prepared, words, splits, model_facts=model_facts)
@@ -137,8 +145,12 @@ class Experiment:
     def program_over(
         self, prepared: Prepared, words=(), splits=None, *, model_facts: dict | None = None, devices=None
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """`program` of arrays in memory. words: of the vocabulary, for models that look at their characters. devices:
-        None = all."""
+        """`program` for a vocabulary in memory.
+
+        Args:
+          words: of the vocabulary, for models that read characters.
+          devices: None = all.
+        """
         devices = devices or Devices()
         frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
@@ -152,20 +164,20 @@ class Experiment:
         return program, batches
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
-        """A Program without data and optimiser. frozen: on the devices. model_facts: see tasks.task.Task."""
+        """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see tasks.task.Task."""
         how = {"axis_name": devices.axis_name, "platform": devices.platform, "half": self.precision == precision.CAST}
         model = table.build(self.model.name, self.model.fields, **how, **model_facts)
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
-        """The optimiser of a training on these batches."""
+        """The optimiser for training on these batches."""
         optimizer = optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
         if self.transfer.freeze:
             return optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
         return optimizer
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
-        """Copies into the run what prediction needs, so that it works without the corpus and the cache."""
+        """Copies into the run the files that prediction needs, so that it works without the corpus and the cache."""
         for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
             if name != CONCEPTS or (prepared.folder / name).is_file():
                 write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
@@ -174,12 +186,12 @@ class Experiment:
 
     @property
     def scores_types(self) -> bool:
-        """Whether the model has one output for each phrase that training shows (its field num_types)."""
+        """Whether the model has one output for each phrase of the training split (its field num_types)."""
         return table.entry(self.model.name).has_field("num_types")
 
     @property
     def trains_words(self) -> bool:
-        """Whether the models have word vectors, or pieces, of their own."""
+        """Whether the model trains its own vectors of words or pieces."""
         return self.model.fields.get("train_vectors", bool(getattr(self.task, "pieces", False)))
 
 
@@ -246,7 +258,7 @@ def _cloze(config, folder):
     corpus_folder = _corpus_folder(data, folder)
     corpus = ClozeCorpus(data.name, encoding, corpus_folder, limit=data.limit, stray_marks=data.stray_marks)
     return corpus, ClozeTask(
-        # Of unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
+        # In unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
         masses="pointer" in model and model.pointer == "sum",
         spelled="characters" in model and bool(model.characters),
@@ -267,7 +279,7 @@ def _mlm(config, folder):
 
 
 def nli_corpus(config) -> NLICorpus:
-    """The corpus of a config of sentence pairs, for those who need no model. Raises: UserError."""
+    """The corpus of a config of sentence pairs, for callers that need no model. Raises: UserError."""
     return _nli_corpus(config, data_folder(config.data.dir), kind=NLICorpus, names=NLI_NAMES)
 
 
@@ -311,13 +323,13 @@ def _vectors(config, folder):
 
 
 def _mixed(config) -> NLICorpus:
-    """The corpus whose training pairs are mixed in. Raises UserError for one that is unknown, or is this one."""
+    """The corpus whose training pairs are mixed in. Raises UserError where it is unknown or the corpus itself."""
     name, _, genre = config.data.mix.partition("/")
     _check_name(name, NLI_NAMES, "mix")
     if (name, genre) == (config.data.name, config.data.genre):
         raise ConfigError("config.data.mix is the corpus itself. Fix: give another, or leave it out.")
     other = config.copy_and_resolve_references()
-    folder = None if config.data.name == "file" else config.data.dir  # which has one's own files alone
+    folder = None if config.data.name == "file" else config.data.dir  # the folder of `file` holds only the user's files
     with other.unlocked():
         other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
     return nli_corpus(other)
@@ -343,7 +355,7 @@ def _linking(knowledge, folder, typed) -> Linking:
 
 
 def _corpus_folder(data, folder) -> Path | None:
-    """The data folder, of the user's own files only where the config names it; None for a corpus without files."""
+    """The data folder; for the user's own files only where the config names it. None for a corpus without files."""
     bundled = data.name == "demo_cloze"
     return None if bundled or (data.name == "file" and not data.dir) else folder
 
@@ -355,7 +367,7 @@ def _check_name(name, known, field="name"):
 
 
 def _model(config, folder, entry) -> Model:
-    """The model with the sizes that pretrained weights decide. Raises: ConfigError, DataError where there are none."""
+    """The model. Pretrained weights set its sizes. Raises: ConfigError for wrong sizes, DataError without weights."""
     values, weights = config.model.to_dict(), None
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], folder))
@@ -369,7 +381,13 @@ def _model(config, folder, entry) -> Model:
 
 
 def _check_sizes(given: dict, found: dict, before) -> None:
-    """Raises ConfigError for sizes that a config gives, and that its pretrained weights do not have."""
+    """Raises ConfigError where a size of the config differs from that of the pretrained weights.
+
+    Args:
+      given: sizes of the config.
+      found: sizes of the weights.
+      before: default sizes; they count as not given.
+    """
     for name, value in found.items():
         if given[name] not in (value, before[name]):
             problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
@@ -377,9 +395,9 @@ def _check_sizes(given: dict, found: dict, before) -> None:
 
 
 def use_compile_cache() -> Path:
-    """Compiled programs are kept across runs, readable by their owner alone, whatever made the folder and its files.
+    """Keeps compiled programs across runs and returns their folder, which only its owner can read.
 
-    A folder that $JAX_COMPILATION_CACHE_DIR names, which may be a bucket's, is its owner's concern: it stays as set.
+    The folder $JAX_COMPILATION_CACHE_DIR is used unchanged; it may be the URL of a bucket.
     """
     if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return Path(chosen)
@@ -387,7 +405,7 @@ def use_compile_cache() -> Path:
     fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
     with writing(private_folder(folder, fix=fix), fix):
         found = folder.stat()
-        if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # a colleague's stays as it is
+        if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # another user's folder is not changed
             folder.chmod(0o700)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -1,4 +1,4 @@
-"""`--fields`: what each field of a config is. The meanings are the comments beside the fields in defaults.py."""
+"""The text of `--fields`: type, value and meaning of each config field. Meanings are the comments in defaults.py."""
 
 import ast
 import inspect
@@ -8,12 +8,12 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults
 
-OF_HELPERS = {"_train": "train", "transformer": "model"}  # functions of defaults.py that make a section
-ALSO = {"diskne": ("nli",)}  # tasks whose configs are made from those of others
+OF_HELPERS = {"_train": "train", "transformer": "model"}  # function of defaults.py -> the section that it returns
+ALSO = {"diskne": ("nli",)}  # task -> tasks whose configs it derives from
 
 
 def lines(config: config_dict.ConfigDict) -> Iterator[str]:
-    """A line for each field: its flag, type, value and meaning."""
+    """One line per field: its flag, type, value and meaning."""
     meanings = _meanings((*ALSO.get(config.task, ()), config.task))
     rows = []
     for name, owner, last in fields(config):
@@ -26,7 +26,7 @@ def lines(config: config_dict.ConfigDict) -> Iterator[str]:
 
 
 def fields(config: config_dict.ConfigDict, prefix: str = "") -> Iterator[tuple[str, config_dict.ConfigDict, str]]:
-    """(name with its sections, the section, name in it) of each field."""
+    """(name with its sections, the section, name within the section) of each field."""
     for name, value in config.items(preserve_field_references=True):
         if isinstance(value, config_dict.ConfigDict):
             yield from fields(value, f"{prefix}{name}.")
@@ -35,7 +35,7 @@ def fields(config: config_dict.ConfigDict, prefix: str = "") -> Iterator[tuple[s
 
 
 def _meanings(tasks) -> dict[str, str]:
-    """{section.field: its comment} of the functions that make configs of these tasks."""
+    """{section.field: its comment}, from the functions of defaults.py that build the configs of these tasks."""
     source = inspect.getsource(defaults)
     text, found = source.splitlines(), {}
     functions = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
@@ -58,7 +58,7 @@ def _meanings(tasks) -> dict[str, str]:
 
 
 def _comment(text, given) -> str:
-    """What stands behind a field, else the comment lines above it; "" where there is neither."""
+    """The comment on the line of a field, else the comment lines above it, else ""."""
     line = text[given.value.end_lineno - 1]
     behind = line[given.value.end_col_offset :].partition("# ")[2]
     above = []

@@ -1,6 +1,6 @@
-"""Files, written whole or not at all and for their owner alone: temporary name, fsync, rename, 0600; folders 0700.
+"""Atomic writing of files that only their owner can read: temporary name, fsync, rename; files 0600, folders 0700.
 
-Whatever the package writes goes through here, but for the few writers that tests/test_files.py names.
+All files of the package are written by this module, except by the few writers that tests/test_files.py names.
 """
 
 import contextlib
@@ -17,25 +17,25 @@ from typing import BinaryIO
 
 from mednli_jax.errors import RunError
 
-STALE = 24 * 3600  # seconds after which a temporary folder counts as left behind
-MAX_SMALL = 1 << 26  # bytes of a file of settings, results or words: far more than the largest has
+STALE = 24 * 3600  # seconds after which a temporary folder counts as abandoned
+MAX_SMALL = 1 << 26  # most bytes of a file of settings, results or words; far more than the largest such file has
 _FIX = "free space or check the folder's permissions"
 
 
 class Refused(RunError):
-    """The system refuses to write. reason: what it says; NumPy's error of a full disk has none."""
+    """The system refuses to write. reason: its message; NumPy's error for a full disk has none."""
 
     def __init__(self, path: Path, reason: str | None, fix: str):
-        self.reason = reason or "the disk took a part of it only"
+        self.reason = reason or "only a part of it was written"
         super().__init__(f"{path}: cannot be written ({self.reason}). Fix: {fix}.")
 
 
 @contextlib.contextmanager
 def writing(path: Path, fix: str = _FIX):
-    """Turns what the system refuses into one line that names the file, or the folder that was to hold it.
+    """Turns an OSError into a one-line RunError that names the file or its folder.
 
-    The cause has no traceback: from Python 3.12 its frames would refer to contextlib's, which refer to the cause, and
-    this cycle would keep alive what the caller holds, such as the lock of a run.
+    The cause keeps no traceback: from Python 3.12 it would form a reference cycle with the frames of contextlib, which
+    would keep objects of the caller alive, such as the lock of a run.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def _temporary(path: Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write `path` in, 0600: readers see the old content or, once the block ends, the new one, never a part.
+    """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the new, never a part.
 
     A block that fails leaves the old content and no temporary file. A device or a pipe is written directly.
     Raises: RunError.
@@ -70,37 +70,39 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(OSError):  # the first error is the one to report
+            with contextlib.suppress(OSError):  # only the first error is reported
                 temporary.unlink(missing_ok=True)
             raise
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, see `atomic_file`."""
+    """Writes a file atomically, see `atomic_file`."""
     with atomic_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_over(path: Path, content: str, mark: str) -> None:
-    """Writes a file at a path that a user named. Raises: RunError where a file is there that does not begin with
-    `mark`, so that it is of another kind."""
+    """Writes a file at a path given by the user, over an older file of the same type only.
+
+    Raises: RunError where the path holds a file that does not begin with `mark`, which identifies the type.
+    """
     path = Path(path)
     if content and not content.startswith(mark):
-        raise ValueError("the content has not the mark of its kind")
+        raise ValueError("the content does not begin with the mark of its type")
     if path.is_file() and path.stat().st_size:
         with writing(path), open(path, "rb") as file:
             if file.read(len(mark.encode())) != mark.encode():
-                raise RunError(f"{path}: is there already, and is another kind of file. Fix: give another name.")
+                raise RunError(f"{path}: exists and is another kind of file. Fix: give another name.")
     write_atomic(path, content)
 
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
-    """An empty folder, 0700, to fill: it takes the name `folder` when the block ends, and is gone if that fails.
+    """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
 
-    keep: whether a folder that has taken the name meanwhile, from another process, is as good and stays.
-    Temporary folders of the same name that a kill left more than a day ago are removed, too.
-    Raises: RunError, also for the files that are written in the block.
+    Temporary folders for the same name that a killed process left more than a day ago are also removed.
+    keep: whether a folder that another process has meanwhile put there is kept.
+    Raises: RunError, also where writing a file in the block fails.
     """
     folder = Path(folder)
     temporary = _temporary(folder)
@@ -108,7 +110,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
         try:
             private_folder(folder.parent)
             for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
-                with contextlib.suppress(FileNotFoundError):  # another process has just given it its name
+                with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
                     if left == temporary or time.time() - left.stat().st_mtime > STALE:
                         shutil.rmtree(left, ignore_errors=True)
             temporary.mkdir(mode=0o700)
@@ -121,7 +123,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
 
 def put_in_place(made: Path, path: Path) -> None:
-    """Renames a file that another library wrote on the same disk, once all of it is on disk; 0600. Raises: RunError."""
+    """Syncs a file that another library wrote on the same disk, makes it 0600 and renames it. Raises: RunError."""
     with writing(path):
         with open(made, "rb") as file:
             os.fsync(file.fileno())
@@ -130,7 +132,7 @@ def put_in_place(made: Path, path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds a line at the end of a file, which is 0600 if it is new: all of the line or nothing. Raises: RunError."""
+    """Appends a line to a file, all of it or nothing. A new file is 0600. Raises: RunError."""
     data = f"{line}\n".encode()
     with writing(path), open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         end = file.tell() if file.seekable() else None
@@ -153,15 +155,15 @@ def _json(value):
 
 
 def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
-    """Writes a manifest as JSON, with the sha256 of its content under the name `seal`."""
-    values = json.loads(json.dumps(values))  # as it will be read: the digest is of that
+    """Writes a manifest as JSON, with the sha256 of its content in the field `seal`."""
+    values = json.loads(json.dumps(values))  # the values as they will be read, for the digest
     write_json(path, {**values, seal: _digest(values)})
 
 
 def read_sealed(path: Path, seal: str = "sha256") -> dict:
-    """What `write_sealed` wrote, with the seal.
+    """Reads a manifest of `write_sealed`, with the seal.
 
-    Raises OSError, ValueError, KeyError or TypeError where any byte is another: `1e5` for `1E5` is a flipped bit, too.
+    Raises OSError, ValueError, KeyError or TypeError where any byte has changed, even in `1E5` for `1e5`.
     """
     content = small_content(path)
     try:
@@ -178,10 +180,10 @@ def _digest(values):
 
 
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
-    """The folder, made for its owner alone where it is missing. Raises RunError.
+    """Creates the folder where it is missing, 0700, and returns it. Raises RunError.
 
-    A new or empty folder gets a .gitignore that leaves all of it out of git. A folder with files gets one only with
-    ours=True: all that it holds is from this package.
+    A new or empty folder gets a .gitignore that excludes all its files. A folder with files gets one only with
+    ours=True, which says that all its files are from this package.
     """
     ignored = folder / ".gitignore"
     with writing(folder, fix):
@@ -201,7 +203,7 @@ def next_free(folder: Path) -> Path:
 
 
 def small_content(path: Path) -> bytes:
-    """The bytes of a file that this package wrote and that is small. Raises OSError, also where it is larger."""
+    """The bytes of a small file of this package. Raises OSError, also where it is larger than MAX_SMALL."""
     with open(path, "rb") as file:
         content = file.read(MAX_SMALL + 1)
     if len(content) > MAX_SMALL:
@@ -210,7 +212,7 @@ def small_content(path: Path) -> bytes:
 
 
 def sha256(*paths: Path) -> str:
-    """Of the bytes of the files, one after the other. Raises OSError."""
+    """The sha256 of the concatenated bytes of the files. Raises OSError."""
     digest = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:

@@ -27,10 +27,10 @@ from mednli_jax.text import TOKENISERS, UNK
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 
-DIRECT = "direct"  # mode of transfer: as trained, on another corpus
+DIRECT = "direct"  # mode of transfer: evaluation on another corpus without training on it
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
-# How a word finds its vector: names in the manifest's key -> flags.
+# Settings that decide the vector of a word: name in the manifest's key -> flag.
 OF_WORDS = {
     "lowercase": "--config.data.lowercase",
     "unknown": "--config.vectors.unknown",
@@ -46,15 +46,21 @@ PARENTS = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.disk
 
 
 def load_run(folder) -> "FinishedRun":
-    """Opens a finished run. Raises UserError where the folder is none, or is damaged."""
+    """Opens a finished run. Raises UserError where the folder holds none, or a damaged one."""
     return FinishedRun(RunDirectory.existing(Path(folder).expanduser()))
 
 
 class FinishedRun:
     """A finished run, ready to score a split or new inputs. Open it with `load_run`.
 
-    experiment: what was trained. result, manifest: its result.json and data.json. vocabulary, vectors [V, D] and
-    variables (leaves [S, ...]): of the best epoch of each seed; None of features, which have `trees` (tree_pairs.read).
+    Attributes:
+      experiment: the experiment of its config.
+      result: the content of its result.json.
+      manifest: the content of its data.json.
+      vocabulary: of V words.
+      vectors: float32 [V, D].
+      variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
+      trees: of model `features` (tree_pairs.read), else empty.
     """
 
     def __init__(self, directory: RunDirectory):
@@ -79,7 +85,7 @@ class FinishedRun:
         self.variables = None if self.trees else self._best()
 
     def _kept_file(self, name):
-        """A file the run keeps for itself, checked against its manifest."""
+        """The path of a file in private/, checked against the manifest."""
         path = self.directory.private / name
         try:
             digest = sha256(path)
@@ -90,7 +96,7 @@ class FinishedRun:
         return path
 
     def _kept_vectors(self):
-        """float32 [V, D]. The file is mapped, so that the system compares its size with the shape that it states."""
+        """float32 [V, D]. The file is memory-mapped, which fails where its size does not fit its header's shape."""
         path = self._kept_file("vectors.npy")
         with contextlib.suppress(ValueError, OSError, EOFError):
             vectors = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -115,27 +121,28 @@ class FinishedRun:
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
         """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.
 
-        Raises: UserError for an unknown split, or where the corpus is no longer what it was.
+        Raises: UserError for an unknown split, or where the corpus has changed.
         """
         return self.on_own_corpus().scores(split)
 
     def on_own_corpus(self) -> "ScoredCorpus":
-        """The run on the corpus it was trained on. Raises: UserError where that is no longer what it was."""
+        """The run on the corpus it was trained on. Raises: UserError where the corpus has changed."""
         prepared, _ = self.experiment.prepare()
         self.directory.check_data(prepared.manifest)
         return ScoredCorpus(self, self.experiment, self.config, prepared)
 
     def on_merged(self, spans: Path | None = None) -> "ScoredCorpus":
-        """The run on its own corpus, the tokens of an entity as one: the parts of Herlihy & Rudinger 2021, Table 6, are
-        scored so. Words that the run has not seen are its unknown word.
+        """The run on its own corpus, with the tokens of each entity merged into one token.
 
-        spans: see entities.finder_of. Raises: as on_own_corpus; UsageError for a run that does not read words alone;
-        DataError(s) for a file of spans that does not fit the corpus.
+        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
+        spans: see entities.finder_of.
+        Raises: as on_own_corpus; UsageError for a run that reads more than words; DataError(s) for a file of spans that
+        does not fit the corpus.
         """
         scored, corpus = self.on_own_corpus(), linked_corpus(self.directory.folder)
         trained = self.experiment.corpus
         if trained.pieces or trained.linking or trained.mix or trained.sample or self.experiment.features:
-            problem = "--merged is for a run that reads the words of one whole corpus, and nothing else"
+            problem = "--merged is for a run that reads only the words of one whole corpus"
             raise UsageError(
                 f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
             )
@@ -163,22 +170,25 @@ class FinishedRun:
         return found
 
     def on(self, data, split: str = "") -> "ScoredCorpus":
-        """The run on another corpus, of which `data` is the config section: direct transfer (Romanov & Shivade 2018,
-        section 4.1). The corpus is prepared with the run's vectors, so that words the run has not seen have theirs; one
-        without a vector is the run's unknown word.
+        """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
-        split: the only split that will be scored; files of others may be missing.
+        The corpus is prepared with the vector file of the run, so that words new to the run have vectors too. A word
+        without a vector is read as the run's unknown word.
 
-        Raises: UserError where the two corpora do not share word vectors, or the ontology is another one by now.
+        Args:
+          data: the `data` section of a config with the other corpus.
+          split: the only split that will be scored; the files of other splits may be missing.
+
+        Raises: UserError where the two corpora do not share word vectors, or the ontology has changed.
         """
         if self.trees:
-            problem = f"{self.directory.folder}: features are scored on their own corpus alone"
+            problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
             raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
         config = restored_config(self.config.to_dict())
         config.data = data.copy_and_resolve_references()
-        config.data.features = self.config.data.features  # which the models take or do not; scaled as on that corpus
+        config.data.features = self.config.data.features  # the model decides whether it takes features
         there = experiment.of(config)
-        if not there.features:  # which are scaled as on the training pairs
+        if not there.features:  # features are scaled by the training pairs, so they need all splits
             there = replace(there, corpus=replace(there.corpus, only=split))
         prepared, _ = there.prepare()
         self.check_words(prepared)
@@ -187,7 +197,7 @@ class FinishedRun:
             problem = f"the ontology '{config.knowledge.ontology}' changed since the run was trained"
             raise RunError(f"{problem}. Fix: restore it, or train again.")
         vectors = np.array(prepared.vectors)
-        vectors[UNK] = self.vectors[UNK]  # which is the mean of a corpus's vectors
+        vectors[UNK] = self.vectors[UNK]  # it is the mean over the words of a corpus, so the two differ
         return ScoredCorpus(self, there, config, replace(prepared, vectors=vectors))
 
     @property
@@ -195,7 +205,7 @@ class FinishedRun:
         return self.task.model_facts(self.manifest)
 
     def check_words(self, prepared) -> None:
-        """Refuses a corpus whose words do not have the vectors that the run's weights know. Raises UserError."""
+        """Raises UserError where the words of a corpus do not have the vectors with which the run was trained."""
         mine, other = self.manifest, prepared.manifest
         trained = self.experiment.trains_words
         same = {name: mine["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
@@ -208,9 +218,9 @@ class FinishedRun:
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
         elif unlike := [name for name, flag in OF_WORDS.items() if _unlike(mine["key"], other["key"], name)]:
             flags = ", ".join(OF_WORDS[name] for name in unlike)
-            problem, fix = f"looks its words up otherwise ({flags})", f"give both the same {flags}"
+            problem, fix = f"looks up words in another way ({flags})", f"give both the same {flags}"
         elif not self.config.vectors.path:
-            problem = "has random word vectors, which say nothing of words that it has not seen"
+            problem = "has random word vectors, and the other corpus has other words"
             fix = "train the source with --config.vectors.path=FILE"
         else:
             return
@@ -219,15 +229,15 @@ class FinishedRun:
     # -- new inputs ---------------------------------------------------------------------------------------------------
 
     def predict(self, inputs) -> list[dict]:
-        """The predictions for new inputs, in their order; sets `unknown_words`, the tokens without vectors by side.
+        """The predictions for new inputs, in their order. Sets `unknown_words` and `truncated`.
 
         inputs: see inputs.text_pairs. Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
-        Raises: UsageError, DataError(s) for any other inputs.
+        Raises: UsageError, DataError(s) for inputs of any other form.
         """
         return self._new_inputs.predict(text_pairs(inputs, self.task.name))
 
     def probed(self, path: Path) -> tuple[dict, str]:
-        """(scores of the labelled pairs of a file, by its genres too; the file's name). Words are the run's own.
+        """(scores of the labelled pairs of a file, also by genre; the file's name). Words are encoded by the run.
 
         path: see readers.read_nli_file. Raises: DataError(s).
         """
@@ -239,16 +249,17 @@ class FinishedRun:
         return self.task.score(rows, logits), split.facts["file"]
 
     def attention(self, inputs) -> list[dict]:
-        """What the tokens of new inputs attend to. Raises: as `predict`; UsageError where the model aligns nothing."""
+        """The attention weights of new inputs. Raises: as `predict`; UsageError where the model has no attention."""
         return self._new_inputs.attention(text_pairs(inputs, self.task.name))
 
     @property
     def unknown_words(self) -> dict[str, int]:
+        """The number of tokens without a vector on each side of the last inputs."""
         return self._new_inputs.unknown_words
 
     @property
     def truncated(self) -> dict[str, int]:
-        """How many texts of the inputs given last were cut to what the model reads."""
+        """The number of texts of the last inputs that were cut to the model's length."""
         return self._new_inputs.truncated
 
     @cached_property
@@ -257,9 +268,9 @@ class FinishedRun:
 
 
 class ScoredCorpus:
-    """A finished run on a prepared corpus, its own or another. A split is scored once.
+    """A finished run on a prepared corpus, its own or another. The scores of a split are cached.
 
-    merged_by: what found the entities whose tokens are merged, "" where none are.
+    merged_by: the source of the entities whose tokens are merged, "" where none are merged.
     """
 
     def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared, merged_by: str = ""):
@@ -287,9 +298,9 @@ class ScoredCorpus:
         return program.logits(self.run.variables, batches[split])
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """Scores of a split's pairs that are in a partition, as `scores` has them; of no pair, {"examples": 0}.
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none.
 
-        Raises: DataError for ids of no pair.
+        Raises: DataError for ids that the corpus does not have.
         """
         found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
         _, logits = self.scores(split)
@@ -301,7 +312,7 @@ class ScoredCorpus:
         return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def write(self, folder: Path, corpus: str) -> None:
-        """Writes a complete run directory, which `report` compares with runs of this corpus."""
+        """Writes a complete run directory, so that `report` can compare it with runs of this corpus."""
         directory, source = RunDirectory.create(folder, self.config.to_dict()), self.run.directory
         write_json(directory.folder / "env.json", environment())
         write_json(directory.folder / "data.json", self.prepared.manifest)
@@ -324,9 +335,9 @@ class ScoredCorpus:
 
 
 def prepared_of(folder: Path) -> Prepared:
-    """The prepared corpus that a run was trained on, made again where it is gone; the run's weights are not needed.
+    """The prepared corpus that a run was trained on, prepared again where it is missing. It does not load the weights.
 
-    Raises: UserError, DataError(s) where the run is damaged, or its corpus is no longer what it was.
+    Raises: UserError, DataError(s) where the run is damaged or its corpus has changed.
     """
     directory = RunDirectory.existing(folder)
     prepared, _ = experiment.of(_saved_config(directory)).corpus.prepare()
@@ -335,10 +346,10 @@ def prepared_of(folder: Path) -> Prepared:
 
 
 def linked_corpus(folder: Path) -> NLICorpus:
-    """The sentence pairs that a run was trained on, with links to concepts whether or not its model took any.
+    """The sentence pairs that a run was trained on, linked to concepts, whether or not its model uses links.
 
-    What concerns training alone is left out (another corpus mixed in, a sample, word pieces); fields that the run's
-    config lacks have their defaults. Raises: UserError where it is no run, or names no known corpus.
+    Settings that only concern training are ignored (a mixed-in corpus, a sample, word pieces). Fields that the run's
+    config lacks have their defaults. Raises: UserError where the folder holds no run, or the corpus is unknown.
     """
     saved, config = RunDirectory.existing(folder).config, defaults.nli("esim", knowledge="replace")
     for section in ("data", "knowledge"):
@@ -349,9 +360,9 @@ def linked_corpus(folder: Path) -> NLICorpus:
 
 
 def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
-    """The run that a new run's transfer.init_from names; prepared: the new run's corpus.
+    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run.
 
-    Raises UserError where it is missing or unfinished, or lacks a seed or the words' vectors.
+    Raises UserError where the named run is missing or unfinished, or lacks a seed or the vectors of the words.
     """
     source = load_run(asked.transfer.init_from)
     if source.trees:
@@ -361,14 +372,14 @@ def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
         raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
     if source.experiment.trains_words and not asked.trains_words:
-        problem = f"{source.directory.folder}: trained its word vectors, which this config would leave behind"
-        raise RunError(f"{problem}. Fix: give --config.model.train_vectors=True, too.")
+        problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
+        raise RunError(f"{problem}. Fix: also give --config.model.train_vectors=True.")
     transfer.seed_rows(source.experiment.seeds, asked.seeds)
     return source
 
 
 def restored_config(values: dict) -> config_dict.ConfigDict:
-    """A run's config.json as the config it was: sequences are tuples again."""
+    """The config of a run, from the content of its config.json: lists become tuples again."""
 
     def tuples(value):
         if isinstance(value, dict):
@@ -379,7 +390,7 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
 
 
 def _keeps_no_weights(result, trees) -> str:
-    """Why a run has no weights to load, "" where it has them, or trees."""
+    """The reason why a run has neither weights nor trees to load; "" where it has."""
     if result["model"] == "features" and not trees:
         return "features of an older version keeps no trees"
     if result.get("transfer", {}).get("mode") == DIRECT:
@@ -388,7 +399,7 @@ def _keeps_no_weights(result, trees) -> str:
 
 
 def _check_fields(path: Path, values, needed) -> None:
-    """Raises UserError where a run's file lacks a field that this version reads; what it was is not guessed."""
+    """Raises UserError where a file of a run lacks a field that this version reads."""
     if missing := sorted(set(needed) - set(_fields(values))):
         names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         problem = f"{path}: lacks {names}, which this version reads: another version wrote the run"
@@ -403,13 +414,15 @@ def _fields(tree, prefix="") -> list[str]:
 
 
 def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run. Fields that an older version did not have get their defaults, which are what it did; those
-    of the model, which its weights need, do not. Raises UserError where one is missing."""
+    """The config of a run. Raises UserError where a field of the model is missing, because the weights depend on it.
+
+    Other fields that an older version did not have get their defaults, which are the behaviour of that version.
+    """
     path, values = directory.folder / "config.json", directory.config
     _check_fields(path, values, ["model.name", "task"])
     task, model = values["task"], values["model"]["name"]
     known = isinstance(model, str) and (model in table.MODELS or ":" in model)
-    if task not in list(PARENTS) or not known:  # which take a value of any type
+    if task not in list(PARENTS) or not known:  # these checks accept values of any type
         problem = f"{path}: names a task or a model that this version lacks"
         raise RunError(f"{problem}. Fix: train again with this version.")
     parent = PARENTS[task](model).to_dict()
@@ -420,7 +433,7 @@ def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
 
 
 def _filled(values: dict, defaults_: dict) -> dict:
-    """The values, and the defaults of what they lack."""
+    """The values, with defaults for missing fields."""
     known = {
         name: _filled(values[name], value)
         if isinstance(value, dict) and isinstance(values.get(name), dict)
@@ -431,7 +444,7 @@ def _filled(values: dict, defaults_: dict) -> dict:
 
 
 def _check_types(path: Path, values, parent, name="config") -> None:
-    """Raises RunError for a value of another type than the field of the parent config has."""
+    """Raises RunError where a value has another type than the field of the parent config."""
     kind = {float: (int, float), tuple: (list, tuple)}.get(type(parent), type(parent))
     if None not in (values, parent) and not isinstance(values, kind):
         raise RunError(f"{path}: {name} has a value of a wrong type. Fix: restore the file.")
@@ -440,7 +453,7 @@ def _check_types(path: Path, values, parent, name="config") -> None:
 
 
 def _finished(directory: RunDirectory) -> dict:
-    """The result of a run that is complete; the checkpoints of any other may be changing while they are read."""
+    """The result of a complete run. Other runs are refused: their checkpoints may change while they are read."""
     result = directory.result()
     if result["status"] != "complete":
         raise directory.unfinished(result["status"])
@@ -449,12 +462,12 @@ def _finished(directory: RunDirectory) -> dict:
 
 
 def _unlike(one: dict, other: dict, name: str) -> bool:
-    """Whether two keys say different things; one of an older version may say nothing."""
+    """Whether both keys have the field `name`, which older versions lack, with different values."""
     return name in one and name in other and one[name] != other[name]
 
 
 def _vectors_of(manifest: dict) -> tuple:
-    """What makes a word's vector, whatever the corpus: the files' content, and how they were retrofitted."""
+    """What decides a word's vector in any corpus: the content of the vector files and the retrofitting."""
     key = manifest["key"]
     retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
     return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)

@@ -1,4 +1,4 @@
-"""Texts that a finished run is asked about, checked: dicts, tuples and lists become pairs of strings."""
+"""Checks new inputs for prediction: dicts, tuples and lists become pairs of strings."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def _check_marks(passage, query):
-    """(problem, fix) of wrong marks or a wrong number of blanks; None where there is none."""
+    """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
     passage, query = parse_marked(passage), parse_marked(query)
     if len(query.blanks) != 1 or passage.blanks:
         problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
@@ -25,11 +25,11 @@ def _check_marks(passage, query):
 
 @dataclass(frozen=True)
 class Form:
-    """What the inputs of a task look like.
+    """The form of the inputs of a task.
 
     Args:
-      fields: names of a dict's fields for each of the two texts; messages give the first name of each.
-      description: what an input is.
+      fields: for each of the two texts, the accepted names of a dict's field; messages show the first name.
+      description: of an input, for messages.
       check: (first text, second text) -> (problem, fix), or None for a good pair.
     """
 
@@ -59,10 +59,10 @@ def text_pairs(given: Iterable, task: str) -> list[tuple[str, str]]:
       given: items as in `text_pair`.
       task: a key of FORMS.
 
-    Raises: UsageError where `given` is no collection of items; DataError(s) as `text_pair`, each with the item's index.
+    Raises: UsageError where `given` is not a collection of items; DataError(s) of `text_pair` with the item's index.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        problem = f"what was given is a {type(given).__name__}, no list"
+        problem = f"the inputs are a {type(given).__name__}, not a list"
         raise UsageError(f"{problem}. Fix: give a list of items; each is {FORMS[task]}.")
     problems, pairs = Problems(), []
     for index, item in enumerate(given):
@@ -80,9 +80,10 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
     Args:
       item: a dict with one field for each text, or a tuple or list of two strings.
       task: a key of FORMS.
-      place, line: where the item stands.
+      place: source of the item, for messages.
+      line: its line number there.
 
-    Raises: DataError with the place and what to change.
+    Raises: DataError with the place and the fix.
     """
     form, pair, fault = FORMS[task], item, None
     if isinstance(item, Mapping):

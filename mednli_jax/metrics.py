@@ -1,7 +1,7 @@
-"""Scores of classifiers and how sure one can be of them. NumPy only.
+"""Scores of classifiers, with intervals and tests. NumPy only.
 
-`gold` and `predicted` are integer arrays [N], indices into LABELS unless a function says otherwise; probabilities are
-[N, C] rows that sum to 1. Accuracies and the like are 0-1. Wrong shapes, no rows or indices out of range: ValueError.
+`gold` and `predicted` are integer arrays [N] of indices into LABELS, unless a function says otherwise. Probabilities
+are [N, C], rows sum to 1. Scores are from 0 to 1. Wrong shapes, no rows and indices out of range raise ValueError.
 """
 
 from itertools import pairwise
@@ -16,7 +16,7 @@ CLASSES = len(LABELS)
 
 
 def accuracy(gold, predicted) -> float:
-    """Share of rows predicted right."""
+    """Share of rows with the right prediction."""
     gold, predicted = _indices(gold, predicted)
     return float(np.mean(gold == predicted))
 
@@ -30,7 +30,7 @@ def confusion(gold, predicted, classes=CLASSES) -> np.ndarray:
 def per_class(gold, predicted, labels=LABELS) -> dict:
     """Precision, recall, F1 and support (gold rows) of each class by name; a ratio 0/0 is 0."""
     counts = confusion(gold, predicted, len(labels))
-    right, support, said = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    right, support, predictions = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     return {
         label: {
             "precision": _ratio(both, predicted),
@@ -38,23 +38,23 @@ def per_class(gold, predicted, labels=LABELS) -> dict:
             "f1": _ratio(2 * both, predicted + gold),
             "support": int(gold),
         }
-        for label, both, predicted, gold in zip(labels, right, said, support, strict=True)
+        for label, both, predicted, gold in zip(labels, right, predictions, support, strict=True)
     }
 
 
 def majority_share(per_class: dict) -> float:
-    """Share of the most frequent gold label among the pairs that `per_class` is of."""
+    """Share of the most frequent gold label. per_class: the result of the function of that name."""
     support = [of_class["support"] for of_class in per_class.values()]
     return max(support) / sum(support)
 
 
 def macro_f1(gold, predicted, labels=LABELS) -> float:
-    """Mean of the classes' F1, each class weighing the same; a class that never occurs counts 0."""
+    """Unweighted mean of the F1 of the classes. A class that never occurs counts as 0."""
     return float(np.mean([score["f1"] for score in per_class(gold, predicted, labels).values()]))
 
 
 def wilson_interval(correct, n, level=0.95) -> tuple[float, float]:
-    """Score interval of a proportion (Wilson 1927): (low, high). n = 0 tells nothing: (0, 1)."""
+    """Score interval of a proportion (Wilson 1927): (low, high). For n = 0 it is (0, 1)."""
     if not 0 <= correct <= n:
         raise ValueError(f"{correct} of {n} is no proportion")
     if not 0 < level < 1:
@@ -65,14 +65,14 @@ def wilson_interval(correct, n, level=0.95) -> tuple[float, float]:
     share, spread = correct / n, z * z / n
     centre = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
-    # The ends are exact where no or every answer is right; rounding would leave 1e-17 behind.
+    # The ends are exactly 0 and 1 where no or every answer is right; the formula may be off by 1e-17.
     return (0.0 if correct == 0 else centre - half), (1.0 if correct == n else centre + half)
 
 
 def mcnemar(gold, first, second) -> dict:
-    """Do two systems differ on the same rows? Exact two-sided binomial test (McNemar 1947) over the disagreements.
+    """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same rows.
 
-    Returns: only_first and only_second (rows that only that system has right) and p_value (1 when these are 0).
+    Returns: only_first and only_second (rows that only this system has right) and p_value (1 where both are 0).
     """
     gold, first = _indices(gold, first)
     second = _indices(gold, second)[1]
@@ -83,13 +83,13 @@ def mcnemar(gold, first, second) -> dict:
     for k in range(1, fewer + 1):
         ways = ways * (n - k + 1) // k
         tail += ways
-    # Whole numbers up to the last division: exact however many rows there are.
+    # Integers up to the last division, so that the result is exact for any number of rows.
     p_value = min(1.0, 2 * tail / 2**n) if n else 1.0
     return {"only_first": only_first, "only_second": only_second, "p_value": p_value}
 
 
 def bootstrap_accuracy(right, *, level=0.95, samples=5000, seed=0) -> dict:
-    """Accuracy of a system with seeds S, and how sure it is: rows and seeds are both drawn again.
+    """Accuracy of a system with S seeds and its bootstrap interval, over rows and seeds.
 
     right: bool [S, N], whether each seed has each row right.
     Returns: accuracy (mean over the seeds), low and high (percentiles), level.
@@ -99,11 +99,11 @@ def bootstrap_accuracy(right, *, level=0.95, samples=5000, seed=0) -> dict:
 
 
 def paired_bootstrap(first, second, *, level=0.95, samples=5000, seed=0) -> dict:
-    """Accuracy of the second system less that of the first, both scored on the same rows.
+    """Accuracy of the second system minus that of the first, both scored on the same rows.
 
-    Each sample draws rows (the same for both systems) and, for each system, seeds; Koehn 2004 draws rows alone, and a
-    difference that one lucky seed made would look sure. With one seed there is nothing to draw among seeds: the
-    interval then speaks of these two trained models, not of the two systems.
+    Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws rows only, so that
+    a difference caused by one lucky seed would look certain. With one seed per system, the interval is about these two
+    trained models, not about the two systems.
 
     first, second: bool [S, N] with the same N, whether each seed has each row right; S may differ.
     Returns: difference (of the means over seeds), low and high (percentiles), level.
@@ -114,7 +114,7 @@ def paired_bootstrap(first, second, *, level=0.95, samples=5000, seed=0) -> dict
 
 
 def holm(p_values) -> list[float]:
-    """p-values of several comparisons, adjusted so that they may be looked at together (Holm 1979), in their order."""
+    """p-values adjusted for multiple comparisons (Holm 1979), in the order given."""
     p_values = np.asarray(p_values, np.float64)
     if p_values.ndim != 1 or not (np.all(p_values >= 0) and np.all(p_values <= 1)):
         raise ValueError("expected p-values between 0 and 1")
@@ -126,11 +126,16 @@ def holm(p_values) -> list[float]:
 
 
 def minimum_detectable_effect(disagreement, n, *, power=0.8, level=0.05) -> float | None:
-    """The smallest true difference of two accuracies that McNemar's test finds in `power` of all experiments.
+    """The smallest true difference of two accuracies that McNemar's test finds with probability `power`.
 
-    disagreement: share of the n rows that only one of the two systems has right. Normal approximation of Connor 1987
-    (Biometrics 43), n = (z_level/2 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, solved for the difference d.
-    None where even p itself, every disagreement going one way, would be missed.
+    Normal approximation of Connor 1987 (Biometrics 43), n = (z_level/2 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, solved
+    for the difference d.
+
+    Args:
+      disagreement: p, the share of the n rows that only one of the two systems has right.
+      n: number of rows.
+
+    Returns: d, or None where even d = p (all disagreements favour one system) is not found.
     """
     if not (0 <= disagreement <= 1 and n > 0 and 0 < power < 1 and 0 < level < 1):
         raise ValueError(f"no effect of disagreement {disagreement}, n {n}, power {power}, level {level}")
@@ -150,7 +155,7 @@ def _drawn_accuracies(systems, samples, seed):
         if right.dtype != bool or right.ndim != 2 or not right.size or right.shape[1] != systems[0].shape[1]:
             raise ValueError("expected bool arrays [S, N] with N > 0 rows in common")
     rng = np.random.default_rng(seed)
-    # Rows that every seed answers alike are interchangeable: few kinds of row, and their counts are multinomial.
+    # Rows with the same right and wrong seeds are interchangeable: there are few patterns, with multinomial counts.
     kinds, counts = np.unique(np.concatenate(systems), axis=1, return_counts=True)
     n = int(counts.sum())
     block = max(1, 4_000_000 // len(counts))
@@ -203,7 +208,7 @@ def expected_calibration_error(probabilities, labels, bins=15) -> float:
 
 
 def mean_sd(values) -> dict:
-    """Scores of several seeds: mean, sd (of the sample, n - 1; 0.0 for one seed) and per_seed, the scores given."""
+    """Scores of several seeds: mean, sd (sample, n - 1; 0.0 for one seed) and per_seed, the given scores."""
     values = [float(value) for value in values]
     if not values:
         raise ValueError("no values")
@@ -232,7 +237,7 @@ def _distributions(probabilities, labels):
     if probabilities.ndim != 2:
         raise ValueError(f"expected probabilities [N, C], got shape {probabilities.shape}")
     labels = _indices(labels, np.zeros(len(probabilities), int), probabilities.shape[1])[0]
-    # NaN fails both comparisons, so it is caught here as well.
+    # NaN fails both comparisons, so this check refuses it too.
     if not (np.all(probabilities >= 0) and np.all(np.abs(probabilities.sum(axis=1) - 1) <= 1e-3)):
         raise ValueError("rows of probabilities must be finite, not negative and sum to 1")
     return probabilities, labels

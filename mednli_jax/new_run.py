@@ -1,4 +1,4 @@
-"""A new run: from an experiment to a run directory with its result."""
+"""Trains an experiment into a run directory with its result."""
 
 import contextlib
 import os
@@ -35,31 +35,31 @@ def train(
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
-      resume: continue with the run in the folder.
-      force: drop the run in the folder and start over.
+      resume: continue the run in the folder.
+      force: delete the run in the folder and start over.
       profile: trace some steps.
-      keep_weights: of folds.
+      keep_weights: keep the weights of all folds.
       command: the shell command that resumes the run, printed when it is interrupted.
 
-    Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; the folder is left as it was.
+    Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; then the folder is not changed.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
-    prepared, hit = _prepared(asked, here)  # before the directory is made: bad data leaves none
-    source = source_run(asked, prepared) if asked.transfer.init_from else None  # so does a bad source
+    prepared, hit = _prepared(asked, here)  # before the directory is created, so that bad data leaves none
+    source = source_run(asked, prepared) if asked.transfer.init_from else None  # likewise for a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
     session = Session(directory, resume=resume, profile=profile, source=source, keep_weights=keep_weights)
     if resume and directory.status() == "complete":
         session.say(f"{folder}: the run is complete already; nothing to do.")
         return cli.OK
-    if resume:  # before anything is written: a refusal leaves the run as it was
+    if resume:  # checked before anything is written, so that a refusal does not change the run
         directory.check_data(prepared.manifest)
         directory.metrics()
         session.count_earlier_sessions()
 
     def interrupted():
         session.write_status("interrupted")
-        session.say(f"interrupted. Go on with: {command}")
+        session.say(f"interrupted. To continue: {command}")
 
     session.write_status("running")
     if here.watch:
@@ -75,9 +75,9 @@ def train(
         interrupted()
         return cli.INTERRUPTED
     except BaseException as error:
-        with contextlib.suppress(UserError):  # on a full disk this fails, too, and the first fault is the news
+        with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
             session.write_status("failed")
-            reason = error if isinstance(error, UserError) else summary(error)  # of a bug, which may quote text
+            reason = error if isinstance(error, UserError) else summary(error)  # the message of a bug may quote text
             directory.log(f"failed: {reason}")
         raise
     finally:
@@ -85,7 +85,7 @@ def train(
 
 
 def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
-    """Scores dev and test, writes the result and its page, prints what there is to know."""
+    """Scores dev and test, writes the result and its page, prints the summary."""
     directory, task = session.directory, asked.task
     result = {
         "corpus": asked.corpus.title,
@@ -117,7 +117,7 @@ def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Ses
 
 
 def train_along(asked: Experiment) -> int:
-    """The part of every process but the first: it trains with the others, and prints and writes nothing."""
+    """Runs in every process except the first: trains with the others, without output and without writing files."""
     here = hosts.here()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         prepared, _ = _prepared(asked, here)
@@ -134,7 +134,7 @@ def train_along(asked: Experiment) -> int:
 
 
 def _prepared(asked, here):
-    """(prepared corpus, whether it was on disk): the first process prepares it, the others find it there."""
+    """(prepared corpus, whether it was on disk). The first process prepares it, the others wait and read it."""
     if not here.leads:
         here.meet()
     prepared, hit = asked.prepare()

@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.predict`: what a finished run says of new premise-hypothesis pairs, or passages and queries."""
+"""`python -m mednli_jax.predict`: predictions of a finished run for new pairs, or for passages and queries."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.progress import SLOW_SECONDS, Bar, say, warn
 from mednli_jax.textfiles import MAX_LINE_BYTES
 
-USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, with a finished run; means over its seeds.
+USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
 
   printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
   python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
@@ -22,17 +22,17 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries on passages, wit
 
   --run=DIR       the run directory
   --attention     also write attention maps, JSON and a picture or page for each line, to DIR/private/attention-N/
-  stdin, pairs    one a line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
-                  (sentence1 and sentence2 are read too); tokenised as the run's corpus (data.json, "tokeniser");
-                  a first line with these names is a header and skipped
-  stdin, queries  one a line: passage TAB query, or JSON {"passage": ..., "query": ...}; tokens between spaces, phrases
-                  of the passage marked as BEG__w1 w2__END: these are the candidates; @placeholder is the query's blank;
-                  for a run of clicr the passage begins with its title, as in training
-Output: a header, then lines in the order of the input, tab-separated; input of any length, 8,192 lines at a time.
+  stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
+                  (the names sentence1 and sentence2 also work); tokenised as the run's corpus (data.json, "tokeniser");
+                  a first line with these names is a header and is skipped
+  stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces separate tokens;
+                  the candidates are the phrases marked as BEG__w1 w2__END in the passage; @placeholder is the query's
+                  blank; for a run of clicr the passage begins with its title, as in training
+Output: a header, then tab-separated lines in the order of the input; input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
-CHUNK = 8192  # lines that are in memory at once
+CHUNK = 8192  # number of lines in memory at once
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
 
 
@@ -45,21 +45,22 @@ def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
     from mednli_jax.analysis import kinds
 
-    # The lines are read before the run is opened, which takes a while; a folder that is no run is refused then.
+    # Opening the run is slow, so the lines are read first. A folder without a run is refused when it is opened.
     kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]
     if kind.inputs and sys.stdin.isatty():
         first, second = inputs.FORMS[kind.inputs].names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
     chunks = iter(())
-    if kind.inputs:  # else the run says why it takes none
+    if kind.inputs:  # otherwise the run raises an error with the reason
         chunks = read_chunks(sys.stdin.buffer, kind.inputs, size)
     first = next(chunks, [])
     from mednli_jax import experiment, finished_run
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)
-    maps = kind.write_attention(run, first) if values.attention and first else None  # first: not all models have any
+    # The maps are written before the predictions, because some models have no attention.
+    maps = kind.write_attention(run, first) if values.attention and first else None
     lines, unknown, cut = 0, Counter(), Counter()
 
     def predictions():
@@ -79,17 +80,19 @@ def main(values: cli.Flags) -> None:
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.unknown_words)
     say(f"{lines} {run.task.units}; words without a vector: {places}")
     if cut:
-        warn(f"longer than the run reads, and cut: {', '.join(f'{count} {what}' for what, count in cut.items())}")
+        warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
 
 
 def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[list[tuple[str, str]]]:
-    """The two texts of each line of a binary stream that is neither empty nor a header, in lists.
+    """The two texts of each line of a binary stream, in lists. Empty lines and a header are skipped.
 
-    task: a key of inputs.FORMS. size: pairs of a list; None = all in one.
-    Raises, for a whole list at a time: DataError(s) with the line and what to change: not UTF-8, line too long, others
-    as inputs.text_pair.
+    Args:
+      task: a key of inputs.FORMS.
+      size: pairs in a list; None = all in one list.
+
+    Raises: DataError(s) of all lines of a list: not UTF-8, line too long, and those of inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
@@ -97,7 +100,7 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
             if (item := _item(raw, number)) == "":
                 continue
             if number == 1 and inputs.is_header(item, task):
-                warn("line 1 is a header, which is left out")
+                warn("line 1 is a header and is skipped")
             else:
                 pairs.append(inputs.text_pair(item, task, "stdin", number))
         except DataError as error:
@@ -112,7 +115,7 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
 
 
 def _item(raw, number):
-    """The JSON value of a line that begins with { (None where it is damaged), "" of an empty line, else its cells."""
+    """The JSON value of a line that begins with { (None where it is damaged), "" for an empty line, else its cells."""
     if len(raw) > MAX_LINE_BYTES:
         raise DataError(f"is longer than {MAX_LINE_BYTES} bytes", file="stdin", line=number, fix="shorten the texts")
     try:

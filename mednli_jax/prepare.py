@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.prepare`: a config's corpus as padded arrays on disk."""
+"""`python -m mednli_jax.prepare` writes the corpus of a config as padded arrays to disk."""
 
 import sys
 import time
@@ -18,11 +18,11 @@ USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, writ
 
 {cli.CONFIG_HELP}
 
-Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/; the arrays go to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run finds them again; after a change of files or settings the corpus is prepared again.
+Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
+A second run reuses them, unless files or settings have changed.
 
 Flags:
-  --metamap=FOLDER   only write the corpus's sentences there, as input of MetaMap, whose output is given to
+  --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give its output to
                      --config.knowledge.mentions. The folder holds corpus text: keep it private."""
 
 

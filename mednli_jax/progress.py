@@ -1,4 +1,4 @@
-"""Progress with ETA: a bar on a terminal, a plain line now and then elsewhere. Everything goes to stderr."""
+"""Progress with ETA on stderr: a bar on a terminal, elsewhere a plain line every 15 seconds."""
 
 import contextlib
 import sys
@@ -19,16 +19,16 @@ from rich.progress import (
 from mednli_jax.errors import PrintableStream, printable
 
 PLAIN_SECONDS = 15.0
-SLOW_SECONDS = 2.0  # work that takes no longer shows no bar
-_STRIDE = 256  # examples between two looks at the clock
+SLOW_SECONDS = 2.0  # shorter work shows no bar
+_STRIDE = 256  # examples between two updates
 
 
 def say(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)  # while a bar is shown, rich takes the place of the stream
+    print(printable(line), file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
 
 
 def warn(line: str) -> None:
-    """A line on what a user should look at, though the work goes on."""
+    """Prints a warning line; the work continues."""
     say(f"warning: {line}")
 
 
@@ -36,9 +36,11 @@ class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
     Args:
-      total: None where it is not known, as of lines from a pipe.
-      first: units that were done before, by another process: no part of the rate.
-      delay: seconds since `begun` (time.monotonic(), default: now) before which a terminal shows nothing.
+      total: number of units; None where it is not known, such as for lines from a pipe.
+      unit: name of the units.
+      first: units that another process did before; they do not count for the rate.
+      delay: seconds after `begun` before which a terminal shows nothing.
+      begun: start of the work (time.monotonic()); default: now.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Bar:
         self._bar = None
         if sys.stderr.isatty():
             columns = (
-                TextColumn("{task.description}", markup=False),  # the name of a file is no markup
+                TextColumn("{task.description}", markup=False),  # a file name may look like markup
                 BarColumn(bar_width=None),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -65,7 +67,7 @@ class Bar:
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[note]}", markup=False),
             )
-            console = Console(file=PrintableStream(sys.stderr).stream)  # a bar is made of what a terminal obeys
+            console = Console(file=PrintableStream(sys.stderr).stream)  # a bar needs control characters
             self._bar = Progress(*columns, console=console, transient=True, expand=True)
             self._task = self._bar.add_task(self.title, total=total, completed=first, note="")
 
@@ -109,7 +111,7 @@ class Bar:
 
 @contextlib.contextmanager
 def spinner(title: str):
-    """Shows on a terminal that something of unknown length is under way; elsewhere it is said once."""
+    """Shows a spinner on a terminal for work of unknown length; elsewhere prints the title once."""
     if not sys.stderr.isatty():
         say(title)
         yield
@@ -122,13 +124,13 @@ def spinner(title: str):
 
 
 class Watch(Bar):
-    """Counts the examples of each pass over a corpus; total: of all passes together. begun: see Bar."""
+    """A bar over the examples of several passes over a corpus. total: examples of all passes. begun: see Bar."""
 
     def __init__(self, total: int, begun: float | None = None):
         super().__init__("preparing", total, unit="steps", delay=SLOW_SECONDS, begun=begun)
 
     def __call__(self, examples: Sequence, note: str) -> Iterator:
-        """The examples one by one; note: what the pass does."""
+        """Yields the examples. note: description of the pass."""
         for first in range(0, len(examples), _STRIDE):
             part = examples[first : first + _STRIDE]
             yield from part
@@ -136,5 +138,5 @@ class Watch(Bar):
 
 
 def unwatched(examples: Sequence, note: str) -> Sequence:
-    """Replaces a Watch where no progress is shown."""
+    """Has the signature of a Watch and shows no progress."""
     return examples

@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.report`: finished runs as a page, against each other, and beside the tables of the paper."""
+"""`python -m mednli_jax.report`: pages of finished runs, comparisons, and tables of the papers beside our figures."""
 
 import json
 import sys
@@ -8,33 +8,33 @@ from absl import flags
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
 
-WORDS = sys.maxsize  # without -- that may follow the flags
+WORDS = sys.maxsize  # number of arguments without --
 USAGE = """Report on finished runs.
 
-  python -m mednli_jax.report runs/esim-demo                              # its page: runs/esim-demo/report.html
-  python -m mednli_jax.report runs/esim runs/esim_kd --compare            # the first against each other
-  python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside ours
+  python -m mednli_jax.report runs/esim-demo                              # writes runs/esim-demo/report.html
+  python -m mednli_jax.report runs/esim runs/esim_kd --compare            # compares the first with each other run
+  python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside our figures
 
-  RUN [RUN ...]       run directories; several make one page that shows them side by side (default: report.html)
-  --compare           compare the first run with each other: McNemar, bootstrap intervals, Holm, changes by class
+  RUN [RUN ...]       run directories; several runs share one page, side by side (default: report.html)
+  --compare           compare the first run with each other run: McNemar, bootstrap, Holm, changes by class
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
   --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli_all.sh;
                       it holds averages only and can be shared; --out=FILE.html also writes FILE.json
   --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
-  --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; with --skills=FILE Figure 5, too
+  --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; --skills=FILE adds Figure 5
   --runs=FOLDER       the folder of the table's runs, each named after its cell
   --split=NAME        dev or test (default: test)
-  --categories        also error categories (Table 8), by rules over the corpus, which must be available
-  --categories_file=FILE   the same from annotations: uid TAB category
-  --paths=FILE        also Figure 3, from the paths.json of analyze paths --out=FOLDER
+  --categories        add error categories (Table 8), by rules over the corpus, which must be available
+  --categories_file=FILE   the same from annotations, lines of uid TAB category
+  --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          the page to write, over an older one; --compare and --table write a page only with --out
   --json              print JSON
   --markdown          print a table in Markdown; one run with --public: write a model card, RUN/public.md
   --csv               print a table as CSV; one run: write RUN/scores.csv and RUN/private/predictions.SPLIT.csv
-  --public            one run or a table: a page that can be shared, RUN/public.html, without single pairs, uids,
+  --public            one run or a table: write a page that can be shared, RUN/public.html, without single pairs, uids,
                       words, commands, paths, names of folders and machines, and counts below 10
 
-Pages are single files that load nothing. None holds a sentence of the corpus."""
+A page is a single file that loads no other files. No page holds a sentence of the corpus."""
 
 
 def define(values: cli.Flags) -> None:
@@ -43,14 +43,14 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_string("skills", None, "skills of cloze queries", flag_values=values)
     flags.DEFINE_string("runs", None, "folder of a table's runs", flag_values=values)
     flags.DEFINE_string("split", "test", "split to report", flag_values=values)
-    flags.DEFINE_bool("categories", False, "kinds of error by rules", flag_values=values)
-    flags.DEFINE_string("categories_file", None, "kinds of error as annotated", flag_values=values)
+    flags.DEFINE_bool("categories", False, "error categories by rules", flag_values=values)
+    flags.DEFINE_string("categories_file", None, "file of annotated error categories", flag_values=values)
     flags.DEFINE_string("paths", None, "path lengths for Figure 3", flag_values=values)
     flags.DEFINE_string("out", None, "file of the page", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
     flags.DEFINE_bool("markdown", False, "print Markdown", flag_values=values)
     flags.DEFINE_bool("csv", False, "print or write CSV", flag_values=values)
-    flags.DEFINE_bool("public", False, "what may be shown outside", flag_values=values)
+    flags.DEFINE_bool("public", False, "write a page that can be shared", flag_values=values)
 
 
 def main(values: cli.Flags, *folders: str) -> None:
@@ -126,7 +126,7 @@ def _comparison(values, folders):
 
 
 def _error_kinds(values, folders):
-    """([section], figures) of the runs' kinds of error; ([], {}) where they are not requested."""
+    """(sections, figures) of the runs' error categories; ([], {}) where they are not requested."""
     from mednli_jax.analysis.nli.error_kinds import error_kinds
 
     if not (values.categories or values.categories_file):
@@ -135,7 +135,7 @@ def _error_kinds(values, folders):
 
 
 def _prepared_of(folder):
-    from mednli_jax import finished_run  # imports jax, which most reports do without
+    from mednli_jax import finished_run  # imports jax, which most reports do not need
 
     return finished_run.prepared_of(folder)
 

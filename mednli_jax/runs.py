@@ -1,9 +1,9 @@
-"""The run directory: what a run leaves on disk.
+"""The run directory: the files of a run.
 
     config.json env.json data.json metrics.jsonl log.txt result.json tensorboard/ checkpoints/ private/
 
-Only `private/` may hold text of a corpus. Files are 0600, folders 0700. `result.json` carries
-`status`: running, interrupted, complete or failed; nothing but `complete` is a result.
+Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json is running,
+interrupted, complete or failed. Only a complete run has results.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ from mednli_jax.files import append_line, private_folder, small_content, write_a
 from mednli_jax.textfiles import meant
 
 TYPES = "types.json"
-FAILED = "its log.txt says why: mend that"  # what to do first about a run that failed
+FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 STATUSES = ("running", "interrupted", "complete", "failed")
-_PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # of a URL
+_PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
 
 def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
-    """The JSON object that a file of a run directory holds.
+    """The JSON object of a file in a run directory.
 
-    Raises UserError naming the file where it is missing, damaged, or holds something else than an object with `fields`.
+    Raises UserError where the file is missing or damaged, or does not hold an object with `fields`.
     """
     try:
         values = json.loads(small_content(path))
@@ -47,12 +47,12 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     if not isinstance(values, dict):
         raise RunError(f"{path}: holds no JSON object. Fix: {fix}.")
     if missing := [name for name in fields if name not in values]:
-        raise RunError(f"{path}: has no '{missing[0]}', which every run writes. Fix: {fix}.")
+        raise RunError(f"{path}: has no field '{missing[0]}', which every run writes. Fix: {fix}.")
     return values
 
 
 def environment() -> dict:
-    """Versions and machine of this process; the commands add the devices."""
+    """Versions, machine and command of this process. The commands add the devices."""
     versions = {}
     for name in _PACKAGES:
         try:
@@ -73,7 +73,7 @@ def environment() -> dict:
 
 
 def _commit() -> str:
-    """The commit of the checkout this package runs from, with + if it has changes; "" outside a checkout."""
+    """The commit of the checkout of this package, with + where it has changes; "" outside a checkout."""
     command, folder = ["git", "describe", "--always", "--dirty=+", "--exclude=*"], Path(mednli_jax.__file__).parent
     try:
         found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
@@ -83,12 +83,12 @@ def _commit() -> str:
 
 
 def _is_run(folder):
-    """Other programs write a config.json, too; only a run has the lock beside it."""
+    """Whether the folder holds a run. Other programs also write a config.json, but no lock beside it."""
     return all((folder / name).is_file() for name in ("config.json", "lock"))
 
 
 def _near(folder):
-    """The runs in a folder that is none, else those beside it whose names somebody may have meant."""
+    """A hint for a folder without a run: the runs in the folder, else those beside it with similar names."""
     inside, beside = _runs_in(folder), {path.name: path for path in _runs_in(folder.parent)}
     near = inside[:3] or [beside[name] for name in difflib.get_close_matches(folder.name, beside)]
     if not near and not folder.exists():
@@ -104,12 +104,12 @@ def _runs_in(folder):
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether another process of this machine has the number."""
+    """Whether another process of this machine has the process id."""
     return pid.isdecimal() and int(pid) != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
 class RunDirectory:
-    """One run's folder. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
+    """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
@@ -137,25 +137,25 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
-        if found:  # a run that is started over is dropped, links and all; its lock is opened before
+        if found:  # with force all files are removed, even links, so only the lock is checked: it is opened first
             run._check_files("lock" if force else "*")
         if found and not (resume or force):
             status = run.status()
-            go_on = f"{FAILED}, then " if status == "failed" else "--resume to go on, "
+            go_on = f"{FAILED}, then " if status == "failed" else "--resume to continue, "
             fix = f"{go_on}--force to start over, or another --workdir"
-            raise RunError(f"{run.folder}: holds a run already (status {status}). Fix: {fix}.")
+            raise RunError(f"{run.folder}: already holds a run (status {status}). Fix: {fix}.")
         return found
 
     @classmethod
     def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
-        """Makes the folder, or reopens it to resume. Raises RunError: see `check`; a changed config; a locked run."""
+        """Creates the folder, or reopens it to resume. Raises RunError: as `check`; a changed config; a locked run."""
         run = cls(folder)
         found = cls.check(folder, resume=resume, force=force)
         private_folder(run.folder, ours=True, fix="check --workdir")
         run.lock()
         try:
             with writing(run.private, "check --workdir"):
-                for path in run.folder.iterdir():  # only a run that is started over has any
+                for path in run.folder.iterdir():  # only a run that is started over can have links
                     if path.is_symlink():
                         path.unlink()
                 run.private.mkdir(mode=0o700, exist_ok=True)
@@ -166,38 +166,38 @@ class RunDirectory:
                 run._clear()
                 write_json(run.folder / "config.json", config)
         except BaseException:
-            run._lock.close()  # else whoever keeps the error keeps the lock
+            run._lock.close()  # the error refers to this object, so the lock would live as long as the error
             raise
         return run
 
     def _check_files(self, pattern="*"):
-        """Refuses links, through which a run from elsewhere could reach other folders, as well as pipes and devices."""
+        """Refuses links, pipes and devices. Links in a copied run could point to other folders."""
         for path in self.folder.rglob(pattern):
             if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                problem = f"{path}: is a link or no regular file, which no run holds"
+                problem = f"{path}: is a link or not a regular file, which no run holds"
                 raise RunError(f"{problem}. Fix: put the file or folder itself there, or remove it.")
 
     def _holds_files(self):
-        """Whether there are files other than those of a start that failed: a lock, a .gitignore, temporary files."""
+        """Whether the folder has files that a failed start does not leave (a lock, a .gitignore, temporary files)."""
         left = {self.folder / name for name in ("lock", ".gitignore")}
         left.update(path for name in ("config.json", ".gitignore") for path in self.folder.glob(f".{name}.*.tmp"))
         return any(path.is_symlink() or not (path.is_dir() or path in left) for path in self.folder.rglob("*"))
 
     def _sweep(self):
-        """Removes temporary files of processes that were killed; not those of a report that is being written."""
+        """Removes temporary files of killed processes. Those of a live process, such as a report, stay."""
         with writing(self.folder):
             for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
                 if path.is_file() and not _is_alive(path.name.rsplit(".", 2)[-2]):
                     path.unlink(missing_ok=True)
 
     def _check_config(self, config):
-        new = json.loads(json.dumps(config))  # as it would be read back: tuples are lists
+        new = json.loads(json.dumps(config))  # as it would be read: tuples become lists
         if changed := differing(read_json(self.folder / "config.json"), new):
             problem = f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}"
             raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
 
     def check_data(self, manifest: dict) -> None:
-        """Refuses to continue with other data than the run began with."""
+        """Raises RunError where the prepared data differs from that with which the run began."""
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
         if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
@@ -210,10 +210,10 @@ class RunDirectory:
     def _clear(self):
         """Removes the files of an earlier run, and no others.
 
-        The config, which makes the folder a run, goes last: where this is cut short, --force can be given again.
+        The config identifies the folder as a run. It is removed last, so that --force works after an interruption.
         """
         with writing(self.folder):
-            (self.folder / "result.json").unlink(missing_ok=True)  # first: it is of checkpoints that go next
+            (self.folder / "result.json").unlink(missing_ok=True)  # first, because it describes the checkpoints
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -222,7 +222,7 @@ class RunDirectory:
                 (self.folder / name).unlink(missing_ok=True)
 
     def lock(self):
-        """Keeps a second process out until this one ends, however it ends."""
+        """Locks the folder against other processes until this process ends. Raises RunError where it is locked."""
         with writing(self.folder, "choose another --workdir"):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
         try:
@@ -249,7 +249,7 @@ class RunDirectory:
         return self.folder / "checkpoints"
 
     def unfinished(self, status: str) -> RunError:
-        """The error for a run of a status other than complete: what it is in, and what to do."""
+        """The error for a run that is not complete: its state and what to do."""
         if self.in_training():
             return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
         fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
@@ -258,18 +258,18 @@ class RunDirectory:
         return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
 
     def in_training(self) -> bool:
-        """Whether a process, here or elsewhere, holds the lock."""
+        """Whether any process holds the lock."""
         try:
             with open(self.folder / "lock") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go of with the file
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
         except BlockingIOError:
             return True
-        except OSError:  # no lock, or a file system without any
+        except OSError:  # there is no lock file, or the file system has no locks
             return False
         return False
 
     def result(self) -> dict:
-        """What result.json holds, its `status` one of STATUSES; a run killed before it wrote any is `running`."""
+        """The content of result.json. A run without one was killed before it wrote it; its status is `running`."""
         path = self.folder / "result.json"
         fix = "restore it, or remove it and train with --resume, which writes it again"
         if not path.is_file():
@@ -288,13 +288,13 @@ class RunDirectory:
         write_json(self.folder / "result.json", {**values, "status": status})
 
     def append_metrics(self, row: dict) -> None:
-        """One line of metrics.jsonl, written when this returns: an interrupted run keeps what it measured."""
+        """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""
         append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
 
     def metrics(self) -> list[tuple[int, bytes]]:
-        """(epoch, line) of metrics.jsonl, without a last line cut short, as a kill or a full disk leaves it.
+        """(epoch, line) of each row of metrics.jsonl. A last line without a line break is ignored: a kill cut it short.
 
-        Raises UserError naming any other line that is damaged.
+        Raises UserError for any other damaged line.
         """
         path, rows = self.folder / "metrics.jsonl", []
         try:
@@ -307,32 +307,33 @@ class RunDirectory:
             except (ValueError, TypeError, KeyError, RecursionError):
                 epoch = None
             if not isinstance(epoch, int):
-                problem = f"{path}:{number}: is no row of metrics (a JSON object with its epoch)"
+                problem = f"{path}:{number}: is not a row of metrics (a JSON object with its epoch)"
                 raise RunError(f"{problem}. Fix: restore the line, or remove it.")
             rows.append((epoch, line))
         return rows
 
     def keep_metrics(self, epochs: int) -> None:
-        """Drops the rows of epochs that a resumed run will train again."""
+        """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones again."""
         kept = b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
         write_atomic(self.folder / "metrics.jsonl", kept)
 
     def write_scalars(self, row: dict) -> None:
-        """The epoch's losses, accuracies and speed for TensorBoard, one curve per seed; on disk when this returns.
+        """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed, and flushes them.
 
-        One event file per process, opened with its first epoch. Events of that epoch and later ones, left by a process
-        that was killed before its checkpoint, are void from then on: readers drop them at the mark of a new session.
+        Each process opens one event file at its first epoch and marks a new session there. A process that was killed
+        before its checkpoint may have left events of this epoch and later ones; readers drop them at the mark.
         """
-        from tensorboardX.proto import event_pb2, summary_pb2  # slow to import, and only training needs them
+        from tensorboardX.proto import event_pb2, summary_pb2  # imported here because only training needs them
 
         folder, epoch = self.folder / "tensorboard", row["epoch"]
         with writing(folder):
             if self._scalars is None:
-                # Not SummaryWriter: it writes from a thread, which its flush does not wait for.
+                # SummaryWriter is not used: its flush does not wait for the thread that writes.
                 from tensorboardX.event_file_writer import EventsWriter
 
                 folder.mkdir(mode=0o700, exist_ok=True)
-                # The names hold the second only: a process begun in the same one would empty the file of the first.
+                # The number makes the name unique: it otherwise holds only the second of the start, and a second
+                # process of that second would empty the file of the first.
                 self._scalars = EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
                 start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
                 self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, session_log=start))
@@ -352,7 +353,7 @@ class RunDirectory:
             self._scalars = None
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
-        """private/predictions.<split>.jsonl: one object per pair, joined to the corpus by uid."""
+        """Writes private/predictions.<split>.jsonl: one object per example, with its uid."""
         content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
@@ -361,13 +362,13 @@ class RunDirectory:
 
 
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
-    """private/types.json: the phrases of training, in the order of their numbers."""
+    """Writes private/types.json: the phrases of the training split in the order of their numbers."""
     types = list(types)
     write_json(directory.private / TYPES, {"types": types, "sha256": digest(types)})
 
 
 def read_types(directory: RunDirectory) -> tuple[str, ...]:
-    """What `write_types` wrote. Raises UserError where it is damaged."""
+    """Reads the file of `write_types`. Raises UserError where it is damaged."""
     path = directory.private / TYPES
     values = read_json(path, "types", "sha256", fix="restore the run directory")
     if digest(values["types"]) != values["sha256"]:
@@ -376,18 +377,18 @@ def read_types(directory: RunDirectory) -> tuple[str, ...]:
 
 
 def digest(values) -> str:
-    """The hash of JSON values, to notice damage by."""
+    """The sha256 of JSON values, for detecting damage."""
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def differing(old: dict, new: dict) -> list[str]:
-    """The fields, `train.epochs`, in which two trees of JSON values differ."""
+    """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
     old, new = _flat(old), _flat(new)
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
 
 
 def _sources(manifest):
-    """file -> its hash, of the files that a corpus was prepared from."""
+    """{file: its hash} of the source files of a prepared corpus."""
     found = manifest.get("key")
     found = found.get("sources") if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""From text to token numbers: sentences and tokens of a text, and the vocabulary that numbers them."""
+"""From text to token numbers: sentence splitting, tokenisation and the vocabulary."""
 
 import json
 import re
@@ -20,20 +20,20 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well ) )`.
 
-    The tree's own parentheses are dropped; brackets of the sentence (-LRB- and its five relatives) become themselves
-    again, also inside a token (Stanford's tokeniser keeps `:-RRB-` in one piece).
+    The parentheses of the tree are dropped. Escaped brackets of the sentence (-LRB- and five more) are restored, also
+    inside a token (Stanford's tokeniser keeps `:-RRB-` in one piece).
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
     if "B-" in parse:
         for escaped, bracket in _BRACKETS.items():
             tokens = [token.replace(escaped, bracket) for token in tokens]
-    # A corpus repeats its words: one string per distinct word keeps SNLI's training split in memory.
+    # Words repeat: with one string per distinct word, SNLI's training split fits into memory.
     return tuple(map(sys.intern, tokens))
 
 
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and '' as in the treebank. Needs no downloads."""
-    from nltk.tokenize import TreebankWordTokenizer  # a slow import, and only corpora without parses need it
+    from nltk.tokenize import TreebankWordTokenizer  # a slow import that only corpora without parses need
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
 
@@ -48,24 +48,24 @@ def blank_tokens(text: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, text.split()))
 
 
-# How a corpus without parses becomes tokens. A run keeps the name, and texts given to it later are tokenised by the
-# same function. A function that gives other tokens for any text needs a new name.
+# Tokenisers of corpora without parses. A run stores the name, so that new texts are tokenised by the same function.
+# A function that gives other tokens for any text needs a new name.
 TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
 
 DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
-# White space behind . ! or ?. The alternatives at its start keep the search linear in runs of such characters.
+# White space after . ! or ?. The two alternatives at the start keep the search linear in repeated stops.
 _STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
 _BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
-_NEAR = 24  # characters before and behind a full stop that are looked at
+_NEAR = 24  # number of characters read before and after a full stop
 
 
 def _words(line):
     return frozenset(line.split())
 
 
-# Never the end of a sentence: a name, a number or a thing follows.
+# Abbreviations that never end a sentence, because a name, a number or a noun follows.
 TITLES = _words("dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.")
-# The end of a sentence only where an unmistakable beginning follows.
+# Abbreviations that end a sentence only before one of _OPENINGS.
 _ABBREVIATIONS = _words(
     "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
     "cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj. sec. temp. resp. dept. hosp. "
@@ -79,10 +79,10 @@ _OPENINGS = _words(
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """The sentences of a text with the white space behind them: joined, they are the text again.
+    """The sentences of a text, each with the white space after it. Joined, they give the text.
 
     A full stop ends a sentence before a capital letter, a number or a line break, but not after an abbreviation or a
-    list number, nor within `[** ... **]`. In doubt it ends none.
+    list number, nor within `[** ... **]`. In doubt the sentence continues.
     """
     masked, start = mask_deidentified(text), 0
     for match in _STOP.finditer(masked):
@@ -93,7 +93,7 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def mask_deidentified(text: str) -> str:
-    """The same length, with capitals for `[** ... **]`: nothing in them is taken for a full stop or a number."""
+    """The text with `[** ... **]` replaced by as many X, so that they hold no full stops and no numbers."""
     return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
 
 
@@ -105,7 +105,7 @@ def _ends_sentence(masked, start, match):
     if not new_line and (not beginning or (beginning["first"] or "").islower()):
         return False
     if stop == 0 or masked[stop - 1].isspace():
-        return True  # `...` between blanks
+        return True  # `...` between spaces
     word = masked[max(start, stop - _NEAR) : stop + 1].split()[-1].lstrip("(\"'[").lower()
     if not word[:-1] or word in TITLES:
         return False
@@ -122,8 +122,8 @@ def _ends_sentence(masked, start, match):
 class Vocab:
     """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow.
 
-    The two special words cannot be reached from text: a token spelled "<pad>" is encoded as unknown, so that no
-    sentence can mask itself.
+    No token of a text gets the number of a special word: the token "<pad>" is encoded as unknown, so that a text cannot
+    contain padding.
     """
 
     words: tuple[str, ...]
@@ -144,20 +144,20 @@ class Vocab:
         return word in self._index
 
     def encode(self, tokens) -> list[int]:
-        """Numbers of the tokens, as many as there are tokens: an unknown one becomes UNK and is never left out."""
+        """The number of each token. An unknown token becomes UNK and is never left out."""
         return [self._index.get(token, UNK) for token in tokens]
 
     @classmethod
     def build(cls, token_sequences, keep=None):
         """Vocabulary of the sequences: most frequent word first, equally frequent words by code point.
 
-        keep: a container; words not in it are left out (the words that have pretrained vectors). None keeps all.
+        keep: a container of the words to keep, such as those with pretrained vectors; None = all.
         """
         return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens), keep)
 
     @classmethod
     def of_counts(cls, counts, keep=None):
-        """The same from the number of times each token occurs."""
+        """As `build`, from {token: number of occurrences}."""
         words = [word for word in counts if word not in SPECIALS and (keep is None or word in keep)]
         words.sort(key=lambda word: (-counts[word], word))
         return cls(SPECIALS + tuple(words))
@@ -168,7 +168,7 @@ class Vocab:
 
     @classmethod
     def load(cls, path):
-        """Reads what `save` wrote. Raises DataError where the file is no such array."""
+        """Reads the file of `save`. Raises DataError where it is not such an array."""
         name, fix = Path(path).name, "prepare the data again"
         try:
             words = json.loads(small_content(path).decode("utf-8"))

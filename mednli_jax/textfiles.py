@@ -1,12 +1,12 @@
 """Text files, plain or gzipped, as bytes, lines, JSON objects, CSV records and tables with a header.
 
-Every reader of text opens its files here, so all readers refuse the same damage in the same way: a file that is missing
-or cannot be read, damaged gzip, gzip that unpacks to far more than text can, bytes that are not UTF-8, NUL bytes and
-lines that are too long. Each is a DataError with the file, the line, the problem and the fix. Gzip is recognised by the
-content, not by the name. A file that takes long shows a progress bar over its bytes on disk.
+All readers of text use this module, so that they refuse the same damage in the same way: a file that is missing or
+cannot be read, damaged gzip, gzip that unpacks to far more than text can, bytes that are not UTF-8, NUL bytes and lines
+that are too long. Each is a DataError with the file, the line, the problem and the fix. Gzip is recognised by the
+content, not by the name. Reading a large file shows a progress bar over its bytes on disk.
 
-Functions that take `problems` add faulty lines to it and go on, so that a reader can report the first 20 together.
-What concerns the file as a whole is raised at once.
+Functions that take `problems` add faulty lines to it and continue, so that a reader can report the first 20 together.
+A fault of the whole file is raised at once.
 """
 
 import difflib
@@ -26,12 +26,12 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.progress import SLOW_SECONDS, Bar
 
 MAX_LINE_BYTES = 1 << 20
-MAX_RECORD_BYTES = 1 << 22  # A CSV record may span lines. More bytes than this without a closing quote are a fault.
-MAX_GROWTH = 256  # times its size that a gzipped file may unpack to: text grows tenfold, a bomb a thousandfold
-FREE_GROWTH = 1 << 20  # bytes that any gzipped file may unpack to
-BIG = 100_000_000  # bytes of a file from which on its bar counts megabytes
+MAX_RECORD_BYTES = 1 << 22  # most bytes of a CSV record without a closing quote; a record may span lines
+MAX_GROWTH = 256  # largest ratio of a gzipped file's content to its size; text has about 10, a gzip bomb 1,000
+FREE_GROWTH = 1 << 20  # bytes of content that any gzipped file may have
+BIG = 100_000_000  # bytes of a file whose progress bar counts megabytes
 FRESH_COPY = "take a fresh copy of the file"
-MOST_NAMES = 10_000  # of a folder, among which one is looked for that somebody meant
+MOST_NAMES = 10_000  # most names of a folder that are searched for a similar one
 _PIECE = 1 << 13  # bytes of a gzipped file that are read at a time
 _CSV_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
 
@@ -76,7 +76,7 @@ def _not_unpacked(path, problem):
 
 
 def character_fault(text: str) -> str:
-    """What is wrong with the characters of a string from JSON, as the end of a sentence; "" where nothing is."""
+    """The fault in the characters of a string from JSON, as the end of a sentence; "" where there is none."""
     if "\0" in text:
         return "holds a NUL character"
     try:
@@ -87,10 +87,9 @@ def character_fault(text: str) -> str:
 
 
 def meant(path: Path) -> str:
-    """What a path that is not there may have meant, as sentences after a blank; "" where nothing is like it.
+    """Hints for a path that does not exist, as sentences after a space; "" where there are none.
 
-    The first that holds: a variable in it is not set; a folder above it is not there; a name beside it is like its own,
-    but for its case or a few letters.
+    The hints: a variable in the path is not set, else a parent folder that does not exist, a similar name beside it.
     """
     if unset := re.search(r"\$\{?(\w+)", str(path)):
         return f" ${unset[1]} is not set."
@@ -111,14 +110,14 @@ def meant(path: Path) -> str:
 
 
 def either_name(path: Path) -> Path | None:
-    """The file of that name, with or without .gz; None where there is neither."""
+    """The existing file of that name, with or without .gz; None where there is neither."""
     path = Path(path)
     other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz")
     return next((candidate for candidate in (path, other) if os.path.isfile(candidate)), None)
 
 
 def check_readable(path: Path, fix: str = "check the path") -> None:
-    """Raises DataError where there is no such file, or its first byte cannot be read."""
+    """Raises DataError where the file does not exist, or its first byte cannot be read."""
     if not os.path.isfile(path):
         raise no_such_file(path, fix)
     try:
@@ -129,7 +128,7 @@ def check_readable(path: Path, fix: str = "check the path") -> None:
 
 
 class _WatchedFile(io.FileIO):
-    """A file whose reading moves a bar, in kilobytes or megabytes. The bar appears after SLOW_SECONDS."""
+    """A file that shows a progress bar in kilobytes or megabytes when reading takes longer than SLOW_SECONDS."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -150,9 +149,9 @@ class _WatchedFile(io.FileIO):
 
 
 class _Pieces:
-    """A file that gzip reads at most _PIECE bytes at a time, so that its position is not far ahead of what is unpacked.
+    """A file that gzip reads at most _PIECE bytes at a time, so that its position is not far ahead of the content.
 
-    gzip asks for 8 kB up to Python 3.11 and for 128 kB from 3.12 on, less what it holds: the remainder is the same.
+    gzip asks for 8 kB (Python 3.11) or 128 kB (from 3.12), minus the bytes that it holds: the remainder is the same.
     """
 
     def __init__(self, raw):
@@ -163,7 +162,7 @@ class _Pieces:
 
 
 class _Unzipped(io.RawIOBase):
-    """The content of a gzipped stream, as long as there is no more of it than text can be packed into so few bytes."""
+    """The content of a gzipped stream. Reading fails where it is larger than FREE_GROWTH and MAX_GROWTH allow."""
 
     def __init__(self, raw, path):
         self._path, self._raw, self._file, self._size = path, raw, gzip.GzipFile(fileobj=_Pieces(raw)), 0
@@ -184,8 +183,8 @@ class _Unzipped(io.RawIOBase):
 def opened(path: Path, *, watched: bool = True) -> Iterator[BinaryIO]:
     """The bytes of a plain or gzipped file as a buffered stream. Memory does not grow with the file.
 
-    watched: show a bar where reading takes long; of files that are read side by side only one should.
-    Raises: DataError where the file is missing, cannot be read or cannot be decompressed, also while it is read.
+    watched: whether a progress bar is shown; of several files that are read in parallel only one should show it.
+    Raises: DataError where the file is missing, cannot be read or cannot be decompressed, also during reading.
     """
     path = Path(path)
     if not os.path.isfile(path):
@@ -205,9 +204,9 @@ def opened(path: Path, *, watched: bool = True) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
-    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines; line breaks stay as they are.
+    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed.
 
-    errors: as of `bytes.decode`. Raises: DataError as `opened` does, and where the file is not UTF-8.
+    errors: as for `bytes.decode`. Raises: DataError as `opened`, and where the file is not UTF-8.
     """
     try:
         with opened(path) as stream:
@@ -222,9 +221,9 @@ def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
 def byte_lines(
     path: Path, max_bytes: int = MAX_LINE_BYTES, *, watched: bool = True
 ) -> Iterator[tuple[int, bytes | None]]:
-    """(line number from 1, line without its line break), or (number, None) for a line over `max_bytes`.
+    """(line number from 1, line without its line break), or (number, None) for a line longer than `max_bytes`.
 
-    Raises: DataError as `opened` does.
+    Raises: DataError as `opened`.
     """
     with opened(path, watched=watched) as stream:
         number = 0
@@ -239,9 +238,9 @@ def byte_lines(
 
 
 def decoded(file: str, number: int, data: bytes) -> str:
-    """The text of bytes that begin on line `number` of a file; a byte order mark at its start is left out.
+    """The text of bytes that begin on line `number` of a file, without the byte order mark of line 1.
 
-    Raises: DataError with the line that is not UTF-8 or holds a NUL byte.
+    Raises: DataError with the number of the line that is not UTF-8 or holds a NUL byte.
     """
     try:
         text = data.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -255,7 +254,7 @@ def decoded(file: str, number: int, data: bytes) -> str:
 
 
 def checked_lines(path: Path, *, digest=None, watched: bool = True) -> Iterator[tuple[int, str | DataError]]:
-    """As `text_lines`, with a DataError in the place of a line that is not text: for files read side by side."""
+    """As `text_lines`, but yields a DataError for a line that is not text: for files that are read in parallel."""
     path = Path(path)
     for number, line in byte_lines(path, watched=watched):
         try:
@@ -274,8 +273,10 @@ def text_lines(
 ) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
 
-    problems: takes the lines that are not text; without it the first of them is raised.
-    digest: of hashlib; takes every line with "\\n", the same for plain and gzipped files and for either line break.
+    Args:
+      problems: collects the errors of lines that are not text; without it the first is raised.
+      digest: of hashlib; updated with every line and "\\n", so that compression and line breaks do not change it.
+
     Raises: DataError.
     """
     for number, line in checked_lines(path, digest=digest, watched=watched):
@@ -288,14 +289,14 @@ def text_lines(
 
 
 def json_lines(path: Path, problems: Problems, *, watched: bool = True) -> Iterator[tuple[int, dict]]:
-    """(line number, object) of JSON lines: one object with named fields a line. Blank lines are passed over."""
+    """(line number, object) of a JSON lines file, one object per line. Blank lines are skipped."""
     path = Path(path)
     for number, line in text_lines(path, problems, watched=watched):
         if not line.strip():
             continue
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError):  # Python's message can quote the line, so it goes no further
+        except (ValueError, RecursionError):  # Python's message can quote the line, so it is dropped
             problems.add(line_fault(path.name, number, "the line is not valid JSON"))
             continue
         if isinstance(values, dict):
@@ -308,9 +309,9 @@ def json_lines(path: Path, problems: Problems, *, watched: bool = True) -> Itera
 
 
 def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """(line it starts on, cells) of the records of a CSV file (RFC 4180); a quoted cell may hold line breaks, as "\\n".
+    """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in cells become "\\n".
 
-    A quote that never closes ends the reading: where the next record starts cannot be known.
+    Reading ends at a quote that never closes, because the start of the next record is unknown.
     """
     path = Path(path)
     start, parts, quotes, size = 0, [], 0, 0
@@ -363,11 +364,14 @@ def table_rows(
     columns: Callable[[int, list[str]], Sequence[str]],
     spare: str = "",
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, {column: cell}) of the records under a header. Records of another width are added to `problems`.
+    """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or before the header.
 
-    columns: given the header's line and its cells, returns the columns' names, or raises DataError. Without its header
-    no row can be read, so a fault up to there ends the reading.
-    spare: pattern of the names of columns that a row may lack at its end.
+    Args:
+      file: its name, for messages.
+      records: (line number, cells).
+      problems: collects the errors, such as a record with a wrong number of cells.
+      columns: (line number, cells) of the header -> names of the columns; may raise DataError.
+      spare: regular expression of the names of columns that may be missing at the end of a row.
     """
     names = None
     for number, cells in records:

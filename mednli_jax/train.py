@@ -1,4 +1,4 @@
-"""`python -m mednli_jax.train`: from a config to a tested accuracy."""
+"""`python -m mednli_jax.train`: trains the model of a config and scores it."""
 
 import sys
 from pathlib import Path
@@ -9,22 +9,22 @@ from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import next_free
 
-USAGE = f"""Train a model, keep the best dev epoch of each seed, test it once.
+USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on test.
 
   python -m mednli_jax.train --config=configs/esim_kd.py
   python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
 
 {cli.CONFIG_HELP}
   --workdir=DIR                the folder of the run (default: runs/<config>-<variant>, numbered if taken)
-  --resume                     continue with the interrupted run in --workdir
-  --force                      start over in --workdir, dropping the run it holds
-  --dry-run                    print shapes, parameters, memory and the time of an epoch; train nothing
+  --resume                     continue the interrupted run in --workdir
+  --force                      delete the run in --workdir and start over
+  --dry-run                    print shapes, parameters, memory and the time of an epoch; do not train
   --keep-weights               DisKnE: keep the weights of each fold and seed in <workdir>/private/weights
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
-  --distributed                the same, where a TPU pod, Slurm or MPI started them
+  --distributed                the same, for processes that a TPU pod, Slurm or MPI started
 
-Corpora are looked for in $MEDNLI_JAX_DATA/<corpus>/, prepared data is kept in $MEDNLI_JAX_CACHE.
+Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
 Exit codes: 0 done, 2 bad input or usage, 3 interrupted (continue with --resume)."""
 
@@ -32,9 +32,9 @@ Exit codes: 0 done, 2 bad input or usage, 3 interrupted (continue with --resume)
 def define(values: cli.Flags) -> None:
     cli.define_config(values)
     flags.DEFINE_string("workdir", None, "run directory", flag_values=values)
-    flags.DEFINE_bool("resume", False, "continue with an interrupted run", flag_values=values)
-    flags.DEFINE_bool("force", False, "drop the run in --workdir and start over", flag_values=values)
-    flags.DEFINE_bool("dry_run", False, "say what would be trained", flag_values=values)
+    flags.DEFINE_bool("resume", False, "continue an interrupted run", flag_values=values)
+    flags.DEFINE_bool("force", False, "delete the run in --workdir and start over", flag_values=values)
+    flags.DEFINE_bool("dry_run", False, "describe the training and do not train", flag_values=values)
     flags.DEFINE_bool("keep_weights", False, "keep the weights of folds", flag_values=values)
     flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
     flags.DEFINE_string("coordinator", None, "address of process 0", flag_values=values)
@@ -46,18 +46,18 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     config = cli.config(values)
     if values.resume and values.force:
-        raise UsageError("--resume continues with a run, --force drops it. Fix: give one of the two.")
-    from mednli_jax import experiment, new_run  # jax is imported after the flags are known to be good
+        raise UsageError("--resume continues a run, --force deletes it. Fix: give one of the two.")
+    from mednli_jax import experiment, new_run  # imports jax, so it follows the check of the flags
     from mednli_jax.training import hosts
 
     asked = experiment.of(config)
     if values.keep_weights and asked.fitter != "folds":
-        raise UsageError("--keep_weights is for runs of folds; others keep theirs as they are. Fix: leave it out.")
+        raise UsageError("--keep_weights is for runs of folds; other runs always keep weights. Fix: leave it out.")
     if values.dry_run:
         return _describe(asked)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
     if here.count > 1 and asked.fitter != "gradient":
-        raise RunError("only networks on one corpus are trained by several processes. Fix: start one alone.")
+        raise RunError("several processes can only train networks on one corpus. Fix: start one process.")
     name = cli.config_name()
     folder = Path(values.workdir or Path("runs") / name).expanduser()
     if not (values.workdir or values.resume):
@@ -88,7 +88,7 @@ def main(values: cli.Flags) -> int:
 
 def _describe(asked) -> int:
     if asked.fitter != "gradient":
-        raise UsageError("--dry-run is of a network on one corpus, not of features or folds. Fix: leave it out.")
+        raise UsageError("--dry-run is for a network on one corpus, not for features or folds. Fix: leave it out.")
     from mednli_jax import experiment
     from mednli_jax.training.describe import describe
     from mednli_jax.training.loop import Trainer
@@ -97,7 +97,7 @@ def _describe(asked) -> int:
     prepared, _ = asked.prepare()
     program, batches = asked.program(prepared)
     for line in describe(Trainer(program, asked.settings, prepared.splits, batches, asked.seeds)):
-        print(line, flush=True)  # each is timed, which takes a while
+        print(line, flush=True)  # shown at once, because each line takes seconds to measure
     return cli.OK
 
 

@@ -1,6 +1,6 @@
-"""What a config may say: one table of fields, ranges and conditions, checked before anything is read or trained.
+"""The rules for configs: one table of fields, ranges and conditions, checked before any file is read.
 
-Each rule names one field. It holds for configs that have the field; a rule with `when` holds for some of those.
+Each rule names one field and applies to configs that have it. A rule with `when` applies to some of these configs.
 """
 
 import os
@@ -23,10 +23,10 @@ from mednli_jax.knowledge.ontology import CYCLES, GRAPHS, RELATIONS
 from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
 
-MOST = (1 << 15) - 1  # of a length or a dimension that is kept in 16 bits
-COUNT = 10**9  # of rows, steps or epochs, which are counted in 32 bits
-LARGE = 1e30  # of what is computed in 32-bit floating point
-SHOWN = 200  # characters of a value in a message
+MOST = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
+COUNT = 10**9  # largest number of rows, steps or epochs; they are counted in 32 bits
+LARGE = 1e30  # largest number that is computed with in 32-bit floating point
+SHOWN = 200  # most characters of a value in a message
 NAME = 4096  # bytes of the longest path that Linux opens
 
 
@@ -35,10 +35,10 @@ class Rule:
     """One condition on one field.
 
     Args:
-      field: dotted, below the config.
+      field: dotted name without `config.`.
       good: (value, config) -> whether the value is allowed.
-      fix: what to give instead, after "Fix: "; it may name other fields of the config, as {config.train.epochs}.
-      problem: what is wrong; "" where the field and its value say it.
+      fix: the text after "Fix: "; it may contain other fields of the config, as {config.train.epochs}.
+      problem: what is wrong; "" where field and value are enough.
       when: config -> whether the rule applies.
     """
 
@@ -63,8 +63,10 @@ class Rule:
 
 
 def between(field: str, least: float, most: float, zero: str | None = "", **when) -> Rule:
-    """least <= value <= most; nan is outside. zero: what 0 means where it is allowed, too, None where nothing may be
-    given in its place."""
+    """least <= value <= most, which excludes nan.
+
+    zero: the meaning of 0 where 0 is also allowed; None where the field may be left out.
+    """
     fix = f"give {least} to {most}" + (f", or 0 for {zero}" if zero else ", or leave it out" if zero is None else "")
 
     def good(value, _):
@@ -78,7 +80,7 @@ def one_of(field: str, known: Sequence[str], **when) -> Rule:
 
 
 def left_out(fields: str, problem: str, when: Callable, fix: str = "leave it out") -> list[Rule]:
-    """Rules that each field (names between spaces) has its empty value (0, "", None, False) where `when` holds."""
+    """Rules that fields (names separated by spaces) have their empty value (0, "", None, False) where `when` holds."""
     return [Rule(field, lambda value, _: not value, fix, problem, when) for field in fields.split()]
 
 
@@ -91,7 +93,7 @@ def _pattern(text, _):
 
 
 def _paths(value, _):
-    """Whether the system takes each path of a field: of short names, and in the folder of no unknown user."""
+    """Whether the system accepts each path of a field: short names, and no ~USER of an unknown user."""
     for path in value.split("+") if isinstance(value, str) else several(value or ()):
         names = [len(os.fsencode(name)) for name in path.split("/")]
         if max(names) > 255 or sum(names) + len(names) > NAME or os.path.expanduser(path).startswith("~"):
@@ -105,12 +107,12 @@ def _seeds(seeds, _):
 
 
 def several(values: Sequence[str]) -> list[str]:
-    """The names of a config's tuple; a command line gives those of an empty one as one string, with commas."""
+    """The names in a tuple of a config. The command line sets an empty tuple as one string with commas."""
     return [name for value in values for name in str(value).split(",") if name]
 
 
 def kind(config) -> str:
-    """The task that a config was made for."""
+    """The task for which a config was made."""
     if "diskne" in config:
         return "diskne"
     return "cloze" if "setup" in config.data else "mlm" if "content" in config.data else "nli"
@@ -183,13 +185,13 @@ CHOICES = {
     "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
-NUMBERS = (  # fields, least, most, what 0 means beside them
+NUMBERS = (  # fields, least, most, meaning of 0 (see `between`)
     ("data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions", 1, MOST, ""),
     ("knowledge.max_links knowledge.min_length model.dim model.attention_heads diskne.least", 1, MOST, ""),
     ("train.batch_size", 1, 1 << 16, ""),
     ("train.patience train.checkpoint_epochs train.halve_from train.accumulate", 1, COUNT, ""),
     ("train.epochs", 1, 10_000, ""),
-    ("train.group model.layers model.hops model.depth model.heads", 1, 64, ""),  # each is compiled apart
+    ("train.group model.layers model.hops model.depth model.heads", 1, 64, ""),  # each is compiled separately
     ("train.max_buckets", 1, 4, ""),
     ("model.buckets", 1, 1 << 30, ""),
     ("model.trees", 1, 100_000, ""),
@@ -200,8 +202,8 @@ NUMBERS = (  # fields, least, most, what 0 means beside them
     ("data.max_passage data.max_query data.max_words", 1, COUNT, "no limit"),
     ("knowledge.max_path", 1, MOST, "no limit"),
     ("diskne.at_once", 1, COUNT, "as many as fit"),
-    ("train.average_every train.evaluate_every", 1, COUNT, "an epoch's"),
-    ("train.cycle", 2, COUNT, "an epoch's"),
+    ("train.average_every train.evaluate_every", 1, COUNT, "the steps of an epoch"),
+    ("train.cycle", 2, COUNT, "the steps of an epoch"),
     ("train.least_epochs", 0, COUNT, ""),
     ("vectors.retrofit_rounds", 0, 1000, ""),
     ("vectors.seed knowledge.permute_seed diskne.negatives_seed", 0, 2**32 - 1, ""),
@@ -214,31 +216,31 @@ NUMBERS = (  # fields, least, most, what 0 means beside them
 )
 PATHS = """data.dir data.answer_vectors vectors.path vectors.retrofit knowledge.ontology knowledge.mentions
     knowledge.abbreviations knowledge.stop model.weights transfer.init_from diskne.annotations"""
-# What fasttext's training fixes.
+# Fields whose values the training of fasttext fixes.
 BY_ROWS = {
     **{"train.optimizer": "sgd", "train.momentum": 0, "train.weight_decay": 0, "train.clip": 0},
     **{"model.train_vectors": True, "vectors.path": "", "vectors.retrofit": "", "data.features": False},
 }
 _SHARE = (lambda value, _: 0 <= value < 1, "give 0 or more, under 1")
 _PART = (lambda value, _: 0 < value <= 1, "give a number over 0, at most 1")
-_NO_SOURCE = "give config.transfer.init_from, too"
+_NO_SOURCE = "also give config.transfer.init_from"
 _OTHER_FILES = "leave it out, or build other files"
 
 RULES = (
-    Rule("task", lambda task, c: task == kind(c), "leave it as the config file has it"),
+    Rule("task", lambda task, c: task == kind(c), "leave it as in the config file"),
     Rule(
         "model.name",
         lambda name, c: entry(name).task == {"diskne": "nli"}.get(c.task, c.task),
         "give a model of the config's task, e.g. esim for nli, ga_reader for cloze",
-        "{} is no model of the config's task",
+        "{} is not a model for the config's task",
     ),
     Rule("seeds", _seeds, "--config.seeds=0,1,2", "expected distinct numbers from 0 up"),
     *(one_of(field, known) for field, known in CHOICES.items()),
     *(between(field, *limits) for fields, *limits in NUMBERS for field in fields.split()),
-    *(Rule(field, _paths, "give a path", "is no path that can be opened") for field in PATHS.split()),
+    *(Rule(field, _paths, "give a path", "is not a path that can be opened") for field in PATHS.split()),
     *(Rule(field, *_SHARE) for field in ("train.momentum", "train.warmup", "model.dropout")),
     *(Rule(field, *_PART) for field in ("train.decay", "model.subsample")),
-    # Three special pieces and one of the text.
+    # A row has three special pieces and at least one piece of the text.
     between("data.max_length", 4, MOST, when=lambda c: c.task == "mlm"),
     # -- training
     Rule(
@@ -259,14 +261,14 @@ RULES = (
         "give config.train.average_from as well, or leave it out",
     ),
     *left_out(
-        "train.average_from",  # the plateau would put the average in the place of its samples
-        "does not go with schedule 'plateau'",
+        "train.average_from",  # the plateau would replace the weights by their average
+        "cannot be combined with schedule 'plateau'",
         lambda c: c.train.schedule == "plateau",
         "leave one of them out",
     ),
     *left_out(
-        "train.select",  # every epoch is the best then
-        "'last' does not go with schedule 'plateau'",
+        "train.select",  # with 'last' every epoch counts as the best, so the rate would never change
+        "'last' cannot be combined with schedule 'plateau'",
         lambda c: c.train.select == "last" and c.train.schedule == "plateau",
         "leave one of them out",
     ),
@@ -280,22 +282,22 @@ RULES = (
     *left_out("data.builder", "DisKnE has no TFDS builder", lambda c: of_folds(c) and c.data.builder != "direct"),
     *left_out(
         "data.builder",
-        "a demo and files of your own have no TFDS builder",
+        "the demo corpora and your own files have no TFDS builder",
         lambda c: c.data.builder == "tfds" and c.data.name in ("demo", "demo_full", "file"),
         "leave the builder out",
     ),
-    *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not of word pieces", of_pieces),
-    *left_out("data.features", "model 'features' has them already", of_features),
+    *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not for word pieces", of_pieces),
+    *left_out("data.features", "model 'features' always has them", of_features),
     # -- knowledge
     Rule(
         "knowledge.mentions",
         lambda path, _: not path or ending(path) in MENTION_READERS,
         f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)",
-        "{}: the ending names no format",
+        "{}: unknown file ending",
         takes_knowledge,
     ),
     Rule(
-        "knowledge.permute_seed",  # it moves names to other concepts, and a file of mentions names concepts themselves
+        "knowledge.permute_seed",  # it gives names to other concepts, but a file of mentions does not use names
         lambda seed, _: seed is None,
         "leave one of them out",
         "has no effect on the concepts of config.knowledge.mentions",
@@ -308,7 +310,7 @@ RULES = (
         "leave one of them out",
     ),
     Rule(
-        "model.knowledge",  # concepts lie on the corpus's own tokens
+        "model.knowledge",  # the positions of concepts refer to the tokens of the corpus
         lambda knowledge, _: knowledge == "none",
         "leave one of them out",
         "concepts are not found in config.data.tokens 'blanks'",
@@ -322,11 +324,11 @@ RULES = (
     Rule(
         "knowledge.relations",
         lambda value, c: value in RELATIONS or (of_types(c) and bool(named_relations(value))),
-        f"give one of {', '.join(RELATIONS)}, or of knowledge 'typed' names of relations with commas between them",
+        f"give one of {', '.join(RELATIONS)}; with knowledge 'typed' also names of relations separated by commas",
     ),
     *left_out(
         "model.masking",
-        "'paper' does not go with knowledge 'typed'",
+        "'paper' cannot be combined with knowledge 'typed'",
         lambda c: of_types(c) and c.model.masking == "paper",
         "give masked",
     ),
@@ -338,7 +340,7 @@ RULES = (
         lambda c: of_types(c),
     ),
     *left_out(
-        "model.pooling",  # the attended states are appended along time: they have no last state of either direction
+        "model.pooling",  # attended states are appended along the time axis, where they have no last state
         "'last' cannot pool knowledge-directed attention",
         lambda c: c.model.pooling == "last" and c.model.knowledge != "none",
         "use max or mean, or knowledge none",
@@ -351,13 +353,13 @@ RULES = (
     ),
     *left_out(
         "data.renumber",
-        "phrases have numbers in the set-up 'anonym' alone",
+        "phrases have numbers only in the set-up 'anonym'",
         lambda c: c.data.setup != "anonym",
         "leave it out, or give --config.data.setup=anonym",
     ),
     *left_out(
         "model.heads",
-        "a corpus alone has one domain",
+        "a single corpus has one domain",
         lambda c: c.model.heads > 1 and not c.data.mix,
         "give config.data.mix, or leave it out",
     ),
@@ -366,14 +368,14 @@ RULES = (
             field,
             lambda value, _, fixed=fixed: (value or "") == (fixed or ""),
             f"give {fixed or repr(fixed)}",
-            "model 'fasttext' trains single rows of its table by plain SGD, and nothing else",
+            "model 'fasttext' only trains single rows of its table by plain SGD",
             lambda c: c.model.name == "fasttext",
         )
         for field, fixed in BY_ROWS.items()
     ),
     # -- transfer
     *(
-        Rule(f"transfer.{name}", _pattern, "e.g. 'logits|layer_1'", "{} is no regular expression")
+        Rule(f"transfer.{name}", _pattern, "e.g. 'logits|layer_1'", "{} is not a regular expression")
         for name in ("skip", "freeze")
     ),
     *left_out(
@@ -381,7 +383,7 @@ RULES = (
     ),
     *left_out("transfer.init_from transfer.freeze data.mix", "features have no weights to transfer", of_features),
     *left_out(
-        "transfer.private", "this model has no layers of its own for each domain", lambda c: c.model.name not in PRIVATE
+        "transfer.private", "this model has no separate layers for each domain", lambda c: c.model.name not in PRIVATE
     ),
     # -- DisKnE
     *left_out("data.genre data.limit data.sample data.mix data.features", "DisKnE has no such setting", of_folds),
@@ -389,13 +391,13 @@ RULES = (
         "seeds",
         lambda seeds, _: max(seeds) <= MOST_SEED,
         "--config.seeds=0,1,2",
-        f"of folds a seed is at most {MOST_SEED}",
+        f"with folds a seed is at most {MOST_SEED}",
         of_folds,
     ),
     *left_out(
         "model.name", "features have no folds", lambda c: of_folds(c) and of_features(c), "give a network, such as esim"
     ),
-    *left_out("transfer.init_from", "folds start again", of_folds),
+    *left_out("transfer.init_from", "folds cannot start from a run", of_folds),
     Rule("diskne.dev", lambda value, _: 0 < value < 1, "give a share over 0 and under 1"),
     Rule(
         "diskne.categories",
@@ -403,8 +405,8 @@ RULES = (
         f"give some of {', '.join(CATEGORIES)}",
         "a category is unknown",
     ),
-    *left_out("diskne.wording", "the files have it", lambda c: c.data.name == "file", _OTHER_FILES),
-    *left_out("diskne.negatives", "the files have them", lambda c: c.data.name == "file", _OTHER_FILES),
+    *left_out("diskne.wording", "the files fix the wording", lambda c: c.data.name == "file", _OTHER_FILES),
+    *left_out("diskne.negatives", "the files fix the negatives", lambda c: c.data.name == "file", _OTHER_FILES),
 )
 
 
@@ -416,7 +418,7 @@ def check(config) -> None:
 
 
 def _check_strings(value, field) -> None:
-    """Raises ConfigError for a string that is no line of text: messages are one line, and files have names in bytes."""
+    """Raises ConfigError for a string that is not one line of valid text, because messages and file names need that."""
     if isinstance(value, config_dict.ConfigDict):
         for name in value:
             _check_strings(value[name], f"{field}.{name}")
@@ -427,4 +429,4 @@ def _check_strings(value, field) -> None:
         except UnicodeEncodeError:  # half a surrogate
             lines = ("", "")
         if len(lines) > 1 or (lines and lines[0] != text):
-            raise ConfigError(f"{field} is no line of text. Fix: give one without line breaks and broken characters.")
+            raise ConfigError(f"{field} is not a line of text. Fix: leave out line breaks and broken characters.")

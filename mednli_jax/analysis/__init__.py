@@ -1,1 +1,1 @@
-"""What can be said of a corpus or of saved predictions without a model. Strings and NumPy only."""
+"""Analyses of corpora and of saved predictions. They need strings and NumPy, and no model."""

@@ -1,4 +1,4 @@
-"""The analyses of a corpus by name. Each takes a Subject and the options of the command, and gives a Finding."""
+"""The analyses of a corpus by name. Each takes a Subject and the options of the command, and returns a Finding."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,20 +25,21 @@ class Options:
 
     Args:
       top: lexical: tokens of each class.
-      smoothing: lexical: what is added to each count.
+      smoothing: lexical: the number that is added to each count.
       min_count: lexical: the least number of occurrences of a token.
       stop_words: lexical: whether stop words and punctuation are kept.
       lengths: lengths: "all" splits, or "train".
-      input: aflite: what the features are of, "hypothesis" or "pair".
+      input: aflite: the features describe the "hypothesis" or the "pair".
       m, n, k, tau, seed: aflite: see filtering.settings.
-      entities: aflite: "none" are merged, else what those without a vector have: that of their "parts", or "drop".
+      entities: aflite: "none" merges no entities; else the vector of a merged entity without one: the mean of its
+        "parts", or none ("drop").
       unknown: aflite: "zero" vectors for words without one, or "skip".
       features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
-      resume: aflite: whether the filtering that was interrupted in the folder goes on.
-      count: substitutions: pairs of each category, at most.
+      resume: aflite: whether to continue the interrupted filtering in the folder.
+      count: substitutions: the most pairs of each category.
       folder: where results and the state of aflite are kept, None for nowhere.
       outputs: folder of a run -> {uid: logits [S * C]}.
-      fit_predict: number of pairs -> what trains the models of aflite.
+      fit_predict: number of pairs -> the function that trains the models of aflite.
     """
 
     top: int
@@ -69,7 +70,7 @@ def stats(subject: Subject, options: Options) -> Finding:
 
 
 def paths(subject: Subject, options: Options) -> Finding:
-    """Path lengths and kinds of relations between the concepts of premises and hypotheses."""
+    """Path lengths and types of relations between the concepts of premises and hypotheses."""
     subject.needs_knowledge("paths")
     corpus, ontology = subject.corpus, subject.corpus.ontology
     choice = {name: getattr(corpus.encoding, name) for name in ("direction", "max_path", "graph")}
@@ -80,7 +81,7 @@ def paths(subject: Subject, options: Options) -> Finding:
         return corpus.paths(graph, pairs, direction=choice["direction"], max_length=choice["max_path"])
 
     finder = subject.finder
-    # Of a word with several senses the most frequent one has a path.
+    # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
     found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances, indices)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
@@ -95,9 +96,9 @@ def paths(subject: Subject, options: Options) -> Finding:
 
 
 def lexical(subject: Subject, options: Options) -> Finding:
-    """Tokens that give classes away."""
+    """Tokens that reveal the class."""
     if not math.isfinite(options.smoothing):
-        raise UsageError("--smoothing is no finite number. Fix: give 0 or more.")
+        raise UsageError("--smoothing is not a finite number. Fix: give 0 or more.")
     names = ("smoothing", "min_count", "stop_words")
     return findings.tokens(subject, k=options.top, **{name: getattr(options, name) for name in names})
 
@@ -108,7 +109,7 @@ def aflite(subject: Subject, options: Options) -> Finding:
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
     settings = filtering.settings(pairs, **numbers)
     if run and (options.input, options.entities, options.unknown) != ("hypothesis", "none", "zero"):
-        problem = "--features are those of a run; --input, --entities and --unknown shape mean vectors"
+        problem = "--features takes those of a run, but --input, --entities and --unknown only apply to mean vectors"
         raise UsageError(f"{problem}. Fix: leave them out.")
     if options.resume:
         filtering.state_file(options.folder)
@@ -129,7 +130,7 @@ ANALYSES = {
     "heuristics": lambda subject, options: findings.heuristic(subject),
     "aflite": aflite,
 }
-ALONE = {  # those that `all` leaves out: they make a corpus
+ALONE = {  # analyses that `all` leaves out, because they make a new corpus
     "substitutions": lambda subject, options: substitutions.substitutions(
         subject, count=options.count, seed=options.seed
     ),
@@ -137,9 +138,8 @@ ALONE = {  # those that `all` leaves out: they make a corpus
 
 
 def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
-    """What each of these analyses finds, or why it cannot be done. Raises: UserError for a corpus that cannot be
-    read."""
-    subject.splits  # noqa: B018 - read first, so that a faulty corpus is one error and not one of each analysis
+    """(name, finding) of each of these analyses, or its error. Raises: UserError for a corpus that cannot be read."""
+    subject.splits  # noqa: B018 - read first, so that a faulty corpus is reported once
     for name in names:
         try:
             yield name, (ANALYSES | ALONE)[name](subject, options)
@@ -148,7 +148,7 @@ def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterato
 
 
 def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Finding:
-    """What a corpus of cloze queries looks like, and the skills that they need.
+    """Statistics of a corpus of cloze queries, and of the skills that the queries need.
 
     corpus: demo_cloze, clicr or a folder. skills: a file of the queries' skills, None for none. scores: files with the
     F1 of queries, one for each system. Raises: UserError, DataError(s) for what is missing or damaged.

@@ -1,4 +1,4 @@
-"""Annotations of a corpus: what each pair or query is of, as a table of two columns."""
+"""Annotations of a corpus: a table of two columns, uid and category."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,13 +10,13 @@ from mednli_jax.textfiles import text_lines
 def read_annotations(
     path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, problem: str
 ) -> dict[str, tuple[str, ...]]:
-    """uid -> names, from rows `uid TAB name`. A uid may have several rows, and so several names.
+    """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
 
     Args:
-      column: what the second column is called in a header `uid TAB column`, which the file may have.
+      column: name of the second column; the file may have a header `uid TAB column`.
       names: the names that the second column may hold, in any case.
       aliases: other word -> name.
-      problem: what the error of a row that is not of this form says.
+      problem: the message for a row that does not have this form.
 
     Raises: DataError or DataErrors.
     """

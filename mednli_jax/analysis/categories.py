@@ -1,4 +1,4 @@
-"""Kinds of error (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
+"""Categories of errors (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
 
 The results hold uids, counts and accuracies, never a word of the pairs.
 """
@@ -42,8 +42,8 @@ def categories(
 ) -> dict[str, tuple[str, ...]]:
     """uid -> the categories whose rule (RULES) its pair meets, by words alone; a pair may meet several.
 
-    The published categories were given by hand. These rules say what a pair holds, not why a model got it wrong.
-    abbreviations: short forms. A short form that is also a function word ("or") counts in capitals only.
+    The published categories were given by hand. These rules describe the pair, not why a model got it wrong.
+    abbreviations: short forms. A short form that is also a function word ("or") counts only in capitals.
     """
     short = {form.casefold() for form in abbreviations}
     found = {}
@@ -76,7 +76,7 @@ def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
 
     Raises: DataError or DataErrors.
     """
-    return annotations.read_annotations(path, "category", CATEGORIES, _ALIASES, problem="the row is no annotation")
+    return annotations.read_annotations(path, "category", CATEGORIES, _ALIASES, problem="the row is not an annotation")
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
@@ -84,7 +84,7 @@ def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> 
 
     Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets wrong, "categories":
     {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions" {"gold > voted": errors}}}}.
-    Raises: RunError where no pair of these outcomes has a category.
+    Raises: RunError if no pair of these outcomes has a category.
     """
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):

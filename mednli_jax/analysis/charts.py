@@ -1,8 +1,8 @@
 """Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
 
-The SVG loads nothing and holds no script. Its text is text, its colours are the page's custom properties (--ink, --c0
-and so on in report.html.j2), so that a chart is light or dark as the page is. Its title and description are for screen
-readers. Equal charts are equal bytes.
+The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom properties (--ink,
+--c0 and so on in report.html.j2), so that charts follow the page's light or dark theme. Title and description serve
+screen readers. Equal charts are equal bytes.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # slow to import, and not every command draws
+if TYPE_CHECKING:  # slow to import, and only some commands draw
     from matplotlib.figure import Figure
 
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it reports where it keeps its cache of fonts
-WIDTH, HEIGHT = 360, 230  # of a chart without its legend, in px: that of a small screen
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path of its font cache
+WIDTH, HEIGHT = 360, 230  # px of a chart without its legend, for a small screen
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
 DPI = 130  # of PNG
-TURN = 0.65  # of its length that a turned label takes below the axis: the sine of its angle
+TURN = 0.65  # share of its length that a turned label takes below the axis: the sine of its angle
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
@@ -40,7 +40,7 @@ class Chart:
     description: str
 
     def svg(self) -> str:
-        """Markup for a page, as wide as the page lets it be."""
+        """Markup for a page; the chart takes the width that the page offers."""
         import matplotlib
 
         self.figure.patch.set_visible(False)
@@ -67,13 +67,13 @@ class Chart:
         )
 
     def png(self) -> bytes:
-        """The same as a file, its title above it."""
+        """The chart as a PNG file with its title."""
         self.figure.axes[0].set_title(self.title, fontsize=11, color=INK)
         return png(self.figure)
 
 
 def png(figure: "Figure") -> bytes:
-    """A figure's bytes, without a date and a version. The canvas needs no display."""
+    """The bytes of a figure, without date and version. No display is needed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
@@ -95,14 +95,14 @@ def curves(
     dashed: Sequence[str] = (),
     marks: Sequence[tuple[float, float]] = (),
 ) -> Chart | None:
-    """Lines through points (x, y); None where there is no point.
+    """Lines through points (x, y); None if there is no point.
 
     Args:
-      series: name -> points. Series of one name before ":" share a colour and an entry of the legend. A point that is
-        no finite number breaks the line.
-      title, x, y: what the chart and its axes are called.
+      series: name -> points. Series with the same name before ":" share a colour and an entry of the legend. A
+        point that is not finite breaks the line.
+      title, x, y: names of the chart and its axes.
       dashed: the names before ":" whose lines are dashed.
-      marks: points to stand out.
+      marks: points to highlight.
     """
     points = [p for line in series.values() for p in line if math.isfinite(p[1])]
     if not points:
@@ -120,7 +120,7 @@ def curves(
         label = None if base in shown else base
         shown.add(base)
         axes.plot(*zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style)
-        for number, point in enumerate(line):  # without neighbours it would be no line
+        for number, point in enumerate(line):  # without neighbours there would be no line
             near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
             if math.isfinite(point[1]) and not any(map(math.isfinite, near)):
                 _dot(axes, point, 2.5, color=style["color"])
@@ -140,7 +140,7 @@ def bars(
     y: str,
     intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None where there is none.
+    """Groups of bars: at each tick one bar of every series; None if there is none.
 
     intervals: name of a series -> (low, high) of each bar, drawn as a whisker.
     """
@@ -148,7 +148,7 @@ def bars(
     ends += [end for pairs in (intervals or {}).values() for pair in pairs for end in pair]
     if not ends:
         return None
-    # Words that do not fit beside each other are turned; of numbers some are left out.
+    # Words that do not fit are turned; if numbers do not fit, some are left out.
     long = max(map(len, ticks), default=1) * 7  # px
     turned = long * len(ticks) > WIDTH - LEFT - RIGHT and not all(tick.isdecimal() for tick in ticks)
     axes = _axes(series if len(series) > 1 else (), x, y, more=min(long, HEIGHT) * TURN if turned else 0)
@@ -293,7 +293,7 @@ def _figure(width, height, **layout):
 
 
 def _take_words_as_they_are(figure):
-    """Without this, a dollar sign would begin a formula."""
+    """Text is drawn as it is: else a dollar sign would begin a formula."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -336,7 +336,7 @@ def _axes(names, x, y, more=0):
 
 
 def _scale(axes, values):
-    """Round numbers up the side, the first and the last of which enclose the values."""
+    """Sets round numbers as ticks, which enclose the values."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low, high = min(values), max(values)
@@ -347,7 +347,7 @@ def _scale(axes, values):
 
 
 def _dot(axes, place, radius, **style):
-    """A circle of a radius in px. It is a patch because a marker is a reference, which the page does not allow."""
+    """A circle of a radius in px. It is a patch, because the page forbids the references that markers use."""
     from matplotlib.patches import Ellipse
 
     wide, high = np.ptp(axes.get_xlim()) / (WIDTH - LEFT - RIGHT), np.ptp(axes.get_ylim()) / (HEIGHT - TOP - BOTTOM)

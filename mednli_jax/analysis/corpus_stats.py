@@ -1,4 +1,4 @@
-"""Statistics of an NLI corpus: Table 2 of Romanov & Shivade 2018, for any corpus, and what else is worth a look."""
+"""Statistics of an NLI corpus: Table 2 of Romanov & Shivade 2018, for any corpus, with more figures."""
 
 from collections import Counter
 
@@ -16,8 +16,8 @@ def statistics(splits: dict[str, Split]) -> dict:
     """Counts and lengths of each split and of all together, as JSON values.
 
     Returns {"splits": {name: figures}, "all": figures}; figures are
-      pairs, labels {label: pairs}, unlabelled (dropped by the reader), tokens {where they come from: pairs},
-      premises: distinct ones; shared_premises (not in "all"): how many of them stand in an earlier split, too,
+      pairs, labels {label: pairs}, unlabelled (dropped by the reader), tokens {their source: pairs},
+      premises: distinct ones; shared_premises (not in "all"): how many of them also occur in an earlier split,
       words: distinct tokens of both sides, case folded; new_words (not in "all"): those not in the first split,
       premise, hypothesis {mean, median, longest, over_50}: tokens of a pair's sentence as the corpus tokenises it.
     """

@@ -12,8 +12,8 @@ from mednli_jax.errors import UserError
 from mednli_jax.runs import RunDirectory, read_json
 
 MISSING = "missing"  # for a field that a config lacks
-# Field of a config -> what a page says of a value that is not the paper's. Those of `train` are looked at in models
-# that are trained by gradients alone.
+# Field of a config -> the remark on a value that is not the paper's. Fields of `train` only apply to models that are
+# trained by gradients.
 SETTINGS = {
     "model.hidden_size": "hidden size {}",
     "model.trees": "{} trees",
@@ -25,18 +25,18 @@ SETTINGS = {
     "data.max_passage": "{} tokens of a passage",
     "data.max_length": "{} tokens of a text",
 }
-# What a gain must not come from: fields in which a run and its baseline have to be alike.
+# Fields in which a run and its baseline have to be equal, because a gain must not come from them.
 ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
-# Runs of Tables 5 and 7 whose vectors are others than GloVe's.
+# Runs of Tables 5 and 7 with other vectors than GloVe's.
 OTHER_VECTORS = re.compile(r"(mimic|fasttext|wiki|glove-bioasq)-")
 
 
 def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
-    """What differs in a run, in the run that it was transferred from, and in its baseline; empty where nothing does.
+    """The differences of a run, of the run that it was transferred from, and of its baseline; empty if there is none.
 
-    paper: published/mednli.json. Nothing is said of fields that a config lacks. The words hold numbers, and no name of
-    a file or a folder.
-    Raises: UserError where a run is damaged.
+    paper: published/mednli.json. Fields that a config lacks are skipped. The remarks contain numbers, but no
+    names of files or folders.
+    Raises: UserError for a damaged run.
     """
     found, seeds = unlike(folder, paper), _result(folder).get("seeds")
     if (source := _source(folder)) is not None:
@@ -97,7 +97,7 @@ def _training_pairs(folder):
 
 
 def _source(folder):
-    """The run beside this one that its weights come from; None where there is none."""
+    """The run in the same folder whose weights this run started from, or None."""
     given = RunDirectory.existing(folder).config.get("transfer", {}).get("init_from")
     name = given or _result(folder).get("transfer", {}).get("source")
     source = folder.parent / Path(name).name if name else None

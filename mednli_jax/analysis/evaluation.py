@@ -1,4 +1,4 @@
-"""What `evaluate` is asked to do, and what it found."""
+"""The options of `evaluate` and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Options:
       partitions: parts of the split that are scored, too.
       vectors: a file of word vectors for the embedding score.
       skills: a file of the skills that queries need.
-      each: whether the scores of each query are wanted.
+      each: whether to return the scores of each query.
     """
 
     split: str
@@ -32,7 +32,7 @@ class Evaluation:
     Args:
       figures: JSON values.
       lines: the same for a terminal.
-      rows: the scores of each query, where they were wanted.
+      rows: the scores of each query, if Options.each.
     """
 
     figures: dict

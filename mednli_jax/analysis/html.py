@@ -21,7 +21,7 @@ from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
 SPLITS = ("dev", "test")
-CARD = "# Model card: "  # how the file of a model card begins
+CARD = "# Model card: "  # the first words of a model card's file
 
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
@@ -42,9 +42,9 @@ def _template():
 
 
 def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> str:
-    """The page of a run, finished or not, from what its folder holds. more: sections to add.
+    """The page of a run, finished or not, from the files of its run directory. more: sections to add.
 
-    Raises: UserError where it is no run or a file of it is damaged.
+    Raises: UserError if it is not a run, or a file of it is damaged.
     """
     directory = RunDirectory.existing(getattr(directory, "folder", directory))
     result = result_of(directory)
@@ -96,7 +96,7 @@ def public_page(found: dict) -> str:
 
 
 def model_card(found: dict) -> str:
-    """The same in Markdown, as a file that goes with a model. found: of public_figures."""
+    """The public page in Markdown, as the card of a model. found: of public_figures."""
     facts = [f"- {name}: {value}" for name, value in _public_facts(found)]
     corpus = found["about"].get("corpus", "a corpus")
     limits = (
@@ -231,7 +231,7 @@ def paths_sections(path: str | Path | None) -> list[Section]:
 
 
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
-    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: what a reader has to know."""
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
     read = [split.facts for split in splits.values() if "file" in split.facts]
     found = {
         "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",

@@ -22,16 +22,16 @@ NLI, CLOZE, DISKNE, MLM = "nli", "cloze", "diskne", "mlm"
 
 @dataclass(frozen=True)
 class Kind:
-    """What reports and commands need to know of the runs of one task.
+    """The functions and names that reports and commands use for the runs of one task.
 
     Args:
-      corpus: what its corpora are called in messages.
-      units: what the rows of its corpora are called.
-      inputs: the kind of new inputs that its runs take, a key of inputs.FORMS; "" where they take none.
+      corpus: name of its corpora in messages.
+      units: name of the rows of its corpora.
+      inputs: the type of new inputs that its runs take, a key of inputs.FORMS; "" if they take none.
       run_sections: (RunDirectory, result) -> sections of the page before and after the learning curves.
       closing_sections: the same arguments -> what `train` prints besides the scores of the splits.
-      compare: (folders, split, prepared_of) -> the first run against each other. prepared_of gives the prepared corpus
-        that the run in a folder was trained on.
+      compare: (folders, split, prepared_of) -> the first run compared with each of the others. prepared_of gives the
+        prepared corpus that the run in a folder was trained on.
       evaluate: (finished_run.ScoredCorpus, evaluation.Options) -> the Evaluation.
       prediction_lines: predictions -> the lines that `predict` prints.
       write_attention: (finished run, new inputs) -> the folder under the run's private/ that holds the attention maps.
@@ -94,7 +94,7 @@ FLAGS = (
     ("evaluate", ("vectors", "skills", "scores"), (CLOZE,),
      "--{} is for cloze queries. Fix: leave it out for other runs."),
     ("evaluate", ("config", "workdir"), (NLI, DISKNE),
-     "--{} asks for another corpus, and this run is scored on its own alone. Fix: leave it out."),
+     "--{} asks for another corpus, but this run can only be scored on its own. Fix: leave it out."),
     ("evaluate", ("probe",), (NLI,),
      "--{} is of sentence pairs with three classes. Fix: leave it out for other runs."),
     ("evaluate", ("partition", "merged"), (NLI, DISKNE),
@@ -117,7 +117,7 @@ def of_run(directory: RunDirectory | Path) -> Kind:
 
 
 def compare(folders: Sequence[Path], split: str, prepared_of) -> Comparison:
-    """The first run against each other. Raises: RunError for runs of several tasks; as Kind.compare."""
+    """Compares the first run with each of the others. Raises: RunError for runs of several tasks; as Kind.compare."""
     task = task_of(folders[0])
     for folder in folders[1:]:
         if task_of(folder) != task:

@@ -29,5 +29,5 @@ def evaluate(scored, options: Options) -> Evaluation:
 
 
 def compare(*_) -> Comparison:
-    """Raises UsageError: perplexities of other vocabularies are no scores of the same thing."""
+    """Raises UsageError: perplexities over different vocabularies cannot be compared."""
     raise UsageError("--compare is not for masked language models. Fix: compare runs of bert with their weights.")

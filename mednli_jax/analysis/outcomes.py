@@ -1,4 +1,4 @@
-"""What finished runs predicted, item by item: confusion, flips between two systems, gains by class.
+"""The predictions of finished runs, item by item: confusion, flips between two systems, gains by class.
 
 Runs are joined by uid; their sentences are not needed.
 """
@@ -58,7 +58,7 @@ class Finished:
     result: dict
     data: dict
     outcomes: Outcomes
-    called: str = ""  # beside a run whose folder has the same name
+    called: str = ""  # its name beside a run whose folder has the same name
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class Finished:
 
 
 def complete(folder: Path) -> tuple[RunDirectory, dict]:
-    """A finished run and its result. Raises UserError where there is none, it is not finished, or it is damaged."""
+    """A finished run and its result. Raises UserError if it is missing, not finished, or damaged."""
     directory = RunDirectory.existing(folder)
     result = result_of(directory)
     if result["status"] != "complete":
@@ -80,7 +80,7 @@ def complete(folder: Path) -> tuple[RunDirectory, dict]:
 
 
 def result_of(directory: RunDirectory) -> dict:
-    """The result of a run, finished or not. Raises RunError where one that is complete says nothing else."""
+    """The result of a run, finished or not. Raises RunError for a complete run without results."""
     result = directory.result()
     if result["status"] == "complete":
         _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
@@ -88,7 +88,7 @@ def result_of(directory: RunDirectory) -> dict:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """What runs are called beside each other: their folders' names, with those of folders above where two are alike."""
+    """The names of runs in a comparison: their folders' names, with parent folders where two are equal."""
     parts = [folder.resolve().parts for folder in folders]
     for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(of[-depth:]) for of in parts]
@@ -124,7 +124,7 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
 
     Args:
       parse: of a line, a tuple that begins with its uid; None for a line that is no row.
-      holds: what a row holds, in messages.
+      holds: the description of a row in messages.
 
     Raises: RunError where there is no such file; DataError(s) for lines that are no rows, or that repeat a uid.
     """
@@ -150,7 +150,7 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
 
 def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """What a run predicted of a split. Raises: as read_rows."""
-    seeds = []  # of the first row, which the others must have, too
+    seeds = []  # of the first row; all rows must have the same
 
     def parse(line):
         row = _row(line)
@@ -188,7 +188,7 @@ def _row(line):
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
-    """Rows of a run's metrics.jsonl; of an epoch that was trained again after a resume, the later row. Raises
+    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later row. Raises
     RunError."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}

@@ -20,7 +20,7 @@ def _lines(sections: Sequence[Section]) -> list[str]:
 
 
 def write_finding(folder: Path, analysis: str, finding: Finding, result: dict) -> None:
-    """Writes ANALYSIS.json and pictures, the private part to private/. Files of the same name are replaced.
+    """Writes ANALYSIS.json and the pictures; private parts go to private/. Files of the same name are replaced.
 
     result: what ANALYSIS.json holds. Raises: RunError where they cannot be written.
     """

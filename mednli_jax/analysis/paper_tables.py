@@ -34,7 +34,7 @@ class PaperTable:
 def filled(
     name: str, runs: Path, split: str, skills: Path | None, prepared_of: Callable, *, public: bool
 ) -> PaperTable:
-    """The table with what the runs of a folder say.
+    """The table filled with the results of a folder's runs.
 
     Args:
       name: as --table takes it: 3 to 7, mednli, clicr4, diskne1 to diskne8.

@@ -1,4 +1,4 @@
-"""How far the concepts of a premise lie from those of its hypothesis: Figure 3 of Romanov & Shivade 2018, as data."""
+"""Path lengths between the concepts of premise and hypothesis: Figure 3 of Romanov & Shivade 2018, as data."""
 
 from collections.abc import Callable, Sequence
 
@@ -32,8 +32,8 @@ def path_statistics(
       occurrences: the same counted each time it occurs in an example (Figure 3's bars);
       nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
       examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
-    A pair of which the ontology lacks a concept has length 0 if both are the same, else no path. A cross-reference
-    stands for all concepts that have it, and the nearest counts.
+    If the ontology lacks a concept of a pair, the length is 0 for equal concepts, else there is no path. A
+    cross-reference stands for all concepts that have it; the nearest one is used.
     """
     indices, pairs, owners = indices or ontology.indices, [], []
     unknown = set()
@@ -74,11 +74,11 @@ def path_statistics(
 
 
 def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]) -> dict:
-    """How kinds of relations are spread over the classes, as JSON values.
+    """How types of relations are distributed over the classes, as JSON values.
 
-    bits: uint32 [N] of each example, see `relations.kinds_in_pairs`. Returns {kind: {examples, labels {class:
-    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence between having the kind and
-    the class, over labelled examples; None where all or none have it, or there is one class.
+    bits: uint32 [N] of each example, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence between having the type and
+    the class, over labelled examples; None if all or none have it, or there is one class.
     """
     label, found = np.array([example.label for example in examples]), {}
     classes = [name for name in LABELS if (label == name).any()]
@@ -122,13 +122,13 @@ def _counts(lengths) -> dict[str, int]:
 
 
 def ordered_keys(figures: dict) -> list[str]:
-    """Every length that occurs, rising; then NO_PATH and NO_CONCEPT where they occur."""
+    """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
     keys = {*figures["occurrences"], *(key for counts in figures["nearest"].values() for key in counts)}
     return sorted(filter(str.isdigit, keys), key=int) + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
 
 
 def chart(corpus: str, figures: dict) -> charts.Chart | None:
-    """How many pairs of concepts lie how far from each other. figures: see `section`."""
+    """The number of pairs of concepts for each path length. figures: see `section`."""
     keys = [key for key in ordered_keys(figures) if key.isdigit()]
     title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
     series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}

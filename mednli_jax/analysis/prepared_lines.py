@@ -1,4 +1,4 @@
-"""What a prepared corpus holds, as lines for a terminal."""
+"""Facts of a prepared corpus, as lines for a terminal."""
 
 from collections.abc import Iterator
 

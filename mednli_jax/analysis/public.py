@@ -2,8 +2,8 @@
 
 This module names what is kept, so that a new field of a result is left out until it is named here. It leaves out uids
 and rows of single pairs, words, paths and commands, names of folders, users and machines, and every count below LEAST.
-Where one part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out: the
-small count would follow from the total and the other parts.
+If one part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out, because
+the small count would follow from the total and the other parts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,8 +21,8 @@ CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matc
            "schedule", "select", "precision")  # fmt: skip
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
 SPLITS = ("dev", "test")
-FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # what they ask for shows few pairs
-TABLES = ("diskne",)  # how the names of tables begin that show single diseases
+FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags whose output shows few pairs
+TABLES = ("diskne",)  # first letters of the tables that show single diseases
 
 
 def check(given, runs: Sequence, table: str) -> None:
@@ -56,9 +56,9 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
 
 
 def scores(found: Mapping, seeds: int) -> dict:
-    """The public part of a split's scores, or of a slice's; empty where it is of fewer than LEAST examples.
+    """The public part of a split's scores, or of a slice's; empty for fewer than LEAST examples.
 
-    seeds: over how many the counts of classes are summed.
+    seeds: number of seeds over which the counts of classes are summed.
     """
     if found["examples"] < LEAST:
         return {}
@@ -69,7 +69,7 @@ def scores(found: Mapping, seeds: int) -> dict:
     cells = found.get("confusion", ())
     if cells and min(map(min, cells)) >= LEAST * seeds:
         kept["confusion"] = cells
-        kept["per_class"] = {  # from which the cells could be computed
+        kept["per_class"] = {  # without the figures from which cells could be computed
             label: {name: of[name] for name in ("precision", "recall", "f1")}
             for label, of in found.get("per_class", {}).items()
         }

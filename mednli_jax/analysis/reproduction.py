@@ -1,6 +1,6 @@
-"""The reproduction check: every figure that Romanov & Shivade 2018 print, ours beside it, and whether the two agree.
+"""The reproduction check: every figure that Romanov & Shivade 2018 print beside ours, and whether the two agree.
 
-It is made to be passed on: it holds averages, counts of at least public.LEAST, and the paper's own names of rows; no
+It may be published: it holds averages, counts of at least public.LEAST, and the paper's own names of rows; no
 sentence, no word, no uid, no name of a file or a folder.
 """
 
@@ -21,7 +21,7 @@ FOLDERS = {3: "table3", 4: "table4", 5: "table5", 6: "table6_7", 7: "table6_7"} 
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
 SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
-USUAL_SD = 1.0  # points, of seeds of which we have no deviation
+USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
 CERTAIN = 1.96  # deviations of 95 % of a normal distribution
 RULE = (
     f"Expected: the paper's figure, {SLACK:.1f} points and the seeds' 95 % interval to either side. The interval is "
@@ -61,7 +61,7 @@ def checked(folder: Path) -> dict:
         verdict, remark;
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
-      verdicts: how many cells of Tables 2 to 7 have which; rule; versions; variants: of the configs of Table 3's runs.
+      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of the configs of Table 3's runs.
     Raises: UserError where there is no such folder, or a run is damaged.
     """
     folder = tables.check_folder(folder)
@@ -83,7 +83,7 @@ def checked(folder: Path) -> dict:
 
 
 def _variants(folder) -> list[str]:
-    """Which variants of MedNLI the runs of a folder are of; other names may be those of files."""
+    """The variants of MedNLI of a folder's runs. Other names are left out, because they may be those of files."""
     found = {str(read["config"]).rpartition("-")[2] for path in sorted(folder.glob("*/result.json"))
              if not isinstance(read := _read(path, "config"), str)}  # fmt: skip
     return sorted(found & set(_KNOWN_VARIANTS))
@@ -131,7 +131,7 @@ def _at(values, way):
 
 
 def _gains(table: tables.Table, folder: Path) -> list[dict]:
-    """The paper's cells of a table, and those that are shown beside them."""
+    """The paper's cells of a table, and the further cells that are shown."""
     known, found = {cell.run for cell in table.cells}, {}
     if folder.is_dir():
         filled = tables.filled(table, folder)
@@ -175,7 +175,7 @@ def _paths(folder) -> dict | str:
 
 
 def _kinds(folder) -> dict | str:
-    """Kinds of error of the systems of Table 3; a kind of few pairs has no figures."""
+    """Categories of errors of the systems of Table 3; a category with few pairs has no figures."""
     read = _read(folder / KINDS, "categories")
     if isinstance(read, str):
         return read

@@ -1,4 +1,4 @@
-"""What a report says, as words, grids of cells and charts: a page, a terminal and Markdown show the same."""
+"""The content of a report, as words, grids of cells and charts, for a page, a terminal or Markdown."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """charts: (caption, chart), a chart None where there was nothing to draw; commands: (what for, a line for a shell).
+    """charts: (caption, chart), a chart is None if there is nothing to draw; commands: (what for, a line for a shell).
     No corpus text is in them."""
 
     title: str
@@ -35,13 +35,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs against each other.
+    """A comparison of runs.
 
     Args:
       title: of the page.
       sections: what is printed, and is shown on the page.
-      more_of_page: what is on the page alone.
-      rows: the first run against each other, as JSON values.
+      more_of_page: sections that only the page has.
+      rows: the first run compared with each of the others, as JSON values.
     """
 
     title: str
@@ -102,13 +102,13 @@ def grid_lines(grid: Grid) -> list[str]:
 
 
 def figure(value: float, signed: str = "") -> str:
-    """A figure of one decimal; zero has no sign, whichever side of it the value lies on."""
+    """A figure with one decimal; a value that rounds to zero has no sign."""
     value = round(value, 1) or 0.0
     return f"{value:{signed if value else ''}.1f}"
 
 
 def points(share: float | None, signed: str = "") -> str:
-    """A share in points: .731 is 73.1; of None a dash."""
+    """A share in points: .731 is 73.1; None is a dash."""
     return "-" if share is None else figure(100 * share, signed)
 
 
@@ -123,7 +123,7 @@ def p_value(p: float) -> str:
 
 
 def sd(found: Mapping) -> str:
-    """The deviation over the seeds of a mean_sd, in points; a dash for a single seed, of which it says nothing."""
+    """The deviation over the seeds of a mean_sd, in points; a dash for a single seed."""
     return points(found["sd"]) if len(found["per_seed"]) > 1 else "-"
 
 

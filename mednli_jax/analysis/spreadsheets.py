@@ -18,7 +18,7 @@ def of_run(folder: Path) -> dict[Path, str]:
     A row of scores is a name, `test.accuracy.mean`, and a number, as result.json has them. A row of predictions is an
     item; its columns are those of predictions.SPLIT.jsonl, one for each seed: `predicted.0`, and of probabilities one
     for each class, too: `probabilities.0.entailment`.
-    Raises: UserError, DataError(s) where the run is not finished, or is damaged.
+    Raises: UserError, DataError(s) for a run that is not finished, or is damaged.
     """
     directory, result = complete(folder)
     scores = [("score", "value")]

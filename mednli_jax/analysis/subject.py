@@ -1,4 +1,4 @@
-"""What an analysis of a corpus reads, and what it gives."""
+"""The input and the result of an analysis of a corpus."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from mednli_jax.progress import Watch
 
 FILE = "file"  # the name of a corpus that is read from a user's files
 
-OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose words anybody may read
+OPEN = frozenset(("demo", "demo_full", "snli", "multinli"))  # corpora whose words are public
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,8 @@ class Finding:
       figures: JSON values that may be shown.
       sections: the same for a reader.
       drawn: {file name: content} of pictures and lists.
-      notes: what to know of the corpus, or of what was left out.
-      private: the same for the owner of the data alone, None where there is nothing to hide; its figures and sections
-        are whole, not what the others lack.
+      notes: remarks on the corpus, or on what was left out.
+      private: the complete finding, for the owner of the data alone; None if everything may be shown.
     """
 
     figures: dict
@@ -44,7 +43,7 @@ class Finding:
     private: "Finding | None" = None
 
     def result(self, corpus: str, notes: Sequence[str] = ()) -> dict:
-        """The JSON values that are printed and written. notes: what to know of the corpus besides."""
+        """The JSON values that are printed and written. notes: further remarks on the corpus."""
         return {"corpus": corpus, "notes": [*notes, *self.notes], **self.figures}
 
 
@@ -53,8 +52,8 @@ class Subject:
 
     Args:
       public: whether tokens that few premises have are left out of open corpora, too.
-      splits: what is analysed in place of the corpus's splits, None for these.
-      spans: a file of the entities whose tokens are merged, None where these are the concepts.
+      splits: splits that are analysed in place of the corpus's own, or None.
+      spans: a file of the entities whose tokens are merged, None to merge those of concepts.
     """
 
     def __init__(
@@ -115,14 +114,14 @@ class Subject:
             return {side: encode.whole_mentions(self.examples, side, *given) for side in SIDES}
 
     def entities(self, side: str) -> list[list[Mention]]:
-        """The same of the entities whose tokens are merged: those of the file of spans, else the concepts."""
+        """The entities whose tokens are merged: those of the file of spans, else the concepts."""
         if self.spans is None:
             return self.mentions(side)
         return entities.mentions_of(self.corpus, self.examples, side, self._entity_finder)
 
     @property
     def merged_by(self) -> str:
-        """What finds the entities: the ontology and its version, or the name of a file; "" where nothing does."""
+        """The source of the entities: the ontology and its version, or the name of a file; "" for none."""
         return self.knowledge if self.spans is None else self.spans.name
 
     def graph_concepts(self) -> set[str]:
@@ -148,7 +147,7 @@ class Subject:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader has to know of the splits."""
+        """Remarks on the splits for the reader."""
         return sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
 
     @property
@@ -163,8 +162,9 @@ class Subject:
 def subject_of(corpus: NLICorpus, path: Path | None, *, public: bool, spans: Path | None = None) -> Subject:
     """What --config names, or --corpus=PATH.
 
-    A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, where its
-    ontology is MeSH and the config chooses no kinds. A single file is read as training pairs. spans: see Subject.
+    A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, if its
+    ontology is MeSH and the config chooses no semantic types. A single file is read as training pairs.
+    spans: see Subject.
     Raises: UserError, DataError(s) for a damaged file.
     """
     if path is None:

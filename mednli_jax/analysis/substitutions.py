@@ -1,7 +1,7 @@
 """A probe: sentences of a corpus with one word replaced by a related one, labelled by the relation.
 
 After Glockner et al. 2018 (Breaking NLI Systems with Sentences that Require Simple Lexical Inferences), whose pairs
-were checked by hand; here an ontology chooses the words and a rule the label, so that some labels are wrong.
+were checked by hand. Here an ontology chooses the words and a rule gives the label, so that some labels are wrong.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ RULES = {
     "antonym": "contradiction",
     "co_hyponym": "contradiction",
 }
-# What the lookup goes by where words differ in several ways: the first of these that occurs.
+# The order in which the lookup uses the types of relations if words differ in several ways.
 ORDER = ("antonym", "co_hyponym", "hyponym", "hypernym", "synonym")
-COMPARED = ("er", "est")  # endings of comparatives, which have no place of their own in WordNet
-# WordNet's kinds of nouns whose co-hyponyms exclude each other more often than not.
+COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
+# WordNet's noun categories whose co-hyponyms mostly exclude each other.
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
 LEAST = 3  # occurrences in training, in lower case, of a word that is used
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
 PAIR_MOST, SENTENCE_MOST = 2, 2  # pairs of a category with the same two words; pairs of a sentence
 DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one"))
-# Words in whose reach a more general word does not follow from a narrower one.
+# Words within whose scope a more general word does not follow from a narrower one.
 _REVERSING = """no not n't never none nobody nothing nowhere neither nor without few every each all any only if unless
     than denies denied negative except most least"""
 REVERSING = frozenset(_REVERSING.split())
@@ -46,7 +46,7 @@ PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", 
 
 @dataclass(frozen=True)
 class _Word:
-    """A word and what it may mean in one part of speech.
+    """A word and its concepts in one part of speech.
 
     senses: its concepts, the most frequent first. all: those of every part of speech.
     """
@@ -58,7 +58,7 @@ class _Word:
 
 
 def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
-    """The probe of a corpus and its ontology, and how a lookup of relations does on it.
+    """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
     are related in one way alone (antonyms may be co-hyponyms): by their most frequent senses, and by all senses
@@ -109,12 +109,12 @@ def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
 
 
 def _words(subject, finder) -> Iterator[_Word]:
-    """The words of the training pairs that may be replaced, or put in another's place."""
+    """The words of the training pairs that may be replaced, or may replace another."""
     counts = Counter(
         token
         for example in subject.splits["train"].examples
         for token in (*example.premise_tokens, *example.hypothesis_tokens)
-        if token.islower()  # names are no words of a kind
+        if token.islower()  # proper names are left out
     )
     ids = finder.ontology.ids
     for word, n in sorted(counts.items()):
@@ -134,7 +134,7 @@ def _words(subject, finder) -> Iterator[_Word]:
 
 
 def _partners(ontology, words: Sequence[_Word]) -> dict[tuple[str, str], list[tuple[str, _Word]]]:
-    """(word, part of speech) -> (kind, other word) of those that are related in this one way."""
+    """(word, part of speech) -> (type of relation, other word) of the words with this one relation."""
     tables = [
         related(ontology, [(w.word, senses(w)) for w in words], max_length=STEPS)
         for senses in (lambda w: w.senses[:1], lambda w: w.all)
@@ -174,7 +174,7 @@ def _trained(examples, finder, partners) -> set[tuple[str, str]]:
 
 
 def _candidates(subject, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
-    """(kind, an example with the premise, the word, what is in its place, the new sentence)."""
+    """(type of relation, an example with the premise, the word, its replacement, the new sentence)."""
     by_word, seen = defaultdict(list), set()
     for word in words:
         by_word[word.word].append(word)
@@ -204,7 +204,7 @@ def _fits(part: str, tokens: Sequence[str], place: int) -> bool:
 
 
 def _replaced(text: str, word: str, other: str) -> str | None:
-    """The text with the word replaced and its article made to fit; None where the word does not stand there once."""
+    """The text with the word replaced and its article made to fit; None unless the word occurs exactly once."""
     found = list(re.finditer(rf"\b(?:(an?)(\s+))?({word})\b", text, re.IGNORECASE))
     if len(found) != 1:
         return None
@@ -248,9 +248,9 @@ def _row(example: NLIExample) -> dict:
 
 
 def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
-    """A label for each pair by the relations between words that stand on one side alone.
+    """A label for each pair by the relations between words that occur on one side only.
 
-    The label of the first kind of ORDER that occurs; entailment where all words are the same, else neutral.
+    It is the label of the first relation of ORDER that occurs; entailment where all words are the same, else neutral.
     """
     sides = {"premise": [], "hypothesis": []}
     for example in examples:

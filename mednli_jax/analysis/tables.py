@@ -26,7 +26,7 @@ from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.textfiles import meant
 
-OTHER = "of"  # how the state of a run begins that is of another corpus than most, or of other pairs
+OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
@@ -35,7 +35,7 @@ NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim":
 
 @cache
 def published(name: str) -> dict:
-    """What a paper states, from published/NAME.json: mednli, clicr, diskne or artifacts. It is not to be changed."""
+    """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not change them."""
     return json.loads((files("mednli_jax.analysis") / "published" / f"{name}.json").read_text("utf-8"))
 
 
@@ -58,10 +58,9 @@ def fill(
     """The grid of a table.
 
     Args:
-      titles: what the first columns are called.
+      titles: names of the first columns.
       rows: key of a row -> its cells in these columns.
-      columns: (what a column is called, key of a row -> its cell), ours and the paper's; a cell that is not there is
-        empty.
+      columns: (name of a column, key of a row -> its cell), ours and the paper's; a missing cell is empty.
     """
     columns = list(columns)
     cells = [(*first, *(of.get(key, "") for _, of in columns)) for key, first in rows.items()]
@@ -69,7 +68,7 @@ def fill(
 
 
 def check_folder(folder: Path) -> Path:
-    """Raises RunError where there is no folder of runs."""
+    """Raises RunError if the folder does not exist."""
     if not Path(folder).is_dir():
         fix = "give --runs=FOLDER, the folder that holds the runs"
         raise RunError(f"{folder}: no such folder.{meant(folder)} Fix: {fix}.")
@@ -97,7 +96,7 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
     """A table for a reader.
 
     Args:
-      words, more: what is before and after the note on whose figures they are.
+      words, more: text before and after the note on the source of the figures.
       found: the table's JSON values, of which corpus, comparable and lacking are read.
       paper: the name of the paper's corpus.
     """
@@ -122,8 +121,8 @@ class Cell:
 
     Args:
       run: the name of its run's folder.
-      paper: the published figure, None for a cell that the paper does not have; such a cell is shown where its run is
-        there, and is not missed where it is not.
+      paper: the published figure, None for a cell that the paper does not have; such a cell is shown if its run
+        exists, and is not counted as missing.
       baseline: the name of the run whose accuracy is subtracted, "" for an accuracy.
     """
 
@@ -162,7 +161,7 @@ TABLES = {
 
 
 def table_of(number: int) -> Table:
-    """Raises UsageError for a table that is none of accuracies."""
+    """Raises UsageError for a number that is no table of accuracies."""
     if number not in TABLES:
         known = ", ".join(map(str, TABLES))
         raise UsageError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
@@ -170,7 +169,7 @@ def table_of(number: int) -> Table:
 
 
 def filled(table: Table, folder: Path) -> dict:
-    """The table with what the folder's runs say, as JSON values.
+    """The table filled with the results of the folder's runs, as JSON values.
 
     cells: each a dict of the Cell's fields; `state` (complete, missing, or what its run or its baseline is in);
     where complete: ours, low, high in points (95 %), seeds, sd (in points, over the seeds of the run and of its

@@ -59,7 +59,7 @@ def fit_predict(
 
     Raises: DataError where the labelled training rows are of fewer than two classes.
     """
-    from sklearn.ensemble import GradientBoostingClassifier  # a slow import, and networks do without
+    from sklearn.ensemble import GradientBoostingClassifier  # slow to import, and only this model needs it
 
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
@@ -156,7 +156,7 @@ def terms(corpus: NLICorpus) -> dict:
 
 
 def of_new(corpus: NLICorpus, examples, linker, vocab: Vocab, vectors: np.ndarray, terms: dict) -> np.ndarray:
-    """The features [N, 35] of examples of no corpus. corpus: says how they are read; terms: of its training pairs."""
+    """The features [N, 35] of new examples. corpus: how they are read; terms: those of its training pairs."""
     encoding, found = corpus.encoding, {}
     mentions = tuple([[] for _ in examples] for _ in SIDES)
     if linker is not None:
@@ -172,7 +172,7 @@ def _matrix(corpus, splits, vocab, vectors, mentions, watch, terms=None) -> np.n
 
 
 def _kept(path: Path) -> np.ndarray | None:
-    """The array, if the file is the one that was written."""
+    """The array, or None if the file is missing or was changed."""
     if not path.is_file():
         return None
     try:

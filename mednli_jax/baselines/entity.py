@@ -11,7 +11,7 @@ distinguished from others by its lower-cased words.
                   words to each side within the sentence, the phrase itself left out (eq. 1)
   rand-word, maxfreq-word, sim-word   the same of single words of the passage. The paper's code has the first and the
                   last; of the most frequent words those count that are no grammar and have a letter.
-  upper_bound     the entity that scores best: as far as a reader can get that answers with an entity of the passage
+  upper_bound     the entity that scores best: the limit of a reader that answers with an entity of the passage
 """
 
 from collections import Counter
@@ -109,7 +109,7 @@ def random_expectation(
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
     said = {}
     for passage, queries in by_passage(examples):
-        ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # stable: first seen, first said
+        ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # ties: first seen, first used
         for query in queries if ranking else ():
             named = set(_phrases(query.query, query.query_entities)) if outside_query else ()
             said[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
@@ -175,7 +175,7 @@ def _nearest(examples, vocab, vectors, window, spans_of):
             blank = np.array([[query.blank, query.blank + 1]])
             context = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
             cosines = contexts @ context
-            # Contexts of one direction differ by rounding, which is not to choose among them.
+            # Contexts of one direction differ only by rounding, which must not decide.
             start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
             said[query.uid] = " ".join(passage.tokens[start:end]).lower()
     return said
@@ -193,7 +193,7 @@ def _contexts(tokens, spans, sentences, vocab, vectors, window):
     first, last = np.maximum(begin, spans[:, 0] - window), np.minimum(ends[sentence], spans[:, 1] + window)
     around = summed[spans[:, 0]] - summed[first] + summed[last] - summed[spans[:, 1]]
     length = np.linalg.norm(around, axis=1, keepdims=True)
-    # What subtraction leaves where nothing stands around is rounding, and no direction.
+    # If there are no words around, the subtraction leaves only rounding errors.
     return np.where(length > 1e-9, around / np.maximum(length, 1e-9), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What the benchmark measures: one case for each line of its result, made from the command's flags."""
+"""The cases of the benchmark, one for each line of its result, made from the command's flags."""
 
 import difflib
 import itertools
@@ -17,7 +17,7 @@ class Case:
     mode: train, predict or epoch. grouping: off, or premise.
     pairs: training rows, which for readers are queries. prepared: folder of a corpus, or "".
     hidden, vectors: sizes of the model and of the synthetic word vectors.
-    tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as words give (BERT).
+    tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as many as its words give (BERT).
     precision: of the matrix products of both sides, as config.train.precision.
     against: "torch" or "none". rounds: how often each side is measured.
     """
@@ -38,7 +38,7 @@ class Case:
     rounds: int = 3
 
     def spec(self, **changes) -> dict:
-        """What a worker is sent: this case, with these changes."""
+        """The message to a worker: this case, with these changes."""
         return {**asdict(self), **changes}
 
 

@@ -16,11 +16,11 @@ from mednli_jax.benchmarking.families import Setting
 from mednli_jax.benchmarking.measure import Side, SideFailed, rounded
 from mednli_jax.errors import RunError
 
-# PyTorch's allocator: glibc's default returns pages to the system and takes them again at each step, which halves
-# PyTorch's speed at batch 512. glibc refuses a mmap threshold that is large enough, but it accepts no mmap at all.
+# PyTorch's allocator: glibc's default returns pages to the system and requests them again at each step, which halves
+# PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but it accepts to use no mmap at all.
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
 DEFAULT = dict.fromkeys((*TUNED, "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"))  # removed
-CALIBRATION_SECONDS = 19.0  # of a row, for all settings of PyTorch; with the end of their process, 20 at most
+CALIBRATION_SECONDS = 19.0  # for all PyTorch settings of a row; 20 at most with the end of their process
 PASS_SECONDS = 1.5  # of a setting's timed pass
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
@@ -33,7 +33,7 @@ OF_CASE = ("model", "batch", "seeds", "mode", "grouping", "rounds", "hidden", "p
 
 
 class Calibration:
-    """Finds the fastest PyTorch setting of a case within a time, and remembers it.
+    """Finds the fastest PyTorch setting of a case within a time limit, and remembers it.
 
     side: makes a Side. say: receives a line for each case. clock: seconds, for tests.
     """
@@ -42,7 +42,7 @@ class Calibration:
         self._side, self._say, self._clock, self._found = side, say, clock, {}
 
     def fastest(self, case: Case) -> tuple[Setting, list[str]]:
-        """The setting and notes on the search. Raises SideFailed where none works."""
+        """The setting and notes on the search. Raises SideFailed if none works."""
         key = replace(case, seeds=1, rounds=0)  # PyTorch trains one model at a time
         if key not in self._found:
             self._found[key] = self._search(case)
@@ -103,7 +103,7 @@ def _settings(case, calibration):
     """(setting of PyTorch or None, allocator's name, its environment) of each row, and notes on the search for them."""
     if case.against == "none":
         return [(None, "", {})], []
-    gpu, plain = measure.has_gpu(), Setting(families.PLAIN)  # on a GPU the process's allocator does not decide
+    gpu, plain = measure.has_gpu(), Setting(families.PLAIN)  # on a GPU the allocator of the process does not matter
     scripts = [(plain, "", DEFAULT)] if gpu else [(plain, "default malloc", DEFAULT), (plain, "tuned malloc", TUNED)]
     if case.mode == "epoch" and case.grouping == "off":
         return scripts, []
@@ -127,7 +127,7 @@ def _against(case, setting, malloc, environment, notes, guard, side):
         count = measure.batches_per_round([answer["seconds_per_batch"] for answer in started.values()])
         answers, loaded = measure.interleave(sides, rounds=case.rounds, count=count, guard=guard)
         peak = {name: child.ask("peak") for name, child in sides.items()}
-        gemm = sides["ours"].ask("gemm")["flops_per_second"]  # after the peak, which it would raise
+        gemm = sides["ours"].ask("gemm")["flops_per_second"]  # after reading the peak memory, which this would raise
     opponent = ", ".join(filter(None, (setting.name, malloc))) if setting else None
     facts = {"opponent": opponent, "device": started["ours"]["device"], "loaded": bool(loaded), "notes": list(notes)}
     return _figures(case, facts, answers, peak, gemm)

@@ -1,4 +1,4 @@
-"""The models of the benchmark: their sizes, what can be measured of them, the corpus they read, their PyTorch side.
+"""The models of the benchmark: their sizes, possible measurements, corpus and PyTorch side.
 
 Imports no array library but NumPy, since the command reads it for its flags.
 """
@@ -19,7 +19,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 class Setting(NamedTuple):
-    """One way to run a model in PyTorch: how its text reaches the matrix products, and with torch.compile or without.
+    """One way to run a model in PyTorch: a layout of text in matrix products, with torch.compile or without.
 
     style: of the modules torch_models, torch_readers, torch_bert, or PLAIN.
     """
@@ -103,7 +103,7 @@ def _bert_config(spec):
     config, hidden = _nli(spec), spec["hidden"]
     config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
     config.model.intermediate_size = workload.BERT_INNER * hidden
-    config.train.schedule = "constant"  # a warm-up's first steps would hardly move
+    config.train.schedule = "constant"  # the first steps of a warm-up would hardly change the weights
     return config
 
 
@@ -137,7 +137,7 @@ def workload_of(spec: dict) -> Workload:
     """The corpus of a case.
 
     spec: `model` and `pairs` (training rows); for pairs `prepared` (a folder, or "") and `vectors` (numbers per word);
-      for readers `tokens` of a passage and `vectors`; for BERT `length` of a pair in pieces, 0 = as words give.
+      for readers `tokens` of a passage and `vectors`; for BERT `length` of a pair in pieces, 0 = as its words give.
     Raises: UsageError, where `prepared` holds no corpus.
     """
     return MODELS[spec["model"]].workload(spec)

@@ -1,12 +1,12 @@
-"""Floating-point operations of a pair, at true lengths: what a model has to compute, not what padding adds.
+"""Floating-point operations of a pair at its true lengths, without padding.
 
 A multiply-add counts 2. Counted are matrix products: input and recurrent products of the LSTMs and GRUs, projections,
 attention, heads. Not counted: activations, softmax, pooling, batch norm, the loss, the optimiser.
-Training adds two products for each product of the forward pass, the gradients of its two factors; one where a factor
-needs none: the frozen word vectors.
+Training adds two products for each product of the forward pass, the gradients of its two factors; only one if a factor
+needs none, as frozen word vectors do.
 Letters: H hidden size, D numbers per word vector, p and h tokens of premise and hypothesis, or of passage and query.
 Each model's function gives the operations of the forward pass as (on frozen word vectors, all others); `share` is the
-part of encoding a premise that one of its pairs bears.
+share of a premise's encoding that is charged to one of its pairs.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The two sides as child processes, interleaved rounds, a guard against what else uses the machine, and the statistics.
+"""The two sides as child processes, interleaved rounds, a guard against other users of the machine, and statistics.
 
 Nothing here imports jax or torch: the parent process must stay small and idle while a side works.
 """
@@ -19,12 +19,12 @@ import numpy as np
 import mednli_jax
 from mednli_jax.errors import RunError
 
-ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, where the sides are not too far apart
-FEWEST = 6  # batches of a round: those of length buckets differ tenfold in cost, and fewer are no fair sample
+ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, if the sides' speeds are similar
+FEWEST = 6  # batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair sample
 OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use
 ATTEMPTS = 3  # of a round that others disturb
 PATIENCE = 3600.0  # seconds to wait for an answer
-SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax takes 75 % of a GPU, and two sides are there at once
+SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax would take 75 % of a GPU, but two sides share it
 
 
 class SideFailed(Exception):
@@ -62,12 +62,12 @@ class Side:
             file.close()
 
     def ask(self, do: str, *, timeout: float = PATIENCE, **arguments) -> dict:
-        """The answer to a command. Raises SideFailed, or RunError where the worker says it is the user's.
+        """The answer to a command. Raises SideFailed, or RunError for the user's own error.
 
         A process that gives no answer in time is ended.
         """
         timer, line, begun = threading.Timer(timeout, self._process.kill), b"", time.monotonic()
-        timer.daemon = True  # Ctrl-C may come before it can be cancelled
+        timer.daemon = True  # Ctrl-C may arrive before it is cancelled
         timer.start()
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
@@ -91,7 +91,7 @@ class Side:
         return f"the process ended, code {code}: {last[:200]}"
 
     def cpu_seconds(self) -> float:
-        """CPU seconds of the process and its ended children; 0 where the system does not say."""
+        """CPU seconds of the process and its ended children; 0 if the system does not tell."""
         try:
             fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -108,7 +108,7 @@ def has_gpu() -> bool:
 
 
 def machine_seconds() -> tuple[float, float] | None:
-    """(busy, total) CPU seconds of all cores since boot; None where the system does not say (no Linux)."""
+    """(busy, total) CPU seconds of all cores since boot; None if the system does not tell (not Linux)."""
     try:
         first = Path("/proc/stat").read_text().splitlines()[0]
     except OSError:
@@ -130,7 +130,7 @@ class Guard:
         return self._machine(), usage.ru_utime + usage.ru_stime + sum(side.cpu_seconds() for side in sides)
 
     def others(self, mark, sides=()) -> float:
-        """Share of the machine that others used since `mark`; 0 where it cannot be known."""
+        """Share of the machine that others used since `mark`; 0 if it is unknown."""
         (before, used_before), (after, used_after) = mark, self.mark(sides)
         if before is None or after is None or after[1] <= before[1]:
             return 0.0
@@ -138,7 +138,7 @@ class Guard:
         return max(busy, 0.0) / (after[1] - before[1])
 
     def check_quiet(self, seconds: float = 1.0) -> None:
-        """Raises RunError where others keep the machine busy."""
+        """Raises RunError if others keep the machine busy."""
         mark = self.mark()
         time.sleep(seconds)
         share = self.others(mark)
@@ -198,5 +198,5 @@ def ratio(ours: np.ndarray, pytorch: np.ndarray) -> dict[str, float]:
 
 
 def rounded(value) -> float:
-    """Four significant digits: what a measurement of this kind carries."""
+    """Rounded to four significant digits, the precision of such a measurement."""
     return float(f"{value:.4g}")

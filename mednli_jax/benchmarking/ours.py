@@ -1,4 +1,4 @@
-"""This package's side of the benchmark: a workload's resident arrays, a model, and the loop's compiled bodies."""
+"""This package's side of the benchmark: a workload's arrays in memory, a model, and the compiled training loop."""
 
 import collections
 import time
@@ -18,7 +18,7 @@ from mednli_jax.tasks.cloze import ClozeRows
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 
-AHEAD = 64  # steps under way at most; the loop too waits for the device now and then
+AHEAD = 64  # most steps under way; the training loop waits for the device from time to time, too
 GEMM_SIZES = ((4096, 1024, 2400), (2048, 2048, 2048), (8192, 600, 1200))
 GEMM_SECONDS = 0.5  # of products of each size
 

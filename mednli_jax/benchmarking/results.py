@@ -1,4 +1,4 @@
-"""Where the benchmark's figures go: a table, JSON lines, and the description of the machine beside each line."""
+"""Output of the benchmark: a table, JSON lines, a figure, and a description of the machine in each line."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def version_of(package: str) -> str | None:
 
 
 def check_installed(models) -> None:
-    """Raises RunError where a package is missing that the PyTorch side of one of the models needs."""
+    """Raises RunError if the PyTorch side of one of the models needs a package that is missing."""
     needed = dict.fromkeys(package for model in models for package in families.MODELS[model].packages)
     missing = next((package for package in needed if not version_of(package)), None)
     if missing:
@@ -60,7 +60,7 @@ def _processor():
 def json_writer(where: str | None) -> Callable[[dict], None]:
     """Writes a line of the result as JSON: to stdout ("true"), to the end of a file, or nowhere (None).
 
-    Raises UsageError before anything is measured where the file cannot be written.
+    Raises UsageError, before anything is measured, if the file cannot be written.
     """
     if where is None:
         return lambda row: None
@@ -76,7 +76,7 @@ def json_writer(where: str | None) -> Callable[[dict], None]:
 
 
 def check_figure(where: str) -> None:
-    """Raises UsageError before anything is measured where the figure cannot be written, or would not be a PNG file."""
+    """Raises UsageError, before anything is measured, if the figure cannot be written or is no PNG file."""
     path = Path(where).expanduser()
     if where and (path.suffix.lower() != ".png" or not path.parent.is_dir() or path.is_dir()):
         raise UsageError(f"--figure={where}: expected a PNG file in a folder that exists. Fix: --figure=ratios.png")

@@ -1,6 +1,6 @@
 """BERT as `transformers` has it, over pairs of word pieces: a pair is one sequence, padded to its batch's longest.
 
-Devlin et al. 2019. Weights are drawn, which costs what loaded ones cost. Styles are how attention is computed: by
+Devlin et al. 2019. Weights are random, which costs the same as loaded ones. Styles are ways to compute attention: by
 matrix products and a softmax ("eager"), or by PyTorch's fused kernel ("sdpa"). Batches hold pairs of about one length.
 """
 

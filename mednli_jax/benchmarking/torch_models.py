@@ -1,7 +1,7 @@
 """The models in PyTorch, as fast as we know how to write them.
 
-Architecture, initialisation, dropout, loss and optimiser are those of `models` (Romanov & Shivade 2018); only how the
-sentences of a batch reach the matrix products differs, by style:
+Architecture, initialisation, dropout, loss and optimiser are those of `models` (Romanov & Shivade 2018); only the
+layout of a batch's sentences in the matrix products differs, by style:
 
   packed     pack_padded_sequence on shuffled batches, no work on padding; the plain script's
   bucketed   plain nn.LSTM on batches of about one length; its backward direction starts on padding, so that logits
@@ -84,7 +84,7 @@ class BiLSTM(nn.Module):
 
 
 class Model(nn.Module):
-    """What the models share: frozen word vectors, dropout, premises spread over their pairs."""
+    """Base of the models: frozen word vectors, dropout, premises spread over their pairs."""
 
     def __init__(self, vectors, hidden, dropout, style):
         super().__init__()
@@ -106,7 +106,7 @@ class BOW(Model):
         self.norm_premise, self.norm_hypothesis = (nn.BatchNorm1d(hidden, affine=False) for _ in range(2))
         for i in range(3):
             setattr(self, f"layer_{i}", nn.Linear(2 * hidden, 2 * hidden))
-            setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * hidden))
+            setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * hidden, affine=False))
         self.logits = nn.Linear(2 * hidden, CLASSES)
 
     def sums(self, batch):

@@ -1,4 +1,4 @@
-"""The readers in PyTorch, as fast as we know how to write them, and which of their rows stand in which batch.
+"""The readers in PyTorch, as fast as we know how to write them, and their batches.
 
 Architecture, dropout, loss, clipping and optimiser are those of `models` (Šuster & Daelemans 2018; Dhingra et al. 2017;
 Chen et al. 2016). nn.GRU runs unpacked on batches of passages of about one length; its backward direction starts on
@@ -66,7 +66,7 @@ def pointed(energies, batch: Cloze):
 
 
 class Reader(nn.Module):
-    """What the readers share: trained word vectors [V, D] and dropout."""
+    """Base of the readers: trained word vectors [V, D] and dropout."""
 
     def __init__(self, vectors, dropout):
         super().__init__()
@@ -98,7 +98,7 @@ class GAReader(Reader):
             if last:
                 x = torch.cat([x, self.feature(self.occurs(batch))], dim=-1)
             d, q = of_passage(x)[0], of_query(words)[0]
-            if hop == 0:  # the same for all queries of a passage up to here
+            if hop == 0:  # up to here the same for all queries of a passage
                 d = batch.spread(d)
             if not last:
                 x = self.drop(d * (attention(d @ q.transpose(1, 2), batch.query.mask[:, None, :]) @ q))

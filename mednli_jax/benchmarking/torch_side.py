@@ -1,4 +1,4 @@
-"""PyTorch's side of the benchmark: which rows stand in which batch, training and prediction, and the plain script.
+"""PyTorch's side of the benchmark: batches, training and prediction, and the plain script.
 
 Dimension letters: N rows, B pairs of a batch.
 """
@@ -17,7 +17,7 @@ from mednli_jax.corpora.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
-COMPILED_WARM = 12  # batches that warm up what torch.compile may compile again for shapes not seen before
+COMPILED_WARM = 12  # batches for warming up, because torch.compile may compile again for new shapes
 
 
 def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
@@ -27,7 +27,7 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
     by_length: batches hold pairs of about one length. grouped: the pairs of a premise stay together.
     """
     names, which = np.unique(premise_of if grouped else np.arange(len(rows)), return_inverse=True)
-    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of what is kept together
+    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of the rows that are kept together
     np.maximum.at(premise, which, lengths[0])
     np.maximum.at(longest, which, lengths[1])
     place = rng.permutation(len(names))[which]
@@ -46,11 +46,11 @@ class TorchSide:
     """One model in one style over one workload.
 
     spec: model, hidden, batch, grouping, precision, style, compiled (torch.compile; on a GPU with CUDA graphs).
-    Subclasses for other models say what they load, how they are built and trained, and what a batch holds.
+    Subclasses for other models define their arrays, model, training step and batches.
     """
 
     clip = 0.0  # limit of the gradient's norm; 0 = none
-    dynamic = True  # shapes of what is compiled; False: each is compiled by itself
+    dynamic = True  # whether one compiled program serves all shapes; False: one program a shape
 
     def __init__(self, spec: dict, work):
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
@@ -65,7 +65,7 @@ class TorchSide:
         self.start(0)
 
     def load(self, tensor):
-        """Takes what batches are made of from the workload's arrays, as tensors."""
+        """Converts the workload's arrays that batches need to tensors."""
         self.length = {side: tensor[f"{side}_length"] for side in SIDES}
         self.text = {side: tensor[side].to(self.device) for side in SIDES}
         self.label = tensor["label"].to(self.device)
@@ -99,7 +99,7 @@ class TorchSide:
         return torch.cuda.max_memory_reserved() if self.device == "cuda" else None
 
     def compile_seconds(self) -> float:
-        """Seconds spent on compiling within rounds: none, torch.compile is done with when it is warm."""
+        """Seconds of compilation within rounds: 0, because torch.compile finishes during the warm-up."""
         return 0.0
 
     def _sentences(self, side, rows):
@@ -122,7 +122,7 @@ class TorchSide:
         return self.work.lengths(rows)
 
     def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:
-        """The rows of each batch of one pass; those that padding would slow down, and all predicted, by length."""
+        """The rows of each batch of one pass. Styles with padding, and all predictions, group rows by length."""
         rows, by_length = self.work.rows(split), self.style not in SHUFFLED or mode == "predict"
         how = {"size": self.spec["batch"], "by_length": by_length, "grouped": self.grouped}
         rng = np.random.default_rng([seed, epoch])

@@ -6,8 +6,8 @@
   {"do": "peak"}                                   -> {"mb", "compile_seconds"}
   {"do": "gemm"}                                   -> {"flops_per_second"}
 
-Thread pools, allocator settings and peak memory of two sides do not mix this way. What a library prints goes to
-stderr. A failure is answered by {"error", "user"}; the process lives on.
+Separate processes keep thread pools, allocator settings and peak memory of the two sides apart. Output of libraries
+goes to stderr. The answer to a failed command is {"error", "user"}; the process goes on.
 """
 
 import json
@@ -52,7 +52,7 @@ class Worker:
     def estimate(self, spec, seconds):
         """Speed on a few batches of all sizes, after a cheap one; begins no batch once the seconds are over.
 
-        What is compiled runs them all once before. Tokens, not examples: which batches were run then hardly matters.
+        With torch.compile all of them run once before. The speed is in tokens, which hardly depends on the batches.
         """
         mode = spec["mode"]
         side = self.make("pytorch", spec)
@@ -88,7 +88,7 @@ class Worker:
         return {"seconds": seconds, "examples": examples}
 
     def peak(self):
-        """The most memory: of the accelerator where there is one, else of the process."""
+        """Peak memory of the accelerator if there is one, else of the process."""
         scale = 1 if sys.platform == "darwin" else 1024
         most = self.side.peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
         return {"mb": most / 1e6, "compile_seconds": self.side.compile_seconds()}

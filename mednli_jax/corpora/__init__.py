@@ -1,1 +1,1 @@
-"""Corpora: files become Examples, Examples become arrays on disk, rows become batches."""
+"""Corpora: files become Examples, Examples become arrays on disk, and rows become batches."""

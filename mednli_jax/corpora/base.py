@@ -1,4 +1,4 @@
-"""What every corpus shares: where files are looked for, and what the rest of the package asks of a corpus."""
+"""What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
 
 import os
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Corpus(Protocol):
         """The examples, read from their files. Raises: UserError, DataError(s)."""
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """The corpus as arrays, prepared where it is not yet; and whether it was there already.
+        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it.
 
         Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
         """
@@ -45,7 +45,7 @@ def data_folder(given: str | None) -> Path | None:
 
 
 def file_path(path: str | None, folder: Path | None) -> Path | None:
-    """A file as a config names it, plain or gzipped; None for none. $MEDNLI_JAX_DATA in it is the data folder.
+    """The path of a file that a config names, plain or gzipped, or None. $MEDNLI_JAX_DATA in it is the data folder.
 
     Raises: UserError for the root folder, which has no name.
     """
@@ -55,7 +55,7 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
         path = path.replace("$MEDNLI_JAX_DATA", str(folder))
     path = Path(os.path.expandvars(path)).expanduser()
     if not path.name:
-        raise ConfigError(f"{path}: is a folder, where a config names a file. Fix: give the file's path.")
+        raise ConfigError(f"{path}: is a folder, but the config needs a file here. Fix: give the file's path.")
     return either_name(path) or path
 
 
@@ -71,6 +71,6 @@ def required_folder(name: str, folder: Path | None) -> Path:
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
-        problem = f"{folder}: {source} names this folder, which is not there (moved, or another working folder?)"
+        problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
         raise ConfigError(f"{problem}.{meant(folder)} Fix: put it back, or correct {source}.")
     return folder

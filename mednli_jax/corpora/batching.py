@@ -1,4 +1,4 @@
-"""Which rows stand in which batch, and the static shape of a batch; a plan per epoch is a pure function.
+"""Assigns rows to batches and gives each batch a static shape. The plan of an epoch is a pure function.
 
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many strata as a batch has
 rows, and each batch draws one row of every stratum. The batches of a bucket then have nearly the same lengths, and one
@@ -8,7 +8,7 @@ fair sample of the corpus; with two, the default of training, half of the work i
 in batches of long ones, which have fewer steps of few sentences.
 
 Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all its hypotheses.
-Everything is NumPy on row numbers; texts and devices are elsewhere. A row number of -1 is padding.
+This module only handles row numbers, in NumPy. A row number of -1 is padding.
 Dimension letters: N rows, M units, Q units of a batch, G rows of a unit, S seeds.
 """
 
@@ -18,19 +18,19 @@ import numpy as np
 
 MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
-SEGMENT_COST = 0.006  # of a staircase's area: what the calls of one more loop take
-COMPILE_TOKENS = 10_000  # of a run: what compiling one more loop takes
-MARGIN = 0.02  # of the sentences alive, and one more: added to each step for epochs not looked at
-GPU_FLOOR = 256  # sentences: a GPU computes so many in about the time of one
-LOOKED_AT = 400_000  # rows of plans that a staircase is fitted to
+SEGMENT_COST = 0.006  # cost of the calls of one more loop, as a share of the staircase's area
+COMPILE_TOKENS = 10_000  # cost of compiling one more loop, in tokens of a run
+MARGIN = 0.02  # share of the sentences alive that is added to each step, for plans that were not examined
+GPU_FLOOR = 256  # a GPU computes up to this many sentences in about the time of one
+LOOKED_AT = 400_000  # at most this many rows of plans are examined to fit a staircase
 
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """How the rows of training become batches (see Batches).
+    """The settings of training batches (see Batches).
 
     size: rows of a batch over all devices. group: rows of one premise or passage that are kept together. max_buckets:
-    length buckets. seeds, epochs: of the plans to come. shuffle: see Batches.
+    length buckets. seeds, epochs: those that the run will plan. shuffle: see Batches.
     """
 
     size: int
@@ -74,15 +74,16 @@ class Layout:
 
 
 def floor_of(model) -> int:
-    """Sentences of a step below which fewer of them save a model no time, on the platform that it is built for."""
+    """The number of sentences below which a step gets no faster, on the model's platform."""
     return GPU_FLOOR if getattr(model, "platform", "cpu") == "gpu" else 1
 
 
 def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
     """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops.
 
-    floor: sentences below which fewer save no time; a step has at least so many, if there are so many at all.
-    uses: batches that a run computes with these segments; 0 = many. Few do not pay for the compilation of many loops.
+    floor: number of sentences below which a step gets no faster; every step has at least so many, if there are any.
+    uses: number of batches that a run computes with these segments, 0 = many. Few batches do not justify compiling
+    many loops.
     """
     profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
     profile = profile if len(profile) else np.ones(1, np.int64)
@@ -134,14 +135,14 @@ class Batches:
       most: 1 to 4 length buckets of units, each with a staircase of its own. One has the fewest programs; more have
         fewer steps a batch, which counts where a step's time hardly depends on its sentences.
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
-      first: number of the split's first row, added to each.
-      seeds, epochs: of the plans to come, as far as known: the staircases are fitted to some of them.
-      coarse: do not fit, so that other rows of the same width find their programs compiled.
+      first: number of the split's first row, added to each row number.
+      seeds, epochs: those that the run will plan, as far as known. The staircases are fitted to some of these plans.
+      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
-      shuffle: "even": every batch has units of all lengths, which chance deals among those of like length; "random":
-        chance deals all units.
+      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
+        all units are drawn at random.
       floor: of the staircases, see `staircase`.
-      passes: how often a run computes the split, by all its seeds; 0 = often. Of training: epochs times seeds.
+      passes: how many times a run computes the split, over all seeds; 0 = many. For training: epochs times seeds.
     """
 
     def __init__(
@@ -195,15 +196,15 @@ class Batches:
 
     def _buckets(self, batch_size, most, coarse):
         """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
-        per_batch = max(1, round(batch_size * len(self.units) / max(self.rows, 1)))  # units are not all full
+        per_batch = max(1, round(batch_size * len(self.units) / max(self.rows, 1)))  # some units are not full
         order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
-        most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not pay for programs of their own
+        most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not justify a program per bucket
         work = np.cumsum(self.premise_of_unit[order] + 1)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
         buckets = []
         for units in np.split(order, cuts):
             batches = -(-len(units) // per_batch)
-            # All batches are equally full, whatever the devices.
+            # All batches have the same number of units, for any number of devices.
             even = per_batch if coarse else -(-len(units) // max(batches, 1))
             buckets.append((units, even, batches))
         return buckets
@@ -235,7 +236,7 @@ class Batches:
             sentences = np.maximum(sentences, self._profile(parts, paired=False))
             pairs = np.maximum(pairs, self._profile(parts, paired=True))
             words = max(words, max(map(self._words, parts), default=0) if self.tokens else 0)
-        if epochs:  # plans not looked at may need a little more
+        if epochs:  # plans that were not examined may need a little more room
             sentences, pairs = (
                 np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0) for p in (sentences, pairs)
             )
@@ -268,7 +269,7 @@ class Batches:
         return longer[:, :steps]
 
     def _words(self, part):
-        """How many distinct words a batch's rows [Q, G] have, the padding among them."""
+        """Number of distinct words in the rows [Q, G] of a batch, padding included."""
         rows = part[part >= 0]
         seen = np.zeros(self.vocabulary, bool)
         seen[0] = True
@@ -306,8 +307,8 @@ class Batches:
         """
         units, per_batch, batches = content or self.buckets[bucket]
         premise, hypothesis = self.premise_of_unit[units], self.hypothesis_of_unit[units].sum(axis=1)
-        # Strata of `batches` units each: sorted by premise in blocks of strata, within a block by hypothesis, so that
-        # both sides are spread evenly; equal lengths in an order of their own each time.
+        # Strata of `batches` units each, sorted by premise in blocks, and within a block by hypothesis, so that
+        # the lengths of both sides are spread evenly. Units of equal lengths are in random order.
         rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
         tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
         order = np.lexsort((tie, premise)) if rng is None or self.shuffle == "even" else tie
@@ -316,22 +317,22 @@ class Batches:
         inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
         if rng is None or self.shuffle == "even":
             order = order[np.lexsort((tie[order], inner, block_of))]
-        if rng is not None:  # strata begin elsewhere each time, so that any two neighbours come to meet
+        if rng is not None:  # strata begin at a random place, so that any two neighbours can be in one batch
             order = np.roll(order, rng.integers(batches) if batches else 0)
         dealt = np.full((per_batch, batches), -1, np.int64)
         flat = dealt.reshape(-1)
         flat[: len(units)] = order
         if rng is not None:
             for stratum in dealt:
-                rng.shuffle(stratum)  # the last ones may not reach all batches: their gaps are spread at random too
-        # [batches, strata]; each device gets every so many-th stratum.
+                rng.shuffle(stratum)  # the last stratum may be incomplete: its gaps are spread at random, too
+        # [batches, strata]; each device gets every shares-th stratum.
         dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % self.shares)), constant_values=-1)
         dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)
         return np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1).astype(np.int32)
 
     @property
     def steps(self) -> int:
-        """Batches of an epoch; all epochs and seeds have as many."""
+        """Number of batches of an epoch, the same for all epochs and seeds."""
         return sum(batches for *_, batches in self.buckets)
 
     def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
@@ -349,13 +350,13 @@ class Batches:
         return [plan[i] for i in order]
 
     def once(self) -> list[tuple[Layout, np.ndarray]]:
-        """Every row once, without chance: (layout, rows [Q, G])."""
+        """Every row once, in an order without randomness: (layout, rows [Q, G])."""
         return [
             item for bucket in range(len(self.buckets)) for item in self._laid_out(bucket, self._deal(bucket, None))
         ]
 
     def _laid_out(self, bucket, dealt):
-        """(layout, row numbers) of each batch: the fitted layout, or the roomy one for a batch that it cannot hold."""
+        """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""
         fitted, roomy = self.layouts[bucket], self.roomy[bucket]
         fits = self._fits(dealt, fitted)
         return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, self._numbered(dealt), strict=True)]
@@ -365,7 +366,7 @@ class Batches:
 
 
 def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
-    """The splits of a corpus with the same layouts, each with room for all of them, so that one program serves all.
+    """The splits with shared layouts that have room for each of them, so that one program serves all.
 
     Splits with other numbers of buckets, or other groups, keep their own.
     """

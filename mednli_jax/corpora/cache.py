@@ -1,4 +1,4 @@
-"""Prepared corpora on disk: written once, found again by the hash of everything that shapes them, checked when read.
+"""Prepared corpora on disk: written once, found by the hash of everything that shapes them, and checked when read.
 
 A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and private
 files, `vocabulary.json`, `rows.json` (uids, labels' tags) and, of a graph of mentioned concepts, `concepts.json`.
@@ -40,7 +40,7 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name; remembered by (path, size, time of change), so that a hit reads nothing."""
+        """sha256 of source files by name, remembered by (path, size, time of change), so that a hit reads no file."""
         memo_path = self.folder / "sources.json"
         memo = _remembered(memo_path)
         known, result = len(memo), {}
@@ -56,7 +56,7 @@ class Cache:
         return result
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
-        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether it was a hit."""
+        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether the cache had it."""
         key = {**key, "folder_format": FORMAT}
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         folder = self.folder / f"{name}-{digest}"
@@ -68,7 +68,7 @@ class Cache:
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         built = build()
-        with atomic_folder(folder, fix=FIX) as temporary:  # another process may have prepared the same meanwhile
+        with atomic_folder(folder, fix=FIX) as temporary:  # another process may have written the same
             _write(temporary, key, *built)
         prepared = _read(folder, key)
         if prepared is None:
@@ -77,7 +77,7 @@ class Cache:
 
 
 def _remembered(path) -> dict[str, str]:
-    """The entries of sources.json as they were written: a wrong digest would pass for another source."""
+    """The entries of sources.json, only if they are as written: a wrong digest would stand for another file."""
     try:
         entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
     except (OSError, ValueError, AttributeError, RecursionError):

@@ -1,6 +1,6 @@
-"""What lies below the data folder: corpora with their counts, ontologies, vectors, weights, and who can read them.
+"""What the data folder holds: corpora with their counts, ontologies, vectors, weights, and who can read them.
 
-Nothing here fails for what it finds: a link to nothing, a folder without access and a damaged file are findings.
+Broken links, folders without access and damaged files are reported as findings; they raise no error.
 """
 
 import os
@@ -32,7 +32,7 @@ EXPECTED = {
     "multinli": {"train": 392_702, "dev": 10_000},
 }
 QUERIES = {"train": 91_344, "dev": 6_391, "test": 7_184}  # of CliCR (Šuster & Daelemans 2018, Table 2)
-# Folders whose licences forbid passing the content on: others must not be able to read them.
+# Folders whose licences forbid passing on their content: other users must not be able to read them.
 RESTRICTED = (
     *(name for name, corpus in CORPORA.items() if corpus.restricted),
     *("clicr", "diskne", "notes", "umls", "snomed"),
@@ -49,7 +49,7 @@ class Finding:
     note: str
 
 
-# What each ontology is called where none of its files is there, and where to get it.
+# The name of each ontology in a finding when its files are missing, and where to get it.
 ONTOLOGIES = {
     "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
     "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
@@ -58,7 +58,7 @@ ONTOLOGIES = {
 
 
 def _finding(what, look, *arguments) -> Finding:
-    """What `look` found (state, note); bad files and refusals of the system are findings, too."""
+    """What `look` found, as (state, note). Bad files and errors of the operating system are findings, too."""
     try:
         return Finding(what, *look(*arguments))
     except UserError as error:
@@ -106,12 +106,12 @@ def ontologies(folder: Path | None) -> list[Finding]:
 
 
 def _place(folder, name, look):
-    """What `look` finds in a folder of the data folder, unless that is a link to nothing."""
+    """What `look` finds in a folder of the data folder, or that the folder is a broken link."""
     return _broken_link(folder, name) or look(folder, name)
 
 
 def _broken_link(folder, name, *files):
-    """State and note where the place or a file in it is a link to nothing; else None."""
+    """State and note if the folder or one of its files is a broken link, else None."""
     if folder is None:
         return None
     places = [folder / name, *(folder / name / f for file in files for f in (file, f"{file}.gz"))]
@@ -120,7 +120,7 @@ def _broken_link(folder, name, *files):
 
 
 def _pairs(folder, name, split):
-    """The file that holds one split, under any of its names, and those that are read with it."""
+    """The file of one split, under any of its names, and the files that are read with it."""
     corpus = CORPORA[name]
     path = next(iter(split_paths(name, corpus, folder, split)), None) if folder else None
     if path and (lacking := [file.name for file in read_with(path) if not file.is_file()]):
@@ -129,7 +129,7 @@ def _pairs(folder, name, split):
 
 
 def _truth(folder, name):
-    """The file with the labels of the test pairs, which lies beside them."""
+    """The file with the labels of the test pairs, which is in the same folder."""
     truth = CORPORA[name].ground_truth
     beside = next(iter(split_paths(name, CORPORA[name], folder, "test")), folder / name / "test") if folder else None
     path = either_name(beside.with_name(truth)) if folder else None
@@ -188,7 +188,7 @@ def _clicr(folder, name):
 
 
 def _ontology(folder, name):
-    """The files of an ontology, as its loader looks for them: all there, some, or none."""
+    """Whether all, some or none of an ontology's files are there, found as its loader finds them."""
     used = f"--config.knowledge.ontology={name}"
     try:
         return _found(needed_files(name, folder), used)
@@ -211,7 +211,7 @@ def _biomrc(folder, name):
 
 
 def _notes(folder, name):
-    """MIMIC-III's notes, which are read from where a flag says: at any depth."""
+    """MIMIC-III's notes, at any depth: a flag names the file when they are used."""
     paths = (folder / name).rglob("NOTEEVENTS.csv*") if folder else ()
     files = [path for path in sorted(paths) if path.name in ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz") and path.is_file()]
     where = "notes/NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
@@ -219,7 +219,7 @@ def _notes(folder, name):
 
 
 def _found(files, used, where=""):
-    """used: what the files are for. where: to get them, if there are none."""
+    """used: what the files are for. where: where to get them if there are none."""
     if not files:
         return "missing", f"{where}; {used}"
     names = ", ".join(dict.fromkeys(path.name for path in files))
@@ -227,7 +227,7 @@ def _found(files, used, where=""):
 
 
 def vectors(folder: Path | None) -> list[Finding]:
-    """One finding per file of vectors/: its dimension, read off the first two rows."""
+    """One finding per file of vectors/: its dimension, from its first two rows."""
     paths = [path for path in _entries(folder, "vectors") if not os.path.isdir(path) and path.suffix != ".npy"]
     if not paths:
         note = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
@@ -264,7 +264,7 @@ def _weight(path):
 
 
 def _entries(folder, name):
-    """What lies in a folder below the data folder; nothing where it is missing or closed."""
+    """The entries of a folder in the data folder; none if it is missing or unreadable."""
     try:
         return sorted((folder / name).iterdir()) if folder else []
     except OSError:
@@ -303,11 +303,11 @@ def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
                 exposed.append(path)
         except FileNotFoundError:
-            pass  # a link to nothing holds no text
+            pass  # a broken link holds no text
         except OSError as error:
             closed.append(error)
     if exposed:
-        # Not the data folder as a whole: public corpora beside the licensed ones may stay open.
+        # The data folder as a whole stays open, because it may also hold public corpora.
         places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
         fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
         fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
@@ -322,14 +322,14 @@ def privacy(folder: Path, names: Sequence[str] = RESTRICTED) -> list[Finding]:
 
 
 def _loose(names):
-    """Names of licensed files that readers take from the data folder itself, too."""
+    """Names of licensed files that readers also accept directly in the data folder."""
     files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in names if name in CORPORA]
     for file in sorted(set().union(clicr.FILES.values() if "clicr" in names else (), *files) - {""}):
         yield from (file, f"{file}.gz")
 
 
 def _below(place, closed) -> Iterator[Path]:
-    """The place and all below it; links are looked through but not followed. closed: takes the errors on the way."""
+    """The path and everything below it; targets of links are included, not entered. closed: receives the errors."""
     yield place
     if not os.path.isdir(place):
         return

@@ -1,1 +1,1 @@
-"""Fitters: what trains a model for an experiment, by gradients, by boosting, or fold by fold."""
+"""Fitters train the model of an experiment: by gradients, by boosting, or on all folds of DisKnE."""

@@ -1,4 +1,4 @@
-"""The feature-based system: gradient boosting over features of the pairs, in place of a network."""
+"""The feature-based system: gradient boosting over features of the pairs instead of a network."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from mednli_jax.training.loop import Interrupted
 
 
 def fit(experiment, prepared, session: Session) -> Fitted:
-    """Fits trees on the features of a prepared corpus. Nothing is saved on the way; the trees are at the end."""
+    """Fits trees on the features of a prepared corpus. The trees are saved only at the end."""
     session.write_facts(prepared.manifest)
     session.catch_signals()
     fields, seeds = experiment.model.fields, experiment.seeds

@@ -1,8 +1,8 @@
-"""All folds of DisKnE in one program: each slot, a fold and a seed, is trained as a seed of the loop is.
+"""Trains all folds of DisKnE. A slot, a pair of a fold and a seed, takes the place of a seed in the training loop.
 
-Slots are trained in chunks of `at_once`, or of as many as fit the memory. A chunk's predictions are kept when it is
-done; an interrupted chunk continues from its checkpoint. Weights are kept where the session asks for them. Faults: a
-fold without examples.
+One program trains a chunk of slots at a time: `at_once`, or as many as fit into memory. The predictions of a chunk are
+saved when it is done; an interrupted chunk continues from its checkpoint. Weights are saved only where the session has
+`keep_weights`. A fold without examples is an error.
 """
 
 import json
@@ -30,13 +30,18 @@ from mednli_jax.training import memory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.loop import Trainer
 
-AT_ONCE = "at_once.json"  # among the checkpoints
+AT_ONCE = "at_once.json"  # file in the folder of the checkpoints
 
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """Which folds are trained. at_once: slots in one program, 0 = as many as fit. diseases: ids or names, () = all.
-    categories: those that are reported, and what trains the diseases that have them, () = all."""
+    """The folds to train.
+
+    Args:
+      at_once: slots in one program, 0 = as many as fit into memory.
+      diseases: ids or names of the diseases whose folds are trained, () = all.
+      categories: categories that are reported; only diseases that have them are trained; () = all.
+    """
 
     at_once: int = 0
     diseases: tuple[str, ...] = ()
@@ -45,7 +50,7 @@ class FoldChoice:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Slots (fold, seed) that one program trains at once; the folds are of one group."""
+    """Slots (fold, seed) that one program trains at the same time. Their folds belong to one group."""
 
     number: int
     group: str
@@ -57,7 +62,7 @@ class Chunk:
 
 
 def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
-    """The folds of a choice, by their places. Raises UserError for a disease without one."""
+    """The indices of the chosen folds. Raises UserError for a disease without a fold."""
     found, benchmark = folds_of(prepared), benchmark_of(prepared)
     named = {id(fold) for name in choice.diseases for fold in corpus_folds.folds_of_disease(found, benchmark, name)}
     chosen = tuple(
@@ -78,7 +83,7 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
 
 
 def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
-    """The slots, seed by seed, in parts of nearly equal size that are not above `at_once`; 0: a part for each group."""
+    """The slots of each group, seed by seed, in chunks of nearly equal size up to `at_once`; 0: one chunk per group."""
     folds, chunks = folds_of(prepared), []
     chosen = chosen_folds(choice, prepared)
     for group in GROUPS:
@@ -91,13 +96,13 @@ def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
 
 
 def fit(experiment, prepared, session: Session) -> Fitted:
-    """Trains the folds that are not done yet."""
+    """Trains the slots that are not done yet."""
     session.catch_signals()
     return FoldTraining(experiment, prepared, session).run()
 
 
 class FoldTraining:
-    """The folds of one run."""
+    """The training of all slots of one run."""
 
     def __init__(self, experiment, prepared, session: Session):
         self.experiment, self.prepared, self.session = experiment, prepared, session
@@ -138,12 +143,12 @@ class FoldTraining:
         )
 
     def _fitting(self) -> int:
-        """How many slots fit the memory and the disk. A run that is resumed keeps its number, which cuts its chunks."""
+        """The number of slots that fit into memory and disk. It is saved, so that a resumed run has the same chunks."""
         place = self.directory.checkpoints / AT_ONCE
         if not place.exists():
             room = min(map(memory.room, self.program.devices.all))
             disk = memory.room_of_checkpoint(self.directory.checkpoints)
-            self.session.say(f"finding how many slots fit {room >> 20:,} MiB, by what a step takes that is compiled")
+            self.session.say(f"compiling a step to find how many slots fit into {room >> 20:,} MiB")
             found = []
             for chunk in self.chunks:
                 self.program.optimizer = self.optimizers[chunk.group]
@@ -192,7 +197,7 @@ class FoldTraining:
             profile=self.profile,
             score=task.slot_scores,
         )
-        self.profile = None  # of the first chunk alone
+        self.profile = None  # only the first chunk is profiled
         if self.parameters is None:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
             self.session.say(
@@ -205,7 +210,7 @@ class FoldTraining:
         return self.directory.checkpoints / f"chunk-{chunk.number}"
 
     def _keep(self, chunk, best, dev, logits):
-        """Adds what the chunk's slots predict to the run's file; the chunk is done with that."""
+        """Adds the predictions of the chunk's slots to the run's file, which marks the chunk as done."""
         uids = np.array([example.uid for example in self.benchmark.examples], object)
         for place, (fold, seed) in enumerate(chunk.slots):
             test = self.folds[fold].test
@@ -227,7 +232,7 @@ class FoldTraining:
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
 
     def _keep_weights(self, best, place, fold, seed):
-        """private/weights/GROUP-DISEASE-SEED.safetensors: the slot's parameters and statistics by path."""
+        """Writes private/weights/GROUP-DISEASE-SEED.safetensors: the slot's parameters and statistics by path."""
         flat = traverse_util.flatten_dict(best.variables, sep="/")
         found = {name: np.ascontiguousarray(leaf[place]) for name, leaf in flat.items()}
         name = re.sub(r"[^\w.-]", "_", f"{fold.group}-{fold.disease}-{seed}")
@@ -235,14 +240,14 @@ class FoldTraining:
         write_atomic(folder / f"{name}.safetensors", as_safetensors(found))
 
     def _keep_metrics(self, chunk, epochs):
-        """Drops the rows of epochs that will be trained again."""
+        """Drops the rows of the chunk's epochs that will be trained again."""
         rows = self.directory.metrics()
         kept = [line for epoch, line in rows if epoch <= epochs or json.loads(line).get("chunk") != chunk.number]
         write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
 
     def _on_epoch(self, chunk, row):
         row = {**row, "chunk": chunk.number, "group": chunk.group, "slots": row["seeds"]}
-        del row["seeds"]  # these are numbers of slots
+        del row["seeds"]  # they are codes of slots, not seeds
         self.session.write_epoch(
             row,
             f"{chunk.group}, chunk {chunk.number + 1} of {len(self.chunks)}, {len(row['slots'])} slots, "

@@ -12,7 +12,7 @@ from mednli_jax.training.loop import Trainer
 
 
 def fit(experiment, prepared, session: Session) -> Fitted:
-    """Trains an experiment's model on a prepared corpus; the best epoch of each seed is what is kept."""
+    """Trains an experiment's model on a prepared corpus and keeps the best epoch of each seed."""
     program, batches = experiment.program(prepared)
     program.compile_seconds += session.compile_seconds
     devices = program.devices.all
@@ -31,7 +31,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         should_stop=session.should_stop,
         profile=session.profile,
     )
-    # `cpu`, or `gpu NVIDIA H200`
+    # "cpu" or "gpu NVIDIA H200"
     kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
     session.say(
         f"{experiment.model.name}: {_parameters(trainer.learner):,} parameters; seeds "
@@ -61,7 +61,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
 
 
 def start_from_pretrained(trainer: Trainer, experiment) -> str:
-    """Gives a new trainer pretrained weights, for all seeds the same; returns a line on them.
+    """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them.
 
     Raises: UserError, DataError where they do not fit.
     """
@@ -69,12 +69,12 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.learner = trainer.learner.replace(params=params)
     trainer.begin()
-    lacking = f"; not in the file, drawn: {', '.join(drawn)}" if drawn else ""
-    return f"weights from {weights.name}; of other heads, not used: {len(unused)}{lacking}"
+    lacking = f"; not in the file, random: {', '.join(drawn)}" if drawn else ""
+    return f"weights from {weights.name}; weights of other heads, not used: {len(unused)}{lacking}"
 
 
 def _keep_weights(best, experiment, session) -> None:
-    """Writes the weights of a model to begin others from: each seed's in a folder of its own, with the vocabulary."""
+    """Writes weights from which other models can start: one folder for each seed, with the vocabulary."""
     writer, directory = table.entry(experiment.model.name).writer, session.directory
     if not writer or not directory:
         return
@@ -89,27 +89,29 @@ def _keep_weights(best, experiment, session) -> None:
 
 
 def _start(trainer, experiment, session) -> dict:
-    """The weights that training starts from: drawn, pretrained, a source run's, or a checkpoint's. Returns what was
-    taken of a source run, {} where there is none."""
-    if not session.directory:  # the first process shares what it has
+    """Loads the weights from which training starts: pretrained, of a source run, or of a checkpoint; else random.
+
+    Returns facts about the weights of the source run, {} without one.
+    """
+    if not session.directory:  # the first process shares its weights
         return {}
     taken = {}
     if experiment.model.weights:
         session.say(start_from_pretrained(trainer, experiment))
     if session.source:
         taken = _start_from_source(trainer, experiment, session.source)
-        drawn = f"; drawn anew: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""
+        drawn = f"; random: {', '.join(taken['weights_drawn'])}" if taken["weights_drawn"] else ""
         session.say(f"{taken['weights_taken']} weights from {taken['source']}{drawn}")
     if session.resume:
         found = trainer.resume()
         where = f"resumed in epoch {trainer.epoch} after {trainer.done} batches"
-        session.say(where if found else "no checkpoint to resume from: starting at the beginning")
+        session.say(where if found else "there is no checkpoint: starting at the beginning")
     session.directory.keep_metrics(trainer.epoch - 1)
     return taken
 
 
 def _start_from_source(trainer, experiment, source) -> dict:
-    """Raises UserError where the source's weights do not fit (training.transfer.merge)."""
+    """Puts the source's weights into the trainer. Raises UserError where they do not fit (training.transfer.merge)."""
     choice = experiment.transfer
     trainer.learner, taken, kept = transfer.start(
         trainer.learner,
@@ -135,5 +137,5 @@ def _on_epoch(row, experiment, session):
 
 
 def _parameters(state) -> int:
-    """Parameters of one seed."""
+    """The number of parameters of one seed."""
     return sum(int(leaf[0].size) for leaf in jax.tree.leaves(state.params))

@@ -1,4 +1,4 @@
-"""One training session of a run: what fitters report to, what they write, and how they learn that they should stop."""
+"""One training session of a run: log lines, result files and requests to stop."""
 
 import signal
 import time
@@ -18,9 +18,9 @@ class Fitted:
 
     Args:
       facts: fields of result.json.
-      logits: split -> logits [S, N, C] of its rows; None for a run whose scores are among the facts.
-      notes: warnings that result.json keeps.
-      lines: printed at the end.
+      logits: split -> logits [S, N, C] of its rows; None where the scores are in `facts`.
+      notes: warnings for result.json.
+      lines: to print at the end.
     """
 
     facts: dict
@@ -33,11 +33,11 @@ class Session:
     """The work of one process for a run.
 
     Args:
-      directory: where the run is written; None for a process that trains with others and writes nothing.
-      resume: continue with the run in the directory.
+      directory: of the run; None for a process that trains with others and writes nothing.
+      resume: continue the run in the directory.
       profile: trace some steps.
-      source: the finished run whose weights are the start, None for none.
-      keep_weights: whether folds keep theirs; other runs keep them anyway.
+      source: the finished run from whose weights training starts, or None.
+      keep_weights: whether a run of folds saves its weights; other runs always do.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Session:
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
         self._before = {}  # seconds of earlier sessions
-        self.compile_seconds = 0.0  # of this one, too
+        self.compile_seconds = 0.0  # of all sessions
 
     def say(self, line: str) -> None:
-        """One line for the terminal and the run's log."""
+        """Writes a line to the terminal and to the run's log."""
         if self.directory:
             say(line)
             self.directory.log(line)
@@ -69,14 +69,14 @@ class Session:
         return self.signals > 0
 
     def catch_signals(self) -> None:
-        """The first signal stops after the work under way, the second at once."""
+        """Installs signal handlers: the first signal stops after the current steps, the second at once."""
 
         def stop(number, frame):
             self.signals += 1
             if self.signals > 1:
                 raise KeyboardInterrupt
             if self.directory:
-                say("stopping after the work under way ...")
+                say("stopping after the current steps ...")
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
@@ -95,33 +95,33 @@ class Session:
         return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
 
     def write_status(self, status: str, result: dict | None = None) -> None:
-        """result.json: the run's status, its result once it is complete, and the seconds of all its sessions."""
+        """Writes result.json: the status, the result of a complete run, and the seconds of all sessions."""
         spent = self._spent() if result is None else {"seconds": self._spent()["seconds"]}
         self.directory.write_result(status, {**(result or {}), **spent})
 
     def on_save(self, compile_seconds: float) -> None:
-        """Keeps the seconds with each checkpoint: a killed run loses those of the work that it loses."""
+        """Writes the seconds with each checkpoint, so that a killed run does not count the time of lost work."""
         self.compile_seconds = compile_seconds
         self.write_status("running")
 
     def write_facts(self, manifest: dict, devices=()) -> None:
-        """env.json and data.json."""
+        """Writes env.json and data.json."""
         if self.directory:
             named = {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
             write_json(self.directory.folder / "env.json", {**environment(), **named})
             write_json(self.directory.folder / "data.json", manifest)
 
     def write_epoch(self, row: dict, line: str) -> None:
-        """A row of metrics, and the line that says it."""
+        """Writes a row of metrics and its log line."""
         if self.directory:
             self.directory.append_metrics(row)
             self.say(line)
 
 
 def epoch_line(row: dict, epochs: int, *measures: str) -> str:
-    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of an epoch's row; its step, if it has one.
+    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of a row of metrics; its step if it has one.
 
-    measures: names in the row besides the losses, e.g. dev_accuracy.
+    measures: further names in the row, e.g. dev_accuracy.
     """
 
     def mean(values):
@@ -137,7 +137,7 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
 
 
 def check_converged(best_epoch, what: str) -> None:
-    """Raises UserError where no seed ever had a finite dev loss; best_epoch [S], 0 = none."""
+    """Raises UserError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what: name of a seed."""
     if not any(epoch > 0 for epoch in best_epoch):
         problem = f"the dev loss of no {what} was ever a finite number"
-        raise RunError(f"{problem}. Fix: a lower --config.train.learning_rate, or --config.train.clip=10.")
+        raise RunError(f"{problem}. Fix: give a lower --config.train.learning_rate, or --config.train.clip=10.")

@@ -1,1 +1,1 @@
-"""What the package knows beyond the corpus: ontologies, concept mentions, distances between concepts, word vectors."""
+"""Knowledge from outside the corpus: ontologies, concept mentions, distances between concepts, word vectors."""

@@ -1,6 +1,6 @@
 """Vectors of concepts: from the words of their names, and retrofitted.
 
-What MedNLI did with them, and what of it had no effect as published, stands in knowledge.retrofit.
+knowledge.retrofit describes how MedNLI used them, and which of its steps had no effect as published.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ def concept_vectors(
       names: (phrase, concept index) of every mention in a training corpus, as MedNLI took them: the most frequent comes
         first; None for the ontology's names, the preferred one first, each counting once.
 
-    Tokens are looked up as they stand, then in lower case, then without hyphens and punctuation, which has no part.
+    Tokens are looked up as they are, then in lower case, then without hyphens. Punctuation is ignored.
 
     Returns: (float32 [C, D], bool [C]: True where no token is known and the row is zero).
     Raises: ConfigError for an unknown pooling. ValueError: vectors and words differ in number.
@@ -62,7 +62,7 @@ def concept_vectors(
 
 
 def _tokens_of_names(counted, index: dict[str, int], size: int, pooling: str) -> tuple[np.ndarray, ...]:
-    """(concept, row of a known token, how often) of the names that `pooling` looks at; each pair of the first two once.
+    """(concept, row of a known token, count) of the names that `pooling` uses; each (concept, row) occurs once.
 
     counted: ((name, concept index), how often), preferred names first.
     """
@@ -106,11 +106,11 @@ def retrofit_concepts(
     """`concept_vectors`, moved towards those of related concepts (`concept_graph`, `retrofit`).
 
     A concept without a known token has no vector: it stays zero and does not count among its neighbours' neighbours.
-    Vectors keep their lengths unless `normalise`, so that they can stand among the word vectors they come from
-    (MedNLI's were of length 1 among words that were not).
+    Vectors keep their lengths unless `normalise`, so that they can be mixed with the word vectors they come from
+    (MedNLI's had length 1, unlike its words).
 
     Returns: (float32 [C, D], bool [C]: True where no token is known).
-    Raises: UserError as the functions named do, and where no two related concepts have vectors.
+    Raises: UserError as the functions named do, and if no two related concepts have vectors.
     """
     vectors, missing = concept_vectors(ontology, vectors_of_words, words, pooling=pooling, names=names)
     edges = concept_graph(ontology, relations).tocoo()

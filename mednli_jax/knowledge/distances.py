@@ -22,18 +22,18 @@ def shortest_paths(
     max_length: int = 0,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Numbers of edges between concepts.
+    """Lengths of shortest paths between concepts, in edges.
 
     Args:
       pairs: integers [M, 2] of concept indices.
-      direction: "either" counts the is-a steps from a concept up to its ancestor, whichever of the two is the ancestor;
+      direction: "either" counts the is-a steps up from either concept to the other, its ancestor;
         "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows these and the edges
         of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
-      progress: called now and then with how many distinct concepts have been searched from, and of how many.
+      progress: called from time to time with (number of distinct concepts searched from, their total).
 
     Returns:
-      int16 [M]; UNREACHABLE (-1) where there is no path of at most `max_length`, 0 for a concept and itself.
+      int16 [M]; UNREACHABLE (-1) if there is no path of at most `max_length`, 0 for a concept and itself.
 
     Raises:
       UserError: unknown direction or negative `max_length`. ValueError: `pairs` of another shape or out of range.
@@ -72,7 +72,7 @@ def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
 
 
 def distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(low, high) of the pairs without regard to order, sorted, each once, [D, 2]; and the place of each pair there."""
+    """(distinct unordered pairs (low, high), sorted [D, 2]; the place of each pair among them)."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     size = int(high.max(initial=0)) + 1
     keys = low * size + high
@@ -88,7 +88,7 @@ class Links:
 
     premise, hypothesis: int16 [N, K] token positions.
     distance: int16 [N, K] edges between their concepts; -1 = empty slot (both positions are then 0).
-    dropped: how many links did not fit into K.
+    dropped: number of links that did not fit into K.
     longest: greatest distance between related mentions of the corpus, before anything was cut off; -1 if none.
     relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links without types.
     """
@@ -115,10 +115,10 @@ def corpus_links(
     """Link premise tokens with hypothesis tokens through the concepts that cover them.
 
     Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a concept of i and a
-    concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. Of more than
-    `max_links` per pair the shortest are kept, ties by i, then j; this is also the order of the slots, so that fewer
-    links are a prefix of more. A concept is an id of the ontology, or a cross-reference, which stands for all concepts
-    that have it. One that the ontology does not have is related to itself alone, at distance 0.
+    concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. If a pair
+    has more than `max_links`, the shortest are kept, ties by i, then j. This is also the order of the slots, so that a
+    smaller limit gives a prefix. A concept is an id of the ontology, or a cross-reference, which stands for all
+    concepts that have it. A concept that the ontology lacks is related only to itself, at distance 0.
 
     paths: finds the distances; `shortest_paths`, or a replacement for it (`paths.stored_paths` with its folder bound).
 
@@ -130,7 +130,7 @@ def corpus_links(
         raise ValueError(f"mentions of {size} premises but of {len(hypothesis_mentions)} hypotheses")
     if not (0 < max_links < 1 << 15 and 0 < max_tokens < 1 << 15):
         raise ValueError(f"max_links={max_links} and max_tokens={max_tokens} must lie in 1..32767")
-    unknown: dict[str, int] = {}  # concepts the ontology lacks get the codes after those it has
+    unknown: dict[str, int] = {}  # unknown concepts get codes after the known ones
     premise = _flatten(premise_mentions, ontology, unknown)
     hypothesis = _flatten(hypothesis_mentions, ontology, unknown)
     left, right = crossed(premise[:, 0], hypothesis[:, 0], size)
@@ -178,9 +178,9 @@ def token_links(
     max_tokens: int,
     bits: np.ndarray | None = None,
 ) -> np.ndarray:
-    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance, sorted so.
+    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance; sorted so.
 
-    bits: of the relations of the mentions, for a fifth column: those of all mentions that cover the token pair.
+    bits: of the relations of the mentions. A fifth column has those of all mentions that cover the token pair.
     """
     height = np.clip(np.minimum(premise[:, 2], max_tokens) - premise[:, 1], 0, None)
     width = np.clip(np.minimum(hypothesis[:, 2], max_tokens) - hypothesis[:, 1], 0, None)
@@ -198,7 +198,7 @@ def token_links(
 
 
 def packed(links: np.ndarray, size: int, max_links: int, longest: int, kinds: int = 0) -> Links:
-    """The arrays of `token_links`; kinds: how many bits they have."""
+    """The links of `token_links` as arrays; kinds: number of their bits, 0 for none."""
     pair, slot = links[:, 0], _ramps(np.bincount(links[:, 0], minlength=size))
     kept = slot < max_links
     arrays = np.zeros((3, size, max_links), np.int16)

@@ -8,7 +8,7 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 
 LONGEST = 3  # tokens of a name
-# Endings and what is in their place in the base form, by the letter of a part of speech: morphy(7WN).
+# Endings and their replacements in the base form, by the letter of a part of speech: morphy(7WN).
 _ENDINGS = {
     "n": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",
     "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
@@ -22,9 +22,9 @@ class Lemmas:
     """Finds the words of WordNet in tokens, by their base forms; immutable and deterministic.
 
     Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|", and `indices` gives
-    all their synsets. The base form of a word is the word itself where WordNet has it in a part of speech, else what is
-    left when an ending is detached. Irregular forms are names that the reader adds. Of overlapping names the leftmost
-    wins, of those the longest. Words of grammar are not linked.
+    all their synsets. The base form of a word is the word itself if WordNet has it in a part of speech, else the
+    word with its ending replaced. Irregular forms are names that the reader adds. Of overlapping names the leftmost
+    wins, then the longest. Words of grammar are not linked.
     """
 
     def __init__(self, ontology: Ontology):
@@ -59,7 +59,7 @@ class Lemmas:
         return self._senses[key]
 
     def _key(self, word: str) -> str:
-        """The base forms of a word, "" where WordNet has none."""
+        """The base forms of a word, "" if WordNet has none."""
         if word not in self._keys:
             forms = {} if word in FUNCTION_WORDS or not any(map(str.isalpha, word)) else self._forms(word)
             self._keys[word] = "|".join(forms)

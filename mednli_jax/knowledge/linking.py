@@ -11,8 +11,8 @@ import ahocorasick
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology
 
-# Words of grammar. No name made of one of these is linked, not even an abbreviation ("or", the operating room): text is
-# matched without regard to case, so such a name would be found in every other sentence.
+# Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room): case is
+# ignored, so that such a name would be found in every other sentence.
 _GRAMMAR = """
     a about above after again against all also although am among an and any are as at be because been before
     being below between both but by can could did do does doing done down due during each either else ever
@@ -55,10 +55,10 @@ _PUNCTUATION = re.compile(r'([,;:()\[\]{}"!?&=<>*@#$^|~])')
 
 @lru_cache(maxsize=1 << 17)
 def normalise(text: str) -> tuple[str, ...]:
-    """The pieces of a name or of one token, as they are compared: names and sentences pass through the same function.
+    """The normalised pieces of a name or of one token. Names and sentences pass through this function to be compared.
 
-    Case is folded, punctuation stands alone (as in the Penn Treebank and in SNLI's parses), hyphens separate, and the
-    possessive ending is gone: "Crohn's", "non-smoker," -> ("crohn",), ("non", "smoker", ",").
+    Case is folded, punctuation is a piece of its own (as in the Penn Treebank and in SNLI's parses), hyphens separate,
+    and the possessive ending is removed: "Crohn's", "non-smoker," -> ("crohn",), ("non", "smoker", ",").
     """
     text = text.casefold()
     if text.isalpha():
@@ -86,7 +86,7 @@ def singular(word: str) -> str:
 
 
 def folded_words(tokens: Iterable[str]) -> set[str]:
-    """The words of tokens as names are looked up by: normalised, in the singular."""
+    """The words of tokens in the form in which names are looked up: normalised, in the singular."""
     return {singular(part) for token in tokens for part in normalise(token)}
 
 
@@ -94,19 +94,19 @@ class Linker:
     """Finds the names of an ontology in tokens; immutable after construction and deterministic.
 
     Names match on token borders only, without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives
-    and plural endings. Of overlapping names the leftmost wins, of those the longest. Where several concepts have the
-    name, one that has it letter for letter goes before one that only has its plural or singular; after that the
-    ontology's precedence holds (preferred names, then the order of `Ontology.names`).
+    and plural endings. Of overlapping names the leftmost wins, then the longest. If several concepts have the name,
+    one with exactly this spelling precedes one that only has its plural or singular; after that the
+    ontology's precedence decides (preferred names, then the order of `Ontology.names`).
 
     Args:
-      ontology: whose names are looked for; concepts outside its `link_types` are not.
+      ontology: its names are searched, but not those of concepts outside its `link_types`.
       min_length: names with fewer characters are left out unless they are abbreviations of the ontology.
       types: prefixes of semantic types to link instead of the ontology's `link_types`; () links every concept.
       stop: lower-case singular names that are not linked, nor their plurals, unless they are abbreviations.
         A concept whose preferred name is among them is not linked by any name.
-      abbreviations: (short form, expansion). Where the expansion is a name that is linked, the short form, of any
-        length, becomes a name of the same concept and goes before what else has that name. Of several expansions of
-        a short form the first that is linked counts.
+      abbreviations: (short form, expansion). If the expansion is a linked name, the short form, of any length, becomes
+        a name of the same concept and precedes other concepts with that name. Of several expansions of a short form
+        the first linked one is used.
       vocabulary: tokens of the sentences to come: names that hold any other word are left out, which makes the linker
         of a large terminology small. None: all names.
     """
@@ -144,7 +144,7 @@ class Linker:
             at += len(folded) + 1
             ends[at] = position + 1
             text.append(folded)
-        # Keys carry a space at both ends, so the automaton finds whole pieces; starts and ends keep whole tokens.
+        # Keys have a space at both ends, so that the automaton finds whole pieces; starts and ends select whole tokens.
         hits, lengths = [], self._names.lengths
         for last, row in self._automaton.iter(f" {' '.join(text)} "):
             start, end = starts.get(last + 1 - lengths[row]), ends.get(last)
@@ -193,7 +193,7 @@ class Linker:
             concept = self._names.find(*_keys(expansion))
             if concept is not None and _is_word(_keys(short)[1]):
                 found.setdefault(_keys(short), concept)
-        for (folded, exact), concept in found.items():  # only now: an expansion is looked up among the ontology's names
+        for (folded, exact), concept in found.items():  # last: expansions are looked up among the names
             self._names.prefer(folded, exact, concept)
 
     def _is_usable(self, name: str, exact: str) -> bool:
@@ -236,7 +236,7 @@ class _Names:
         return len(self.lengths)
 
     def add(self, folded: str, exact: str, concept: int) -> None:
-        """A name of lower precedence than those before it."""
+        """Adds a name of lower precedence than those before it."""
         row = self._rows.get(folded)
         if row is not None:
             if row in self._forms or exact != self._exact.get(row, folded):
@@ -249,7 +249,7 @@ class _Names:
         self.lengths.append(len(folded) + 2)
 
     def prefer(self, folded: str, exact: str, concept: int) -> None:
-        """A name that goes before those of the same letters."""
+        """Adds a name that precedes those with the same spelling."""
         self.add(folded, exact, concept)
         self._forms_of(self._rows[folded], folded)[exact] = concept
 
@@ -257,7 +257,7 @@ class _Names:
         return self._forms.setdefault(row, {self._exact.get(row, folded): self._concepts[row]})
 
     def find(self, folded: str, exact: str) -> int | None:
-        """The concept of a name, None where there is none; before `automaton` is made."""
+        """The concept of a name, or None. To be called before `automaton` is made."""
         row = self._rows.get(folded)
         return None if row is None else self.concept(row, exact)
 
@@ -269,7 +269,7 @@ class _Names:
         return forms[exact] if exact in forms else next(iter(forms.values()))
 
     def automaton(self) -> ahocorasick.Automaton:
-        """Finds keys between spaces and gives their rows; what was only needed to collect is let go."""
+        """Finds keys between spaces and gives their rows. Tables that only collect names are freed."""
         automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
         while self._rows:
             folded, row = self._rows.popitem()

@@ -1,4 +1,4 @@
-"""From the name of an ontology in a config to the Ontology: which reader, which files, and the cache between."""
+"""Loads the Ontology that a config names: finds its files, chooses the reader and caches the result."""
 
 import difflib
 import hashlib
@@ -21,7 +21,7 @@ from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 from mednli_jax.textfiles import meant
 
-FORMAT = 3  # of what the readers make; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 3  # of the readers' results; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
@@ -33,7 +33,7 @@ _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2
 class OntologyFiles:
     """Files of one ontology and how they are read.
 
-    name: of what its copy in the cache is called. place: what `read` is given, a file or a folder.
+    name: of its copy in the cache. place: the file or folder that `read` gets.
     files: all that `read` may open. cached: whether reading takes long enough to keep a copy.
     """
 
@@ -59,7 +59,7 @@ def load_ontology(
         working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files,
         SNOMED CT RF2 files or WordNet's database.
       data_dir: the folder of licensed data.
-      options: what to take from a terminology, OntologyOptions() where it is None; MeSH has no choices.
+      options: what to take from a terminology, None = OntologyOptions(); MeSH has no choices.
       cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
         used as long as the files' names, sizes and times of change, the options and FORMAT are the same.
 
@@ -111,7 +111,7 @@ def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptio
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
     """What `spec` names, None for the bundled table. Raises: ConfigError."""
     if spec == "mesh":
-        return None  # the data folder is not looked at, so that a run means the same on every machine
+        return None  # the data folder is not searched, so that a run means the same on every machine
     if spec in NAMES:
         return _named(spec, data_dir)
     path = Path(spec).expanduser()
@@ -158,7 +158,7 @@ def _named(spec, data_dir):
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
-    """The files of that kind, where the folder has any of its files; the reader reports what else is missing."""
+    """The files of that type, if the folder has any of them; the reader reports missing ones."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if any(_either(place / name)):
@@ -174,7 +174,7 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
 
 
 def _with_cuis(snomed: OntologyFiles, umls_folder: Path) -> OntologyFiles:
-    """SNOMED CT that knows its concepts' CUIs, where the UMLS is there too: MetaMap names concepts by CUI."""
+    """SNOMED CT with the CUIs of its concepts, if the UMLS is there too, because MetaMap names concepts by CUI."""
     conso = next((f for folder in (umls_folder, umls_folder / "META") for f in _either(folder / "MRCONSO.RRF")), None)
     if conso is None:
         return snomed
@@ -182,7 +182,7 @@ def _with_cuis(snomed: OntologyFiles, umls_folder: Path) -> OntologyFiles:
 
 
 def _either(path: Path) -> Iterator[Path]:
-    """The file and the gzipped one of that name, those that are there."""
+    """The file and the gzipped file of that name, if they exist."""
     return (candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file())
 
 
@@ -191,7 +191,7 @@ def _stem(path: Path) -> str:
 
 
 def _stamps(source: OntologyFiles) -> list[list]:
-    """[name, size, time of change] of each file; [] for what is not there, which the reader will report."""
+    """[name, size, time of change] of each file; [] for a missing one, which the reader will report."""
     stamps = []
     for path in source.files:
         try:

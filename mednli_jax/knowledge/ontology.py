@@ -1,4 +1,4 @@
-"""Concepts, their names and their is-a graph: the one shape into which every terminology is read."""
+"""Concepts, their names and their is-a graph: the common form of all terminologies."""
 
 import difflib
 import hashlib
@@ -19,13 +19,13 @@ MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")
 GRAPHS = ("whole", "mentioned")
-CIRCULAR = "circular_is_a"  # the relation of is-a edges on cycles, where all relations are taken
+CIRCULAR = "circular_is_a"  # the relation of is-a edges on cycles, if all relations are taken
 _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 
 @dataclass(frozen=True)
 class OntologyOptions:
-    """What readers take from a terminology; a reader ignores what its format does not know.
+    """What readers take from a terminology. A reader ignores options that its format does not have.
 
     sources: vocabularies of the UMLS whose names and relations count, as abbreviated there (SAB); () takes all.
     languages: languages of names (LAT of the UMLS); () takes all.
@@ -48,8 +48,8 @@ class OntologyOptions:
 
 
 def shown_id(concept: str) -> str:
-    """An id for a message, "an id" where it looks like none (D003920, HP:0000118): in a damaged row any words may stand
-    in its place."""
+    """An id for a message. Text that does not look like an id (D003920, HP:0000118) becomes "an id": a damaged row may
+    have any words there."""
     return concept if _ID.fullmatch(concept) else "an id"
 
 
@@ -61,7 +61,7 @@ def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
 def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_array:
     """The graph [size, size] bool of int arrays [E] of concept indices; repeated edges count once.
 
-    Like `is_a_matrix` but for millions of edges: no Python object per edge.
+    Like `is_a_matrix`, but for millions of edges, without a Python object per edge.
     """
     child, parent = np.asarray(child), np.asarray(parent)
     matrix = csr_array((np.ones(len(child), bool), (child, parent)), shape=(size, size))
@@ -72,7 +72,7 @@ def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_arr
 def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
     """bool [E]: which of the edges (int arrays [E] of concept indices below `size`) lie inside a cycle.
 
-    An edge does when its two ends belong to one strongly connected component; an edge from a concept to itself does.
+    These are the edges whose two ends are in one strongly connected component, and edges from a concept to itself.
     """
     child, parent = np.asarray(child, np.int64), np.asarray(parent, np.int64)
     if not len(child):
@@ -94,16 +94,16 @@ class Ontology:
     types: [C] semantic types of each concept joined by "|", or () where the source has none.
       For MeSH these are the tree numbers, so that a prefix ("C", "C14.280") names a kind.
     link_types: prefixes of the types worth linking in text, chosen by the reader; () links every concept.
-    abbreviations: those of `names` that are shorthand: linked however short they are.
+    abbreviations: the `names` that are abbreviations, which are linked however short they are.
     relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a stands in r to b. Is-a is
-      not among them, and cycles are no fault.
-    cross_references: ("SOURCE:CODE", concept index): what the concept is called in other terminologies, and the ids
-      of concepts that were merged into it.
-    checked: the parts were checked and brought into order before (`store`); they are taken as they are.
+      not among them, and cycles are allowed.
+    cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
+      concepts that were merged into it.
+    checked: the parts were checked and sorted before (`store`), and are taken as they are.
 
     `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`string_arrays`).
 
-    Raises DataError on construction: sizes, repeated ids, a cycle.
+    Raises DataError on construction for wrong sizes, repeated ids or a cycle.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Ontology:
     def index(self, concept_id: str) -> int:
         """The index of a concept, by its id or a cross-reference that no other concept has.
 
-        Raises UserError, with a suggestion, for an id that is not there.
+        Raises UserError, with a suggestion, for an unknown id.
         """
         index = self.index_of.get(concept_id)
         index = self.index_of_reference.get(concept_id) if index is None else index
@@ -207,7 +207,7 @@ class Ontology:
         return {self.ids[concept]: distance for concept, distance in steps.items()}
 
     def _suggestion(self, concept_id: str) -> str:
-        """A hint for `index`: people often give a name where an id is wanted, or mistype an id."""
+        """A hint for `index`: people often give a name in place of an id, or mistype an id."""
         wanted = concept_id.casefold()
         for concept, label in zip(self.ids, self.labels, strict=True):
             if label.casefold() == wanted:
@@ -217,7 +217,7 @@ class Ontology:
 
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
-    """The same concepts with the edges between these alone, by id or cross-reference; unknown ids count for nothing."""
+    """The ontology with only the edges between `concepts` (ids or cross-references); unknown ids are ignored."""
     kept = np.zeros(len(ontology), bool)
     for concept in concepts:
         kept[ontology.indices(concept)] = True
@@ -240,8 +240,8 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
 def permuted(ontology: Ontology, seed: int) -> Ontology:
     """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
 
-    Labels, types and cross-references move with the names, so exactly the same spans of a text are linked, one name to
-    one concept as before: what is lost is only what the graph says about them. The permutation is a sort by hash, so
+    Labels, types and cross-references move with the names, so exactly the same spans of a text are linked. Only the
+    graph's information about them is lost. The permutation is a sort by hash, so
     that it depends on `seed` and the ids alone, on every platform and with every NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
@@ -278,7 +278,7 @@ def _check_sizes(ontology: Ontology) -> None:
 
 
 def _check_acyclic(ontology: Ontology) -> None:
-    """Raise for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
+    """Raises for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
     _, component = connected_components(ontology.parents, directed=True, connection="strong")
     in_cycle = np.bincount(component, minlength=1)[component] > 1
     cyclic = np.flatnonzero(in_cycle | ontology.parents.diagonal()).tolist()

@@ -1,7 +1,7 @@
-"""Distances of concept pairs kept on disk: found once for an ontology, a direction, a cut-off and a set of pairs.
+"""Distances of concept pairs, cached on disk for an ontology, a direction, a cut-off and a set of pairs.
 
 A file holds 32 bytes of digest, the 32 bytes of its key, and one little-endian int16 for each distinct pair, in the
-order of `distances.distinct_pairs`. The digest is that of all that follows: a damaged file is never used.
+order of `distances.distinct_pairs`. The digest is that of the rest of the file: a damaged file is never used.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ def stored_paths(
     max_length: int = 0,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """`shortest_paths`, int16 [M], from a file in `folder` where these were found before; else found and kept there.
+    """`shortest_paths`, int16 [M], from a file in `folder` if it is cached there, else computed and cached.
 
-    What is requested is known by its content: the ontology's digest and the edges followed, the direction, the cut-off
-    and the distinct pairs, in whatever order they come. Files are written whole or not at all, and readable by their
-    owner alone, for an ontology may be licensed. A damaged one is reported and replaced.
+    The key is a digest of the ontology's digest, the edges followed, the direction, the cut-off and the distinct pairs,
+    in any order. Files are written whole or not at all, and readable by their
+    owner alone, because an ontology may be licensed. A damaged one is reported and replaced.
 
     Raises what `shortest_paths` does, and RunError where `folder` cannot be written.
     """
@@ -63,7 +63,7 @@ def _key(ontology: Ontology, distinct: np.ndarray, direction: str, max_length: i
 
 
 def _read(path: Path, key: bytes) -> np.ndarray | None:
-    """The distances of a file; None where there is none, or none that is whole."""
+    """The distances of a file; None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -72,6 +72,6 @@ def _read(path: Path, key: bytes) -> np.ndarray | None:
         content = b""
     rest = content[_DIGEST:]
     if hashlib.sha256(rest).digest() != content[:_DIGEST] or rest[:_DIGEST] != key:
-        warn(f"{path}: the stored distances are damaged. Fix: nothing, they are found again.")
+        warn(f"{path}: the stored distances are damaged. Fix: none needed, they are computed again.")
         return None
     return np.frombuffer(rest, "<i2", offset=_DIGEST).astype(np.int16)

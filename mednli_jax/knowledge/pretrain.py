@@ -1,4 +1,4 @@
-"""Trains word vectors on running text: fastText or word2vec, from scratch or from vectors that are there already.
+"""Trains word vectors on running text: fastText or word2vec, from scratch or from existing vectors.
 
 Romanov & Shivade 2018, section 4.1: fastText vectors of BioASQ's abstracts and of MIMIC-III's notes, and chains such as
 GloVe -> BioASQ -> MIMIC-III, where each training starts from the vectors of the one before. As there, the start is
@@ -34,8 +34,8 @@ from mednli_jax.text import SPECIALS
 from mednli_jax.textfiles import byte_lines
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
-WORDS_AT_ONCE = 200_000  # of a file that is turned into text
-_BREAKS = frozenset(b" \t\v\f\r\n\0")  # what ends a word in fastText's eyes
+WORDS_AT_ONCE = 200_000  # words of a file that are converted to text at once
+_BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Settings:
     """How to train; the values are fastText's, but for `dim`, which is the paper's.
 
     method: fasttext (words and their character n-grams of 3 to 6) or word2vec (words alone). window: words to either
-    side. buckets: of n-grams, at most; never more than the text has tokens. threads: more than 1 is not repeatable.
+    side. buckets: of n-grams, at most; never more than the text has tokens. threads: above 1 results vary.
     """
 
     method: str = "fasttext"
@@ -58,7 +58,7 @@ class Settings:
     threads: int = 1
 
     def check(self) -> None:
-        """Raises UsageError for a value that cannot be."""
+        """Raises UsageError for an impossible value."""
         for name, known in (("method", METHODS), ("architecture", ARCHITECTURES)):
             if (value := getattr(self, name)) not in known:
                 raise UsageError(f"{name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
@@ -77,7 +77,7 @@ def pretrain(
     initial: Path | None = None,
     corpus: dict | None = None,
 ) -> dict:
-    """Trains vectors and writes them, and beside them OUT.json with where they come from, which is returned, too.
+    """Trains vectors and writes them, and beside them OUT.json with their sources, whose content is returned, too.
 
     sentences: tokens without white space; read once, and written into a private folder beside `out` for the time of the
       training. out: NAME.bin, a fastText model, or NAME.vec, text. initial: vectors to start from, in any format of

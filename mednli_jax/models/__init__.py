@@ -1,1 +1,1 @@
-"""Linen modules. Pure functions of a Batch: `model.apply(variables, batch, train=...) -> logits [B, C]`."""
+"""Linen modules: pure functions of a batch, `model.apply(variables, batch, train=...) -> logits [B, C]`."""

@@ -1,8 +1,8 @@
-"""BERT over a pair of texts (Devlin et al. 2019), as Alghanmi et al. 2021, section 4 fine-tune it; with ontology links.
+"""BERT over a pair of texts (Devlin et al. 2019), fine-tuned as in Alghanmi et al. 2021, section 4, and ontology links.
 
-Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces of a row, U those
-that attend (all T, or the first), N heads, A numbers of a head, D hidden. States are [B T, D] without an axis for the
-row: products of weights with a third axis cost a copy in the backward pass.
+Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces of a row, U query
+positions (all T, or only the first), N heads, A size of a head, D hidden. States are [B T, D], because a matrix product
+with a third axis costs a copy in the backward pass.
 """
 
 import math
@@ -19,27 +19,32 @@ from mednli_jax.models import layers
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.sparse_rows import take
 
-STATES = "states"  # the collection in which the last layer's states [B, T, D] are left where a caller makes it mutable
+STATES = "states"  # collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
 ACTIVATIONS = ("gelu",)
-SPREAD = 0.02  # standard deviation of random weights (Devlin et al.'s code)
-LONGEST = 1 << 12  # positions for which dropout has masks of their own, whatever the padded length
+SPREAD = 0.02  # standard deviation of random weights, as in the code of Devlin et al.
+LONGEST = 1 << 12  # more than any row's positions; makes dropout masks independent of the padded length
 _draw = nn.initializers.normal(SPREAD)
 
 
 class BERT(nn.Module):
     """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout, linear layer -> logits.
 
-    vocab_size: pieces. positions: the most pieces that a row may have, with its three special ones. cls_id, sep_id:
-    their numbers among the pieces. epsilon: of the layer norms. activation: "gelu", by the exact error function.
-    dropout: of embeddings, attention weights, both sublayers and the pooled state.
-    knowledge "bias": ontology links are added to the attention scores between premise and hypothesis, in both
-    directions, in all heads and layers; with weights of 0 it is plain BERT. weighting, longest_path, knowledge_scale:
-    as in layers.KnowledgeEnergies.
-    room: the most pieces of any pair, with its three special ones, where the pairs were cut to that; 0: not known.
-    half: states between the layers, and all activations in them but softmax and norms, have 16 bits (bfloat16).
-    rematerialise: keep only the layers' inputs for the backward pass and compute the rest again: less memory, a third
-    more work.
+    Args:
+      vocab_size: number of pieces.
+      positions: most pieces of a row, with the three special ones.
+      epsilon: of the layer norms.
+      activation: "gelu", with the exact error function.
+      dropout: of embeddings, attention weights, both sublayers and the pooled state.
+      cls_id: number of the piece [CLS].
+      sep_id: number of the piece [SEP].
+      knowledge: "none"; "bias": ontology links are added to the attention scores between premise and hypothesis, in
+        both directions, in all heads and layers; with weights of 0 the model is plain BERT.
+      longest_path, weighting, knowledge_scale: as in layers.KnowledgeEnergies.
+      rematerialise: keep only the inputs of the layers for the backward pass and compute the rest again, which needs
+        less memory and a third more work.
+      room: the length, with the three special pieces, to which all pairs were cut; 0: not known.
+      half: states and activations are bfloat16, except in softmax and norms.
     """
 
     vocab_size: int
@@ -68,7 +73,7 @@ class BERT(nn.Module):
         noise = Noise.of(batch, train and self.dropout > 0)
         links = self._links(batch, row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
-        # The pooler reads [CLS] alone, so the last layer computes queries for no other piece.
+        # The pooler reads only [CLS], so the last layer computes queries only for this piece.
         x = self._encoded(row, noise, links, first_only=not whole)
         if whole:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
@@ -80,7 +85,7 @@ class BERT(nn.Module):
         return Affine(self.num_classes, name="logits")(pooled_BD)
 
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
-        """The last layer's states [B T, D], or [B, D] of first pieces; links [B, T, T]: added to the scores."""
+        """The last layer's states [B T, D], or [B, D] of the first pieces. links_BTT: added to the attention scores."""
         embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
         x = embeddings(row)
         x = drop(x.astype(jnp.bfloat16) if self.half else x, self.dropout, noise, "embeddings")
@@ -95,18 +100,18 @@ class BERT(nn.Module):
         return wide(x)
 
     def _size(self, batch):
-        """Pieces of the longest row. Raises UserError where there are no positions for it, or fields do not fit."""
+        """Pieces of the longest row. Raises UserError where there are too few positions, or for bad fields."""
         if self.activation not in ACTIVATIONS:
             raise UserError(f"activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
         if self.knowledge not in ("none", "bias"):
             raise UserError(
-                f"config.model.knowledge: BERT has no '{self.knowledge}', its layers attend by energies of "
-                "their own. Fix: give none or bias."
+                f"config.model.knowledge: BERT has no '{self.knowledge}', because its layers need their own "
+                "attention scores. Fix: give none or bias."
             )
         if self.hidden_size % self.attention_heads:
             raise UserError(
-                f"config.model.attention_heads: {self.hidden_size} numbers of a state are not "
-                f"{self.attention_heads} equal parts. Fix: give a number of heads that divides hidden_size."
+                f"config.model.attention_heads: a hidden_size of {self.hidden_size} is not divisible by "
+                f"{self.attention_heads}. Fix: give a number of heads that divides hidden_size."
             )
         size = sum(batch[side].shape[1] for side in layers.SIDES) + SPECIALS
         size = min(size, self.room) if self.room else size
@@ -118,7 +123,7 @@ class BERT(nn.Module):
         return size
 
     def _links(self, batch, row):
-        """[B, T, T] added to the attention scores for links between pieces of premise and hypothesis, both ways."""
+        """[B, T, T], the terms of attention scores for links between premise and hypothesis pieces, both ways."""
         weighting = layers.weighting_of(self.knowledge, self.weighting)
         energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
         return between_sides(energies(batch), row)
@@ -126,10 +131,15 @@ class BERT(nn.Module):
 
 @dataclass(frozen=True)
 class Row:
-    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; all [B, T].
+    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; all arrays [B, T].
 
-    pieces: numbers, 0 behind the end. real: up to the end. second: behind the first [SEP]. premise, hypothesis: the two
-    sides' own pieces. place: of the hypothesis's pieces in it.
+    Args:
+      pieces_BT: int32, 0 after the end.
+      real_BT: bool, True up to the end.
+      second_BT: bool, True after the first [SEP].
+      premise_BT: bool, True on the premise's pieces.
+      hypothesis_BT: bool, True on the hypothesis's pieces.
+      place_BT: int32, on the hypothesis's pieces their index in the hypothesis.
     """
 
     pieces_BT: jax.Array
@@ -141,7 +151,7 @@ class Row:
 
 
 def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
-    """The batch's pairs as rows of `size` places; a pair that is padding has no premise, nor has hypothesis only."""
+    """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with hypothesis_only."""
     premise_B1, hypothesis_B1 = (length[:, None] for length in layers.pair_lengths(batch))
     at = jnp.arange(size)[None, :]
     middle_B1 = premise_B1 + 1  # the [SEP] between the two
@@ -157,7 +167,7 @@ def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
 
 
 def between_sides(links_BPH, row: Row):
-    """[B, T, T] links between pieces of the two sides at their places in the row, both ways; 0 elsewhere."""
+    """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0 elsewhere."""
     links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
     links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
     links_BTT = jnp.where(row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0)
@@ -165,7 +175,7 @@ def between_sides(links_BPH, row: Row):
 
 
 def shifted(x, size):
-    """x [B, P, ...] of premises' pieces at their places in the row [B, size, ...], zeros (or what is cut) around."""
+    """x [B, P, ...] of premise pieces, moved to their places in the row [B, size, ...]; 0 elsewhere."""
     widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
     return jnp.pad(x, widths)[:, :size]
 
@@ -177,14 +187,14 @@ class Affine(nn.Module):
 
     @nn.compact
     def __call__(self, x, columns=slice(None)):
-        """x [..., D] -> [..., features], or only those columns."""
+        """x [..., D] -> [..., features], or only the given columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
         return (x @ kernel[:, columns] + bias[columns]).astype(x.dtype)
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / sqrt(variance + epsilon) over the last axis, scaled and moved (Ba et al. 2016)."""
+    """(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus bias (Ba et al. 2016)."""
 
     epsilon: float
 
@@ -198,7 +208,7 @@ class LayerNorm(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Word, position and text embeddings, summed and normalised."""
+    """Sum of word, position and text embeddings, normalised."""
 
     vocab_size: int
     features: int
@@ -216,7 +226,7 @@ class Embeddings(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention and a perceptron, each with dropout, added to what it was given, and normalised."""
+    """Self-attention and a perceptron, each with dropout, residual connection and layer norm."""
 
     heads: int
     intermediate_size: int
@@ -225,7 +235,10 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, x, bias, noise, first_only: bool):
-        """States [B T, D] from x [B T, D], or of first pieces [B, D]; bias [B, 1, 1 or T, T]: added to the scores."""
+        """States [B T, D] from x [B T, D]; with first_only those of the first pieces [B, D].
+
+        bias: [B, 1, 1 or T, T], added to the attention scores.
+        """
         size = x.shape[-1]
         qkv = Affine(3 * size, name="qkv")
         if first_only:
@@ -243,7 +256,7 @@ class Layer(nn.Module):
         return LayerNorm(self.epsilon, name="norm_outer")(x + outer)
 
     def _attend(self, q_k_v, bias, noise, site):
-        """[B U, D] what each piece attends to (Vaswani et al. 2017, eq. 1), head by head."""
+        """Attention of all heads (Vaswani et al. 2017, eq. 1): [B U, D]."""
         rows, size = bias.shape[0], q_k_v[0].shape[-1]
         heads = (rows, -1, self.heads, size // self.heads)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in q_k_v)
@@ -264,7 +277,7 @@ def gelu(x):
 
 
 def _gelu_forward(given):
-    # The slope is all that the backward pass needs, so that the error function is computed once.
+    # Only the slope is kept for the backward pass, so that the error function is computed once.
     x = wide(given)
     below = 0.5 + 0.5 * lax.erf(x * math.sqrt(0.5))
     slope = below + x * jnp.exp(-0.5 * x**2) * (2 * math.pi) ** -0.5
@@ -277,7 +290,7 @@ gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Noise:
-    """The source of dropout masks: two words of each row's key [B, 2]; None where there is no dropout."""
+    """The source of dropout masks: the two words of each row's key [B, 2]; None without dropout."""
 
     words_B2: jax.Array | None
 
@@ -289,9 +302,9 @@ class Noise:
 def drop(x, rate, noise, site):
     """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
 
-    As with layers.RowDropout the mask belongs to the row, and to the place in it whatever the padded length. A layer
-    needs millions of random numbers, for which jax.random takes as long as for its products; here they are mixed from
-    the row's key, the site's name and the place.
+    As in layers.RowDropout the mask depends on the row and the place in it, not on the padded length. A layer needs
+    millions of random numbers, which take jax.random as long as the layer's products. Here they are mixed from the
+    row's key, the name of the site and the place.
     """
     if noise.words_B2 is None or rate == 0.0:
         return x
@@ -308,7 +321,7 @@ def drop(x, rate, noise, site):
 
 
 def mixed(x):
-    """A permutation of uint32 in which every bit of x moves about half of the result's (Wellons 2018, lowbias32)."""
+    """A permutation of uint32: each bit of x flips about half of the bits of the result (Wellons 2018, lowbias32)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)

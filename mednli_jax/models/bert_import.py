@@ -1,7 +1,7 @@
-"""Weights of BERT in the files of the Transformers library, config.json and model.safetensors: read and written.
+"""Reads and writes weights of BERT in the format of the Transformers library: config.json and model.safetensors.
 
-Only these are read: other formats of weights hold programs (pickle), and reading one would run it. Every weight is
-accounted for: a missing one, one of another shape, or one that BERT does not know is an error, all named together.
+Other formats are not read, because they hold programs (pickle) that reading would run. Every weight is checked: one
+error lists all weights that are missing, have another shape or are unknown to BERT.
 """
 
 import json
@@ -17,9 +17,9 @@ from mednli_jax.errors import DataError, UserError
 CONFIGS = ("config.json", "bert_config.json")
 WEIGHTS = "model.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".index", ".npz")
-NAMED = 8  # weights that an error names
+NAMED = 8  # most weights that an error lists
 MAX_CONFIG_BYTES = 1 << 20
-# Their name -> ours; all are whole numbers over 0.
+# Field of the library's config -> our field. The values are positive integers.
 SIZES = {
     "vocab_size": "vocab_size",
     "hidden_size": "hidden_size",
@@ -28,7 +28,7 @@ SIZES = {
     "intermediate_size": "intermediate_size",
     "max_position_embeddings": "positions",
 }
-# What BERT has, and what a file without the field means by that.
+# Field -> (required value, default of a file without the field).
 FIXED = {
     "model_type": ("bert", "bert"),
     "hidden_act": ("gelu", "gelu"),
@@ -38,8 +38,8 @@ FIXED = {
     "add_cross_attention": (False, False),
 }
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
-# Parts of a model that weights may lack as a whole (those of masked language models have no pooler, others no decoder):
-# their parameters keep their random values.
+# Parts that the weights may lack (masked language models have no pooler, other models no decoder). The parameters of a
+# missing part keep their random values.
 _OPTIONAL = (("pooler",), ("transform", "norm_transform", "decoder_bias"))
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -51,11 +51,9 @@ _CONVERT = (
 
 
 def read_architecture(path: str | Path) -> dict:
-    """The fields of models.bert.BERT that pretrained weights decide: sizes, epsilon, activation.
+    """The fields of models.bert.BERT that pretrained weights set: sizes, epsilon, activation.
 
-    Args:
-      path: a folder, or a safetensors file with its config.json beside it.
-    Raises: UserError, DataError.
+    path: a folder, or a safetensors file with its config.json beside it. Raises: UserError, DataError.
     """
     file = _weights_file(path)
     config = _config_beside(file)
@@ -70,13 +68,13 @@ def read_architecture(path: str | Path) -> dict:
     for name in SIZES:
         size = values.get(name)
         if not isinstance(size, int) or isinstance(size, bool) or not 0 < size < 1 << 24:
-            wrong.append(f"'{name}' is no whole number over 0")
+            wrong.append(f"'{name}' is not a whole number over 0")
     epsilon = values.get("layer_norm_eps", 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-        wrong.append("'layer_norm_eps' is no small number")
+        wrong.append("'layer_norm_eps' is not a small number")
     if not wrong and values["hidden_size"] % values["num_attention_heads"]:
         wrong.append("'num_attention_heads' does not divide 'hidden_size'")
-    if not wrong and _least_bytes(values) > file.stat().st_size:  # else a model is initialised that fits no memory
+    if not wrong and _least_bytes(values) > file.stat().st_size:  # refused before a huge model is initialised
         wrong.append(f"its sizes are of a model larger than {file.name}")
     if wrong:
         fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"
@@ -85,17 +83,17 @@ def read_architecture(path: str | Path) -> dict:
 
 
 def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:
-    """The parameters of a BERT with the pretrained weights in them; its classifier and links keep their random values.
+    """The parameters of a BERT with pretrained weights. The classifier and the links keep their random values.
 
     Args:
       path: as for `read_architecture`.
       params: nested parameters of models.bert.BERT or masked_lm.MaskedLM.
-      stacked: leaves have a leading axis [S, ...] of seeds, which all start from the same weights.
+      stacked: whether leaves have a leading axis [S, ...] of seeds, which all start from the same weights.
 
-    Returns (params, names of the file's weights that belong to other heads and were not used, parts of the model that
-    the file lacks, see _OPTIONAL).
+    Returns (params, names of unused weights in the file, which belong to other heads, parts of the model that the file
+    lacks, see _OPTIONAL).
 
-    Raises: UserError, DataError, all weights that do not fit together.
+    Raises: UserError that lists all weights that do not fit, DataError.
     """
     file = _weights_file(path)
     found = _tensors(file)
@@ -130,11 +128,11 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
 
 
 def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
-    """{file name: content} of weights that `load_weights`, and other libraries, read.
+    """{file name: content} of weights that `load_weights` and other libraries can read.
 
     Args:
-      params: those of one seed, nested, as for `load_weights`.
-      fields: of the module: the names of SIZES, epsilon, dropout; the table of pieces decides vocab_size.
+      params: nested parameters of one seed, as for `load_weights`.
+      fields: of the module: those of SIZES, epsilon, dropout; vocab_size is taken from the table of pieces.
     """
     tensors = {}
     for place, names in _sources(params).items():
@@ -153,14 +151,14 @@ def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
 
 
 def _least_bytes(values) -> int:
-    """What a model of these sizes takes at least, in numbers of 16 bits: its tables and matrices."""
+    """A lower bound of the bytes of a model's file: its tables and matrices in 16 bits."""
     width = values["hidden_size"]
     tables = width * (values["vocab_size"] + values["max_position_embeddings"])
     return 2 * (tables + values["num_hidden_layers"] * width * (4 * width + 2 * values["intermediate_size"]))
 
 
 def _weights_file(path) -> Path:
-    """The safetensors file that a path stands for."""
+    """The safetensors file of a path, which is this file or a folder."""
     path = Path(path)
     if not path.exists():
         fix = f"name the folder of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
@@ -195,7 +193,7 @@ def _json(path: Path) -> dict:
     fix = "copy the file again from where the weights came from"
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise DataError("larger than a model's settings are", file=path.name, fix=fix)
+            raise DataError("too large for a model's settings", file=path.name, fix=fix)
         values = json.loads(path.read_bytes())
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", file=path.name, fix=fix) from error
@@ -207,12 +205,12 @@ def _json(path: Path) -> dict:
 
 
 def _tensors(file: Path) -> dict[str, np.ndarray]:
-    """{name as BertModel has it: float32 array}. Whole-number tensors (positions) are left as they are."""
+    """{name in BertModel: float32 array}. Integer tensors (positions) keep their type."""
     fix = "copy the file again from where it came from"
     found, not_finite = {}, []
     try:
         with safe_open(file, framework="numpy") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - no mapping
+            for name in tensors.keys():  # noqa: SIM118 - not a mapping
                 array = tensors.get_tensor(name)
                 if not np.issubdtype(array.dtype, np.integer):
                     array = array.astype(np.float32)
@@ -223,7 +221,7 @@ def _tensors(file: Path) -> dict[str, np.ndarray]:
                     name = name.replace(old, new)
                 found[name] = array
     except (SafetensorError, ValueError, TypeError, MemoryError, AttributeError):
-        # The library's words may hold bytes of the file.
+        # The library's message may quote bytes of the file.
         raise DataError("the weights are damaged or cut short", file=file.name, fix=fix) from None
     except OSError as error:
         problem = f"the weights cannot be read ({error.strerror or 'system error'})"
@@ -234,7 +232,7 @@ def _tensors(file: Path) -> dict[str, np.ndarray]:
 
 
 def _sources(params) -> dict[tuple[str, ...], list[str]]:
-    """{path of a parameter: names of the tensors it is made of}, of all parameters that pretrained weights have."""
+    """{path of a parameter: names of its tensors in the file}, for all parameters that pretrained weights have."""
     parts = {
         "attended": "attention.output.dense",
         "norm_attended": "attention.output.LayerNorm",
@@ -269,7 +267,7 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
 
 
 def _due(name, shape, parts):
-    """The shape of a tensor in the file: matrices lie the other way round, what is side by side is shared out."""
+    """The shape of a tensor in the file, where matrices are transposed and concatenated parts are separate tensors."""
     if len(shape) == 1:
         return (shape[0] // parts,)
     return shape if "embeddings" in name else (shape[1] // parts, shape[0])
@@ -312,7 +310,7 @@ def _size(shape):
 
 
 def _shown(value):
-    """A setting for a message: a plain word or a number; of anything else only what it is."""
+    """A setting for a message: a plain word or a number; for anything else only its type."""
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", value)
     if plain:
         return value

@@ -14,14 +14,17 @@ from mednli_jax.models.words import WordEmbedding
 class BOW(nn.Module):
     """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B, classes].
 
-    knowledge: "none"; "replace": each token also attends to the other side by the paper's matrix A alone, and what the
-    tokens attend to is summed, normalised and concatenated as the tokens are (the paper has no such row; it is its
-    InferSent, section 4.2.2, with sums for maxima); "bias": the same with a learned weight per path length.
-    weighting, knowledge_scale: see layers.KnowledgeEnergies.
-    masking "paper": both sides are padded to `padded_length` tokens, and padding counts as words with vectors of zero:
-    each adds ReLU(bias) to the sum, and takes its share of the softmax (pad all batches to one length then).
-    matching: "concat", or "full", which adds |p - h| and p * h of the normalised sums of both sides, as InferSent does.
-    heads: domains with layers of their own after the first of the three.
+    Args:
+      knowledge: "none"; "replace": each token also attends to the other side with the paper's matrix A, and attended
+        states are summed, normalised and concatenated like the tokens (not in the paper; as its InferSent, section
+        4.2.2, with sums instead of maxima); "bias": the same with a learned weight per path length.
+      weighting, longest_path, knowledge_scale: see layers.KnowledgeEnergies.
+      masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding counts as words with zero
+        vectors: each adds ReLU(bias) to the sum and takes part in the softmax. Needs batches of one padded length.
+      matching: "concat"; "full" adds |p - h| and p * h of the normalised sums p and h, as in InferSent.
+      heads: number of domains, which share only the first of the three layers.
+      axis_name: the mapped device axis.
+      platform: of the device.
     """
 
     hidden_size: int = 300
@@ -41,7 +44,7 @@ class BOW(nn.Module):
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once: frozen, and without dropout, which would differ."""
+        """Whether equal words of a batch are projected once, which needs frozen vectors."""
         return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
@@ -78,16 +81,18 @@ class BOW(nn.Module):
             return norm(f"norm_{name}")(x, mask_B, train=train)
 
         def head(number, mask_B):
-            own = block(block(shared, f"1{number}", mask_B), f"2{number}", mask_B)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+            hidden = block(block(shared, f"1{number}", mask_B), f"2{number}", mask_B)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(hidden)
 
         shared = block(x, "0", batch["mask"])
         return layers.by_domain(self.heads, batch, head)
 
     def _attend(self, batch, padded, padding_D):
-        """Sums [B, D] of what the tokens of either side attend to, from projected tokens [Q, P, D], [B, H, D].
+        """Sums [B, D] of the states to which the tokens of each side attend.
 
-        padding_D: what a position of padding holds, None where padding does not count.
+        Args:
+          padded: projected tokens of both sides, [Q, P, D] and [B, H, D].
+          padding_D: the state of padding, None where padding does not count.
         """
         masks = layers.sentence_masks(batch)
         energies_BPH = layers.KnowledgeEnergies(

@@ -1,5 +1,5 @@
-"""ESIM (Chen et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2, or with the
-typed relations of Chen et al. 2018 (KIM).
+"""ESIM (Chen et al. 2017), optionally with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2,
+or the typed relations of Chen et al. 2018 (KIM).
 
 Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, N slots of packed sentences, D feature.
 """
@@ -14,19 +14,23 @@ from mednli_jax.models.words import WordEmbedding
 class ESIM(nn.Module):
     """BiLSTM, soft alignment, enhancement, composition BiLSTM, average and max pooling, tanh layer -> logits.
 
-    knowledge "replace": a second enhancement, aligned by the paper's matrix A in place of attention scores, passes the
-    same projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2).
-    knowledge "bias": a learned weight per path length is added to the attention scores; with weights of 0 it is plain
-    ESIM.
-    knowledge "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference
-    takes the relations of what a token attends to, and a pooling weighted by them is added to average and maximum.
-    Where knowledge_scale and the weights of relations are 0 it is plain ESIM.
-    knowledge_scale: factor of A; 1 is the paper's. weighting: "auto", or "paper", "exp", "learned" in any mode
-    (layers.KnowledgeEnergies).
-    masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
-    relations: number of relation types of the corpus's typed links.
-    heads: domains with a tanh layer and logits of their own.
-    dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
+    Args:
+      dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
+      knowledge: "none";
+        "replace": a second enhancement, aligned by the paper's matrix A instead of attention scores, uses the same
+        projection and is concatenated before composition (the dashed blocks of Romanov & Shivade's figure 2);
+        "bias": a learned weight per path length is added to the attention scores;
+        "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference also
+        reads the relations to the attended tokens, and a pooling weighted by relations is added to average and maximum.
+        With weights of 0, "bias" and "typed" are plain ESIM.
+      weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
+      masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
+      longest_path: see layers.KnowledgeEnergies.
+      relations: number of relation types of the corpus's typed links.
+      same_words: whether equal words are one of these types, which the paper does not have.
+      knowledge_scale: factor of A; the paper's is 1.
+      heads: number of domains, each with its own tanh layer and logits.
+      platform: of the device.
     """
 
     hidden_size: int = 300
@@ -38,13 +42,14 @@ class ESIM(nn.Module):
     masking: str = "masked"
     longest_path: int = 0
     relations: int = 0
+    same_words: bool = True
     knowledge_scale: float = 1.0
     heads: int = 1
     platform: str = "cpu"
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once: frozen, and without dropout, which would differ."""
+        """Whether equal words of a batch are projected once, which needs frozen vectors without dropout."""
         return not (self.train_vectors or self.dropout) and self.platform == "cpu"
 
     @nn.compact
@@ -70,17 +75,17 @@ class ESIM(nn.Module):
             )
 
         def head(number, mask_B):
-            own = layers.Linear(self.hidden_size, name=f"layer{number}")(x)
-            own = jnp.tanh(
-                own if weighted is None else own + Unbiased(self.hidden_size, name=f"pooled{number}")(weighted)
+            hidden = layers.Linear(self.hidden_size, name=f"layer{number}")(x)
+            hidden = jnp.tanh(
+                hidden if weighted is None else hidden + Unbiased(self.hidden_size, name=f"pooled{number}")(weighted)
             )
-            own = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(own, row_key, train=train)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+            hidden = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(hidden, row_key, train=train)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(hidden)
 
         return layers.by_domain(self.heads, batch, head)
 
     def _drop_tokens(self, x, packing, batch, name, *, train):
-        """Dropout of packed tokens [N, D]: the mask belongs to the side, the row and the token's place."""
+        """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's place."""
         if not train or self.dropout == 0.0:
             return x
         keys_N = packing.token_keys(layers.sentence_keys(batch, packing.length_R.shape[0]))
@@ -96,14 +101,14 @@ class ESIM(nn.Module):
         return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
 
     def _weighted_pool(self, states_ND, related_NR, paired):
-        """[B, 4H]: of the premise, then of the hypothesis, the mean of states by a softmax of relu(H(relations)), H a
-        layer without hidden units (Chen et al. 2018, knowledge-enhanced inference composition)."""
+        """[B, 4H], premise then hypothesis: the mean of states weighted by a softmax of relu(F(relations)), F linear
+        (Chen et al. 2018, knowledge-enhanced inference composition)."""
         energies_N1 = nn.relu(layers.Linear(1, name="pooling")(related_NR))
         return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
 
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
-        """(aligned and enhanced inputs of the composition, packed by pairs [N, H or 2H]; the relations of what their
-        tokens attend to [N, R], None without typed links)."""
+        """(inputs of the composition, packed by pairs [N, H or 2H]; relations to the attended tokens [N, R], None
+        without typed links)."""
         padded = packing.unpack(encoded_ND, *layers.shapes(batch))
         masks = layers.sentence_masks(batch)
         if layers.group_of(batch) > 1:
@@ -122,7 +127,7 @@ class ESIM(nn.Module):
         if self.knowledge == "none":
             return aligned(align(energies_BPH)), None
         if self.knowledge == "typed":
-            relations = layers.Relations(batch, self.relations)
+            relations = layers.Relations(batch, self.relations, same_words=self.same_words)
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
             related_NR = paired.pack(*relations.attended(weights))
             return aligned(weights, Unbiased(self.hidden_size, name="relations")(related_NR)), related_NR
@@ -137,11 +142,9 @@ class ESIM(nn.Module):
 
 
 class Enhancement(nn.Module):
-    """relu(F([a, b, a - b, a * b])) of tokens a and what they attend to, b (Chen et al. 2017, eqs. 14-15, section 3.3).
+    """relu(F([a, b, a - b, a * b]) + more), tokens a, attended states b (Chen et al. 2017, eqs. 14-15, section 3.3).
 
-    more_ND is added to what F gives.
-
-    The difference is linear, so that its part of F is added to the parts of a and b: three products for four.
+    The difference is linear, so its part of F is added to the parts of a and b: three products instead of four.
     """
 
     features: int
@@ -157,7 +160,7 @@ class Enhancement(nn.Module):
 
 
 class Unbiased(nn.Module):
-    """y = x W: the part of a layer that belongs to further inputs of it."""
+    """y = x W: the part of a layer for additional inputs."""
 
     features: int
 

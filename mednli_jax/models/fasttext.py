@@ -1,4 +1,4 @@
-"""fastText's supervised mode: words and pairs of neighbours, averaged, and one linear layer (Joulin et al. 2017).
+"""fastText's supervised mode: the mean of word and bigram vectors, and one linear layer (Joulin et al. 2017).
 
 Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, T tokens of either, N slots of packed
 sentences, V vocabulary, D feature.
@@ -10,14 +10,14 @@ import jax.numpy as jnp
 from mednli_jax.models import layers
 from mednli_jax.models.sparse_rows import TrainedRows
 
-END = 0  # the number of padding; fastText's "</s>", which ends every text, takes its row
-MULTIPLIER = 116049371  # fastText's
+END = 0  # row of fastText's "</s>", which ends every text; the same number as padding
+MULTIPLIER = 116049371  # as in fastText
 
 
 def spread(number):
-    """uint32 of small numbers, with all bits in use: the last steps of MurmurHash3 (Appleby 2011, fmix32).
+    """A uint32 hash of small numbers: the last steps of MurmurHash3 (Appleby 2011, fmix32).
 
-    It stands for fastText's hash of the word's letters: word numbers themselves would crowd into few buckets.
+    It replaces fastText's hash of the word's letters. Without a hash, word numbers would fall into few buckets.
     """
     number = number.astype(jnp.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
@@ -26,27 +26,29 @@ def spread(number):
 
 
 def bigram(first, second, buckets: int):
-    """The bucket of each pair of word numbers, in this order; fastText's formula in 32 bits."""
+    """The bucket of each ordered pair of word numbers, by fastText's formula in 32 bits."""
     number = spread(first) * jnp.uint32(MULTIPLIER) + spread(second)
     return (number % jnp.uint32(buckets)).astype(jnp.int32)
 
 
 def following(tokens_BT, length_B, last_B):
-    """[B, T] the token after each; after the last of the length that of `last`."""
+    """[B, T], the token after each token; after the last one (by length_B) it is last_B."""
     next_BT = jnp.pad(tokens_BT[:, 1:], ((0, 0), (0, 1)))
     return jnp.where(jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1, last_B[:, None], next_BT)
 
 
 class FastText(nn.Module):
-    """Mean of the rows of a text's words and bigrams -> Linear without bias -> logits [B, classes].
+    """Mean of the vectors of a text's words and bigrams -> linear layer without bias -> logits [B, classes].
 
-    The text is the premise, the hypothesis and an end, one after the other (Herlihy & Rudinger 2021, section 6), with
-    bigrams across the borders; with empty premises it is the hypothesis alone (section 3). Rows are drawn small, the
-    linear layer starts at 0, as in the library. Training is plain SGD on the rows that a batch reads (sparse_rows).
-    A token without a word number shares the row of all such tokens; the library leaves its word out, not its bigrams.
+    The text is the premise, the hypothesis and an end token (Herlihy & Rudinger 2021, section 6), with bigrams across
+    the borders. With empty premises it is the hypothesis only (section 3). As in the library, vectors start small and
+    the linear layer at 0. Training is plain SGD on the rows that a batch reads (sparse_rows). All unknown words share
+    one vector; the library ignores unknown words, but not their bigrams.
 
-    dim: D. buckets: rows that all bigrams share by their hash; the library's 2 million are 800 MB, nearly all idle.
-    train_vectors: nothing else is possible, the rows are the word vectors.
+    Args:
+      dim: D.
+      buckets: rows of the table of bigrams, by hash. The library has 2 million, 800 MB that are hardly used.
+      train_vectors: always True.
     """
 
     dim: int = 100
@@ -54,13 +56,13 @@ class FastText(nn.Module):
     num_classes: int = 3
     train_vectors: bool = True
 
-    shares_words = False  # equal words are not projected at all
+    shares_words = False  # words are not projected
     trains_rows = True
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
         del train
-        # Of frozen vectors there is only to know how many words have a number.
+        # The frozen vectors only give the number of words.
         words = self.variables["frozen"]["embedding"]["vectors"].shape[0]
         packing = layers.paired_sentences(batch)
         premise_BP, hypothesis_BH = layers.per_pair(batch["premise"], batch), batch["hypothesis"]
@@ -75,7 +77,7 @@ class FastText(nn.Module):
         rows = TrainedRows(words + self.buckets, self.dim, name="embedding")(index)
         of_words_ND, of_bigrams_ND, end_1D = jnp.split(rows, [packing.size, 2 * packing.size])
         of_premises_BD, of_hypotheses_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
-        # A word each, the end, and between any two neighbours a bigram.
+        # The words, the end token, and a bigram between any two neighbours.
         count_B = 2 * (premise_B + hypothesis_B) + 1
         mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
         return mean_BD @ self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))

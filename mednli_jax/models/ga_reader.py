@@ -1,4 +1,4 @@
-"""The Gated-Attention Reader (Dhingra et al. 2017), as Suster & Daelemans 2018 run it on CliCR (section 5.2, eq. 3).
+"""The Gated-Attention Reader (Dhingra et al. 2017), as in Suster & Daelemans 2018 on CliCR (section 5.2, eq. 3).
 
 Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T slots of packed tokens, C candidates,
 W distinct words, L characters of a word, D feature.
@@ -14,21 +14,27 @@ from mednli_jax.models.packing import Packing
 from mednli_jax.models.sparse_rows import take
 from mednli_jax.models.words import WordEmbedding, distinct_words
 
-UNKNOWN = 1  # the number of all words without one of their own; two of them need not be the same word
+UNKNOWN = 1  # number of all unknown words; two unknown tokens need not be the same word
 
 
 class GAReader(nn.Module):
-    """Hops of passage and query BiGRUs joined by gated attention; attention mass at their places scores candidates.
+    """Hops of passage and query BiGRUs joined by gated attention. The attention at a candidate's places is its score.
 
     Initial weights have the distributions of the published code (Lasagne's GRU and embeddings).
-    hidden_size: units of each direction. hops: K; each has BiGRUs of its own, and reads the query's words afresh.
-    gate: how a passage token d meets the query it attends to, q: "mul" d * q, "sum" d + q, "concat" [d, q].
-    dropout: of what a gate gives. query_feature: whether a passage word occurs in the query, as two learned numbers
-    beside the input of the last hop (Dhingra et al. 2017, "Further Enhancements", qe-comm).
-    characters: size of a BiGRU over the characters of words; 0 = none. Their numbers stand in the frozen collection,
-    characters/table [V, L], 0 = padding; numbers from `alphabet` on share the last one's vector.
-    pointer: what a candidate's logit is: "sum" the log of its mass, "share" of the mass of all candidates, "mean" of
-    the mass divided by its words, "span" as share, of places that are the marked ones alone (what the batch holds).
+
+    Args:
+      hidden_size: units of each direction.
+      hops: number of hops; each has its own BiGRUs, and its query BiGRU reads the words of the query.
+      gate: combination of a passage token d with the attended query q: "mul" d * q, "sum" d + q, "concat" [d, q].
+      dropout: of the output of a gate.
+      query_feature: adds to the input of the last hop two learned numbers that depend on whether the passage word
+        occurs in the query (Dhingra et al. 2017, "Further Enhancements", qe-comm).
+      characters: size of a BiGRU over the characters of words; 0 = none. The characters of each word are in the frozen
+        collection, characters/table [V, L], 0 = padding.
+      alphabet: size of the character table; numbers from here on share the last vector.
+      pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all candidates' attention;
+        "mean": log of its attention divided by its words; "span": as "share", where the batch holds marked places only.
+      platform: of the device.
     """
 
     hidden_size: int = 64
@@ -47,7 +53,7 @@ class GAReader(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
-        # What the first hop reads does not depend on the query: the passage of several is encoded once.
+        # The first hop does not depend on the query, so the passage of several queries is encoded once.
         once = self.hops > 1 and pointer.group_of(batch) > 1
         packing = pointer.passages(batch) if once else paired
         passage = batch["passage"] if once else pointer.per_query(batch["passage"], batch)
@@ -71,7 +77,7 @@ class GAReader(nn.Module):
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
 
     def _words(self, passage_T, query_T, batch):
-        """Vectors of the passages' tokens and of the queries': the words', the characters' beside them."""
+        """Vectors of the passage tokens and of the query tokens, of words and, concatenated, of their characters."""
         both_T = jnp.concatenate([passage_T, query_T])
         words_TD = WordEmbedding(self.train_vectors, name="embedding")(both_T)
         if self.characters:
@@ -80,14 +86,14 @@ class GAReader(nn.Module):
         return jnp.split(words_TD, [len(passage_T)])
 
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
-        """States of passage tokens, in slots, and of query tokens [B, Q, 2H]: D and Q of a hop."""
+        """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D and Q)."""
         gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
         states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
         query_TD = gru(name=f"query_{hop}")(words_TD, queries)
         return states_TD, queries.unpack(query_TD, batch["query"].shape)[0]
 
     def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
-        """Passage tokens, paired, after what they attend to in the query (Dhingra et al. 2017, "Gated-Attention
+        """Passage tokens, packed by query, after gated attention to the query (Dhingra et al. 2017, "Gated-Attention
         Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
         states = packing.unpack(states_TD, (len(packing.length_R), batch["passage"].shape[1]))[0]
         if packing is not paired:
@@ -102,7 +108,7 @@ class GAReader(nn.Module):
 
 
 def occurs(paired, batch):
-    """[T] bool: True on the words of the passages that the query has too; the unknown word is in neither."""
+    """[T] bool: True on passage words that also occur in the query; unknown words do not count."""
     mask_BQ = layers.length_mask(batch["query_length"], batch["query"].shape[1])
     query_BQ = jnp.where(mask_BQ, batch["query"], 0)
     tokens_T = paired.tokens(pointer.per_query(batch["passage"], batch))
@@ -111,10 +117,10 @@ def occurs(paired, batch):
 
 
 class Characters(nn.Module):
-    """Vectors of tokens [T, size] from how they are spelled: the last states of both directions of a BiGRU over the
-    characters, in one linear map (Dhingra et al. 2017, "Further Enhancements", character-level embeddings).
+    """Vectors of tokens [T, size] from their characters: the last states of both directions of a BiGRU, and a linear
+    layer (Dhingra et al. 2017, "Further Enhancements", character-level embeddings).
 
-    distinct: at most so many distinct words are among the tokens; 0 = not known. Each is read once.
+    distinct: most distinct words among the tokens, each of which is encoded once; 0 = not known.
     """
 
     size: int

@@ -14,13 +14,18 @@ from mednli_jax.models.words import WordEmbedding
 class InferSent(nn.Module):
     """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers -> logits.
 
-    knowledge: "none"; "replace": the attended states of the paper's matrix A are appended along time before pooling;
-    "bias": the same with a learned weight per path length. knowledge_scale: factor of A; 1 is the paper's.
-    weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
-    masking "paper": softmax and max also run over padding, as published (pad all batches to one length then).
-    heads: domains with a second tanh layer and logits of their own.
-    pooling "max", "mean" or "last" (the states after the last token of each direction: the plain BiLSTM);
-    matching "full" or "concat" ([p, h] alone).
+    Args:
+      cell: "lstm" or "gru".
+      pooling: "max", "mean" or "last" (the last state of each direction: the plain BiLSTM).
+      matching: "full", or "concat" ([p, h] only).
+      knowledge: "none"; "replace": states attended with the paper's matrix A are appended along time before pooling;
+        "bias": the same with a learned weight per path length.
+      weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
+      masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
+      longest_path: see layers.KnowledgeEnergies.
+      knowledge_scale: factor of A; the paper's is 1.
+      heads: number of domains, each with its own second tanh layer and logits.
+      platform: of the device.
     """
 
     hidden_size: int = 300
@@ -40,7 +45,7 @@ class InferSent(nn.Module):
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once: frozen, and without dropout, which would differ."""
+        """Whether equal words of a batch are projected once, which needs frozen vectors."""
         return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
@@ -66,15 +71,15 @@ class InferSent(nn.Module):
             return jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{name}")(x))
 
         def head(number, mask_B):
-            own = layer(shared, f"1{number}")
-            own = layers.RowDropout(self.dropout, name=f"dropout_2{number}")(own, batch.get("row_key"), train=train)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(own)
+            state = layer(shared, f"1{number}")
+            state = layers.RowDropout(self.dropout, name=f"dropout_2{number}")(state, batch.get("row_key"), train=train)
+            return layers.Linear(self.num_classes, name=f"logits{number}")(state)
 
         shared = layer(x, "0")
         return layers.by_domain(self.heads, batch, head)
 
     def _pool_padded(self, batch, states):
-        """(premise [B, D], hypothesis [B, D]) from padded states [Q, P, 2H], [B, H, 2H] and what is attended to."""
+        """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and attended states."""
         masks, masked = layers.sentence_masks(batch), self.masking == "masked"
         padded = (layers.per_pair(states[0], batch), states[1])
         if self.knowledge != "none":

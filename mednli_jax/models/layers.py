@@ -3,8 +3,7 @@
 Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
 D feature, G gates, K links, L path lengths.
 
-All of them keep one promise: what is on padding (tokens past a row's length, rows whose `mask` is 0) never
-changes what a real row sees.
+In all layers, padding (tokens after a row's length, rows whose `mask` is 0) never changes the results of real rows.
 """
 
 import zlib
@@ -21,7 +20,7 @@ from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import Words, project
 
 Batch = Mapping[str, jax.Array]
-ATTENTION = "attention"  # the collection in which models leave their alignments where a caller makes it mutable
+ATTENTION = "attention"  # collection for the attention weights of models; filled where the caller makes it mutable
 SIDES = ("premise", "hypothesis")
 
 
@@ -76,11 +75,11 @@ def masked_mean(states_BTD, mask_BT):
 
 
 class RowDropout(nn.Module):
-    """Dropout whose mask belongs to the row: key = fold_in(seed, step, row, layer).
+    """Dropout with a key for each row: fold_in(seed, step, row, layer).
 
-    `keys` [B] already fold seed, step and the row's number in the data set; the layer is this module's path. The mask
-    of a row is therefore the same whatever its place in the batch and the number of devices. `time` [B] is folded in
-    where rows are tokens, so that it does not depend on the padded length either.
+    `keys` [B] already fold seed, step and the row's number in the data set; the layer is the path of this module. The
+    mask of a row therefore does not depend on its place in the batch or on the number of devices. Where rows are
+    tokens, `time` [B] is folded in, so that the mask does not depend on the padded length.
     """
 
     rate: float
@@ -101,7 +100,7 @@ class RowDropout(nn.Module):
 
 
 def drop_tokens(rate: float, x_ND, packing: Packing, keys_R, *, name: str, train: bool):
-    """RowDropout of packed tokens: the mask belongs to the sentence (keys_R) and the token's place in it."""
+    """RowDropout of packed tokens. The mask depends on the sentence (keys_R) and the token's place in it."""
     if not train or rate == 0.0:
         return x_ND
     return RowDropout(rate, name=name)(x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N)
@@ -111,9 +110,9 @@ class MaskedBatchNorm(nn.Module):
     """Batch normalisation over real rows of the global batch (Ioffe & Szegedy 2015, algorithm 1).
 
     linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a device that holds
-    only padding. Here (n, sum) and then the sum of squared deviations are summed over devices: the mean of squares less
-    the squared mean would lose its digits where the mean is large. As in PyTorch: the batch is normalised with the
-    biased variance, the running variance takes the unbiased one.
+    only padding. Here (n, sum) and then the sum of squared deviations are summed over devices. (The mean of squares
+    minus the squared mean would lose precision where the mean is large.) As in PyTorch, the biased variance normalises
+    the batch, and the unbiased one updates the running variance.
     """
 
     affine: bool = True
@@ -143,7 +142,7 @@ class MaskedBatchNorm(nn.Module):
             return sums if self.axis_name is None else lax.psum(sums, self.axis_name)
 
         n, total = over_devices((weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0)))
-        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # a batch without a row (of this domain) says nothing
+        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # no update where no row (of this domain) is in the batch
         n = jnp.maximum(n, 1.0)
         mean = total / n
         variance = over_devices((weight_B1 * (x_BD - mean) ** 2).sum(axis=0)) / n
@@ -156,9 +155,13 @@ class MaskedBatchNorm(nn.Module):
 class BiRNN(nn.Module):
     """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on empty slots.
 
-    The backward direction reads mirrored sentences, so that both directions go down the same staircase.
-    lasagne: weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; else as in PyTorch's.
-    platform: of the device. A GPU has the loops of `stacked`, others those of `recurrence`.
+    The backward direction reads mirrored sentences, so that both directions use the same segments of steps.
+
+    Args:
+      hidden_size: H, of each direction.
+      cell: "lstm" or "gru".
+      lasagne: whether weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; otherwise as in PyTorch.
+      platform: of the device. A GPU runs the loops of `stacked`, other devices those of `recurrence`.
     """
 
     hidden_size: int
@@ -200,7 +203,7 @@ class BiRNN(nn.Module):
 
 
 def weighting_of(knowledge: str, weighting: str) -> str:
-    """How paths are weighted: as requested, else ("auto") as the paper does, or learned where A is a bias."""
+    """The weighting of paths. "auto" is "learned" for knowledge "bias", otherwise the paper's."""
     if weighting != "auto":
         return weighting
     return "learned" if knowledge == "bias" else "paper"
@@ -209,11 +212,13 @@ def weighting_of(knowledge: str, weighting: str) -> str:
 class KnowledgeEnergies(nn.Module):
     """Dense energies [B, P, H] from a batch's sparse ontology links.
 
-    weighting "paper": scale * A with A = 1 - d / longest path of the corpus, 0 where no path exists, 1 for the same
-    concept (Romanov & Shivade 2018, section 4.2.2; their scale is 1, which leaves a softmax over 20 tokens almost
-    flat). weighting "exp": scale * exp(-d), which no corpus's longest path changes and no path of any length zeroes.
-    weighting "learned": one weight per path length, started at scale * A; lengths beyond the table share the
-    last weight.
+    Args:
+      weighting: "paper": scale * A, A = 1 - d / longest path of the corpus, 0 without a path, 1 for the same concept
+        (Romanov & Shivade 2018, section 4.2.2; their scale is 1, with which a softmax over 20 tokens is almost flat);
+        "exp": scale * exp(-d), which does not depend on the longest path and is never 0;
+        "learned": one weight per path length, started at scale * A; longer paths than longest_path share the last one.
+      longest_path: of the corpus, in edges.
+      scale: factor of the weights.
     """
 
     weighting: str
@@ -233,25 +238,31 @@ class KnowledgeEnergies(nn.Module):
         size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
         rows = jnp.arange(size[0])[:, None]
         premise, hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in ("premise", "hypothesis"))
-        # Links are unique per token pair, so adding sets; empty links add 0 to the corner.
+        # Links are unique per token pair, so that adding sets the value; empty links add 0 at [0, 0].
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
 
-RELATION_STEPS = 8  # is-a edges beyond which a hypernym does not count
-_IS_A = (3, 4)  # the kinds whose value falls with the distance: hypernym, hyponym
-_KINDS = 6  # kinds before the named relations, of which each has two: onward and inverse
+RELATION_STEPS = 8  # number of is-a edges from which on a hypernym has the value 0
+_SAME = 0  # the type of equal words
+_IS_A = (3, 4)  # the types whose value falls with the distance: hypernym, hyponym
+_KINDS = 6  # number of types before the named relations, each of which has two types: forward and inverse
 
 
 class Relations:
     """Sparse relation vectors r_ij of a batch's typed links (Chen et al. 2018, section 3.1).
 
-    kinds: R, numbers of a vector, one for each bit of `link_relation`: 1 where the bit is set, of hypernyms and
-    hyponyms 1 - n / 8 over n is-a edges, at least 0. r_ji has hypernym and hyponym, and the two directions of each
-    named relation, in each other's place.
+    A vector has one number for each bit of `link_relation`: 0 where the bit is not set, otherwise 1; for hypernyms and
+    hyponyms over n is-a edges max(1 - n / 8, 0). In r_ji hypernym and hyponym are exchanged, and so are the two
+    directions of each named relation.
+
+    kinds: R, the number of relation types. same_words=False clears the bit of equal words, which the paper does not
+    have.
     """
 
-    def __init__(self, batch: Batch, kinds: int):
+    def __init__(self, batch: Batch, kinds: int, *, same_words: bool = True):
         bits_BK, distance_BK = batch["link_relation"].astype(jnp.uint32), batch["link_distance"]
+        if not same_words:
+            bits_BK = bits_BK & ~jnp.uint32(1 << _SAME)
         steps_BK = jnp.clip(1.0 - distance_BK / RELATION_STEPS, 0.0, 1.0)
         is_a_R = jnp.isin(jnp.arange(kinds), jnp.array(_IS_A))
         set_BKR = (bits_BK[..., None] >> jnp.arange(kinds, dtype=jnp.uint32)) & 1
@@ -264,16 +275,14 @@ class Relations:
         self._size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
 
     def energies(self, scale):
-        """[B, P, H] scale * 1[r_ij is not 0], what knowledge-enriched co-attention adds."""
-        # Links are unique per token pair, so adding sets; empty links add 0, those beyond a narrower batch drop out.
+        """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention adds."""
+        # Links are unique per token pair, so that adding sets the value. Empty links add 0. Links to tokens beyond the
+        # batch's width are dropped.
         placed = jnp.zeros(self._size, self.related_BK.dtype).at[self._rows, self._premise, self._hypothesis]
         return placed.add(scale * self.related_BK, mode="drop")
 
     def attended(self, weights):
-        """Sums of alpha_ij r_ij over j, and of beta_ij r_ji over i; weights: see `alignment`.
-
-        Returns (of the premise's tokens [B, P, R], of the hypothesis's [B, H, R]).
-        """
+        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R]). weights: see `alignment`."""
         over_hypothesis_BPH, over_premise_BHP = weights
         rows, (_, premise, hypothesis) = self._rows, self._size
         alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(mode="fill", fill_value=0)
@@ -285,16 +294,16 @@ class Relations:
 
 
 def _summed_by_token(value_BKR, token_BK, size: int):
-    """[B, size, R] the sum of the links of each token; a product, for a GPU scatters in no fixed order."""
+    """[B, size, R], the sum over the links of each token, as a product: a GPU scatters in no fixed order."""
     of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
     return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
 
 
 def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
-    """What each token attends to (Chen et al. 2017, eqs. 12-13): rows of weights that sum to 1.
+    """Attention weights of each token (Chen et al. 2017, eqs. 12-13); rows sum to 1.
 
-    masked=False is the published MedNLI code: the softmax also runs over padding.
-    Returns (weights of the premises' tokens [B, P, H], of the hypotheses' [B, H, P]).
+    masked: False is the published MedNLI code, whose softmax includes padding.
+    Returns (weights of the premise tokens [B, P, H], weights of the hypothesis tokens [B, H, P]).
     """
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
@@ -303,18 +312,19 @@ def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
 
 
 def attend(weights, premise_QPD, hypothesis_BHD):
-    """Each side's tokens as weighted sums of the other side's; weights: see alignment.
+    """Each side's tokens as weighted sums of the other side's. weights: see `alignment`.
 
-    Q premises, each with B / Q hypotheses. Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
+    There are Q premises, each with B / Q hypotheses.
+    Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
     """
     over_hypothesis_BPH, over_premise_BHP = weights
-    # All hypotheses of a premise in one product.
+    # One matrix product for all hypotheses of a premise.
     grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1]) @ premise_QPD
     return over_hypothesis_BPH @ hypothesis_BHD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)
 
 
 def token_products(premise_QPD, hypothesis_BHD):
-    """[B, P, H] the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
+    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
     (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
     products = premise_QPD @ jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
     products = products.reshape(units, size, rows // units, width)
@@ -322,10 +332,10 @@ def token_products(premise_QPD, hypothesis_BHD):
 
 
 def by_domain(heads: int, batch: Batch, head):
-    """Logits [B, C] of each row from the head of its domain; domain 0, the target's, has the names without a number.
+    """Logits [B, C] of each row from the head of its domain. Batches of one domain have no field `domain`.
 
-    head(number, mask [B]) makes the logits of all rows; number: "" or "_1", "_2", ... to end the names of its layers
-    with; mask: 1 on the rows of its domain. Batches of one domain have no field `domain`.
+    head: (suffix, mask [B]) -> logits of all rows. suffix: end of the names of its layers: "" for domain 0, the target,
+    then "_1", "_2", ...; mask: 1 on the rows of its domain.
     """
     if heads == 1:
         return head("", batch["mask"])
@@ -338,24 +348,24 @@ def by_domain(heads: int, batch: Batch, head):
 
 
 def with_features(x_BD, batch: Batch):
-    """A pair's representation with the corpus's features of the pair [B, F] beside it, where it has some."""
+    """A pair's representation, concatenated with the features of the pair [B, F] where the corpus has them."""
     return jnp.concatenate([x_BD, batch["features"]], axis=-1) if "features" in batch else x_BD
 
 
 def sentence_masks(batch: Batch):
-    """(premise mask [B, P], hypothesis mask [B, H]) of the pairs."""
+    """(premise mask [B, P], hypothesis mask [B, H])."""
     premise_B, hypothesis_B = pair_lengths(batch)
     return length_mask(premise_B, batch["premise"].shape[1]), length_mask(hypothesis_B, batch["hypothesis"].shape[1])
 
 
 def pair_lengths(batch: Batch):
-    """(premise length [B], hypothesis length [B]) of the pairs; a pair that is padding has no tokens."""
+    """(premise length [B], hypothesis length [B]). Padding pairs have no tokens."""
     premise_B = jnp.repeat(batch["premise_length"], group_of(batch))
     return jnp.where(batch["mask"] > 0, premise_B, 0), batch["hypothesis_length"]
 
 
 def group_of(batch: Batch) -> int:
-    """Hypotheses of each premise."""
+    """The number of hypotheses of each premise."""
     return batch["hypothesis"].shape[0] // batch["premise"].shape[0]
 
 
@@ -372,14 +382,14 @@ def paired_sentences(batch: Batch) -> Packing:
 
 
 def per_pair(x_Q, batch: Batch):
-    """[B, ...] of the pairs from [Q, ...] of the premises."""
+    """[B, ...] for the pairs from [Q, ...] for the premises."""
     return jnp.repeat(x_Q, group_of(batch), axis=0)
 
 
 def sentence_keys(batch: Batch, count: int):
-    """[count] dropout keys of sentences: premises (of units, or of pairs), then hypotheses; from `row_key` [B]."""
+    """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from `row_key` [B]."""
     keys_B = batch["row_key"]
-    of_units = count < 2 * keys_B.shape[0]  # a premise shared by some rows has the key of the first
+    of_units = count < 2 * keys_B.shape[0]  # a premise shared by several rows has the key of the first row
     premise = keys_B[:: group_of(batch)] if of_units else keys_B
 
     def of_side(keys, side):
@@ -389,11 +399,11 @@ def sentence_keys(batch: Batch, count: int):
 
 
 def pair_shapes(batch: Batch):
-    """(rows, padded tokens) of the pairs' premises and hypotheses."""
+    """(rows, padded tokens) of premises and of hypotheses, with one premise per pair."""
     rows = batch["hypothesis"].shape[0]
     return tuple((rows, batch[side].shape[1]) for side in SIDES)
 
 
 def shapes(batch: Batch):
-    """(rows, padded tokens) of premises and hypotheses."""
+    """(rows, padded tokens) of premises and of hypotheses."""
     return tuple(batch[side].shape for side in SIDES)

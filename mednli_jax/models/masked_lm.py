@@ -1,6 +1,6 @@
-"""The masked language model that BERT is pretrained as (Devlin et al. 2019, section 3.1, task 1).
+"""The masked language model of BERT's pretraining (Devlin et al. 2019, section 3.1, task 1).
 
-Dimension letters: B rows, T pieces of a row, M places that may be masked, V pieces of the vocabulary, D hidden.
+Dimension letters: B rows, T pieces of a row, M most masked places of a row, V pieces of the vocabulary, D hidden.
 """
 
 import dataclasses
@@ -12,17 +12,17 @@ from jax import lax
 
 from mednli_jax.models.bert import BERT, Affine, LayerNorm, Noise, gelu, mixed, rows_of_pairs
 
-SHARE = 0.15  # of a row's pieces that are predicted
-KEPT, RANDOM = 0.1, 0.1  # of these: the piece stays; a random piece of the vocabulary; in all other cases [MASK]
+SHARE = 0.15  # share of a row's pieces that are predicted
+KEPT, RANDOM = 0.1, 0.1  # shares of these that stay, and that become a random piece; all others become [MASK]
 
 
 class MaskedLM(BERT):
-    """BERT's encoder and a head that predicts the masked pieces; the decoder's matrix is the table of pieces.
+    """BERT's encoder and a head that predicts the masked pieces. The decoder's matrix is the table of pieces.
 
-    A row is [CLS] first text [SEP] second text [SEP], as for a pair of sentences. In training the masked places are
-    drawn again in each step, from the row's key; for dev and test they depend on the row's number alone.
-    Returns [B, 3]: a row's mean loss (nats), the share of right predictions, and how many pieces it predicts.
-    mask_id: the number of [MASK].
+    A row is [CLS] first text [SEP] second text [SEP], as for a pair of sentences. In training each step draws new
+    masked places from the row's key. For dev and test they depend only on the row's number.
+    The result [B, 3] holds a row's mean loss (nats), its share of right predictions and its number of predicted pieces.
+    mask_id: the number of the piece [MASK].
     """
 
     mask_id: int = 103
@@ -51,17 +51,16 @@ class MaskedLM(BERT):
 
 
 def predicted_pieces(length_B):
-    """[B] how many pieces are predicted of rows of so many pieces, without special ones: 15 %, at least one of any."""
+    """[B], the number of predicted pieces: 15 % of length_B [B] (pieces without special ones), at least one if any."""
     length_B = jnp.asarray(length_B)
     return jnp.minimum(jnp.maximum(jnp.round(SHARE * length_B).astype(jnp.int32), 1), length_B)
 
 
 def masked(row, key_B2, mask_id: int, vocab_size: int):
-    """What the encoder is given, and what it has to predict.
+    """The masked input of the encoder and the places to predict, which depend only on a row's key and its length.
 
-    key_B2: two random 32-bit numbers of each row. The places of a row depend on its key and its length alone.
-    Returns pieces [B, T] with the replaced ones, places [B, M] in no order, and which of these are predicted
-    [B, M] bool.
+    key_B2: two random 32-bit numbers for each row.
+    Returns (pieces [B, T] with replacements, places [B, M] in no order, whether each place is predicted [B, M]).
     """
     size = row.pieces_BT.shape[1]
     own_BT = row.premise_BT | row.hypothesis_BT
@@ -77,7 +76,7 @@ def masked(row, key_B2, mask_id: int, vocab_size: int):
 
 
 def _words_of_keys(batch, train):
-    """[B, 2] random 32-bit numbers: of the row's key in training, else of its number."""
+    """[B, 2], two 32-bit numbers for each row: in training from its key, otherwise from its number."""
     if train:
         return jax.vmap(jax.random.key_data)(batch["row_key"])
     number_B = batch["row_number"].astype(jnp.uint32)
@@ -85,6 +84,6 @@ def _words_of_keys(batch, train):
 
 
 def _draws(key_B2, size, use):
-    """[B, size] uint32 from the rows' keys, the place and the use; see bert.drop."""
+    """[B, size] random uint32 from the row's key, the place and the use; see bert.drop."""
     place = jnp.arange(size, dtype=jnp.uint32)[None] + jnp.uint32((use + 1) << 16)
     return mixed(mixed(place ^ key_B2[:, :1]) + key_B2[:, 1:])

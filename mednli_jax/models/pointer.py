@@ -1,9 +1,9 @@
-"""What the cloze readers share: packed passages and queries, and the scores of candidates from marked places.
+"""Shared functions of the cloze readers: packed passages and queries, and scores of candidates at marked places.
 
-Dimension letters: U passages, B queries (the G = B / U queries of a passage are kept together), N passage tokens,
-Q query tokens, S marked places of a passage, C its candidates.
+Dimension letters: U passages, B queries (the G = B / U queries of a passage are adjacent), N passage tokens, Q query
+tokens, S marked places of a passage, C its candidates.
 
-Memory grows with N + S + C: no array has places and candidates as two axes.
+Memory grows with N + S + C, because no array has both places and candidates as axes.
 """
 
 import flax.linen as nn
@@ -15,17 +15,17 @@ from mednli_jax.models.packing import MASKED_ENERGY, Packing
 
 
 def group_of(batch: Batch) -> int:
-    """Queries of each passage."""
+    """The number of queries of each passage."""
     return batch["query"].shape[0] // batch["passage"].shape[0]
 
 
 def per_query(x_U, batch: Batch):
-    """[B, ...] of the queries from [U, ...] of the passages."""
+    """[B, ...] for the queries from [U, ...] for the passages."""
     return jnp.repeat(x_U, group_of(batch), axis=0)
 
 
 def passage_lengths(batch: Batch):
-    """[B] tokens of each query's passage; the passage of a row that is padding has none."""
+    """[B], the number of tokens of each query's passage; 0 for padding rows."""
     return jnp.where(batch["mask"] > 0, per_query(batch["passage_length"], batch), 0)
 
 
@@ -52,21 +52,20 @@ def candidate_mask(batch: Batch):
 
 
 def candidate_logits(energies_BN, batch: Batch, pointer: str = "sum"):
-    """[B, C] logits of the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
+    """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
 
-    The mass of a candidate is the sum, over its places, of the softmax of the energies. A place may belong to several
-    candidates, which then share none of it.
-    pointer: "sum" gives the log of the masses, where the softmax runs over the marked places alone (Dhingra et al.
-    2017, "Answer Prediction"): masses of candidates that share places sum to more than 1. Else the logits are to be
-    normalised over the candidates: "share" and "span" of the masses, "mean" of the masses divided by the candidate's
-    number of words, of which each place is one. Candidates without a place in the passage, and padding, get
-    MASKED_ENERGY.
+    The mass of a candidate is the sum over its places of the softmax of the energies. A place of several candidates
+    counts fully for each of them. Candidates without a place in the passage, and padding, get MASKED_ENERGY.
+
+    pointer: "sum": the log of the mass, with a softmax over the marked places only (Dhingra et al. 2017, "Answer
+    Prediction"); the masses of candidates that share places sum to more than 1. The logits of the others are normalised
+    later, over the candidates: "share" and "span": of the mass; "mean": of the mass divided by the candidate's words.
     """
     position_BS, owner_BS = (per_query(batch[name], batch) for name in ("position", "position_candidate"))
     length_BC = per_query(batch["candidate_length"], batch)
     rows, beyond = jnp.arange(len(owner_BS))[:, None], length_BC.shape[1]
     real_BS = (position_BS < passage_lengths(batch)[:, None]) & (owner_BS < beyond)
-    owner_BS = jnp.where(real_BS, owner_BS, beyond)  # past the end: dropped below
+    owner_BS = jnp.where(real_BS, owner_BS, beyond)  # out of range, so that it is dropped below
     energies_BS = jnp.take_along_axis(energies_BN, jnp.where(real_BS, position_BS, 0), axis=1)
     energies_BS = jnp.where(real_BS, energies_BS, MASKED_ENERGY)
     top_BC = jnp.full(length_BC.shape, MASKED_ENERGY, energies_BS.dtype)

@@ -1,13 +1,12 @@
-"""The recurrences of the bidirectional RNNs over packed sentences.
+"""The loops of the bidirectional RNNs over packed sentences (see `packing`).
 
-Packed: the tokens of all sentences in one axis of slots, step by step, the sentences sorted by falling length. A
-staircase ((steps, sentences), ...) says how many sentences each step computes, so that short sentences cost nothing
-at the steps after their end.
+Segments ((steps, sentences), ...) give the number of sentences that each step computes, so that short sentences cost
+nothing after their end.
 Dimension letters: N slots, R sentences of a step, H hidden, G gates times hidden.
 
-LSTM and GRU define their own backward passes. Automatic differentiation of the loop would add a product to the gradient
-of the recurrent matrix at every step. Here one product over all slots after the loop, a large GEMM, moves far less
-memory.
+LSTM and GRU define their own backward passes. Automatic differentiation of the loop would compute a product for the
+gradient of the recurrent matrix at every step. Here one large product over all slots follows the loop, which moves far
+less memory.
 """
 
 from functools import partial
@@ -19,7 +18,7 @@ from jax import lax
 
 
 def offsets(segments) -> np.ndarray:
-    """[steps + 1] first slot of each step, and the number of slots."""
+    """[steps + 1], the first slot of each step, then the number of slots."""
     return np.cumsum([0, *(rows for steps, rows in segments for _ in range(steps))], dtype=np.int32)
 
 
@@ -38,8 +37,8 @@ def _write(x, y, at):
 
 
 def _column_sums(x):
-    """[G] sums over the slots [N, G]. A TPU adds rows one after the other; its products are fast."""
-    ones = jnp.ones((8, x.shape[0]), x.dtype)  # of a single row the compiler makes the sum again
+    """[G], sums over the slots [N, G]. A TPU adds rows one by one, so there a matrix product is used."""
+    ones = jnp.ones((8, x.shape[0]), x.dtype)  # with a single row the compiler turns the product into a sum
     return lax.platform_dependent(
         x, tpu=lambda x: jnp.dot(ones, x, precision=lax.Precision.HIGHEST)[0], default=lambda x: x.sum(axis=0)
     )
@@ -53,17 +52,21 @@ def _grow(x, rows):
 def lstm(gates, recurrent, bias, keep_N1, segments):
     """States ([N, H], ...) of LSTMs that read the same packed sentences, one for each direction.
 
-    The equations are Hochreiter & Schmidhuber's (1997) with forget gates. The directions share a loop, in which their
-    small products and passes overlap, and nothing else.
-    gates: x W of every slot [N, G] of each direction, in PyTorch's order input, forget, cell, output. recurrent: U
-    [H, G] of each. bias: b [G] of each. keep_N1: 1 on tokens, 0 on slots without one, where states are 0. Not
-    differentiated with respect to `keep`.
+    The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions run in one loop, so
+    that their small operations overlap. The result is not differentiable with respect to `keep_N1`.
+
+    Args:
+      gates: for each direction x W [N, G], in PyTorch's order input, forget, cell, output.
+      recurrent: for each direction U [H, G].
+      bias: for each direction b [G].
+      keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
+      segments: see above.
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments)[0]
 
 
 def _gate_kinds(size, dtype):
-    """(scale, shift) [4 size]: sigmoid(x) = (tanh(x / 2) + 1) / 2, so that one pass serves all four gates."""
+    """(scale, shift) [4 size], so that one tanh computes all four gates: sigmoid(x) = (tanh(x / 2) + 1) / 2."""
     is_cell = np.arange(4 * size) // size == 2
     return np.where(is_cell, 1.0, 0.5).astype(dtype), np.where(is_cell, 0.0, 0.5).astype(dtype)
 
@@ -81,7 +84,7 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
         h = k * (o * jnp.tanh(c))
-        # The activations take the place of the gates they were made of.
+        # The activations overwrite the gates, to save memory.
         return h, c, _write(activations, a, at), _write(h_all, h, at), _write(c_all, c, at)
 
     zeros, everywhere = jnp.zeros((segments[0][1], size), dtype), jnp.zeros((gates[0].shape[0], size), dtype)
@@ -113,7 +116,7 @@ def _lstm_backward(segments, saved, d_out):
         tanh_c = jnp.tanh(_read(c_all, at, rows))
         d_h = k * (d_h + _read(d_out, at, rows))
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
-        # d_c g, d_c c_last, d_c i, d_h tanh(c), times the slopes of the four gates.
+        # d_c g, d_c c_last, d_c i, d_h tanh(c), times the derivatives of the four activations.
         d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
         d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
         return lax.dot_general(d_gate, u, (((1,), (1,)), ((), ()))), d_c * f, _write(d_gates, d_gate, at)
@@ -143,7 +146,7 @@ lstm.defvjp(_lstm_forward, _lstm_backward)
 
 
 def slot_before(segments) -> np.ndarray:
-    """[N] the slot of the same sentence one step earlier; N (no slot) at the first step."""
+    """[N], the slot of the same sentence one step earlier; N (no slot) at the first step."""
     at = offsets(segments)
     rows = np.diff(at)
     before = [np.full(rows[0], at[-1], np.int32)]
@@ -153,7 +156,7 @@ def slot_before(segments) -> np.ndarray:
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def gru(gates, recurrent, bias, keep_N1, segments):
-    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne, cuDNN), as `lstm`'s.
+    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne, cuDNN). Args as `lstm`.
 
     r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset, update, candidate.
     """
@@ -161,7 +164,7 @@ def gru(gates, recurrent, bias, keep_N1, segments):
 
 
 def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
-    """(states, activations, products of the candidates' h U); the last two only where the gradient `keeps` them."""
+    """(states, activations, products h U of the candidates); the last two, for the gradient, only with `keeps`."""
     size, dtype = recurrent[0].shape[0], gates[0].dtype
     at_step = jnp.asarray(offsets(segments))
 
@@ -175,7 +178,7 @@ def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
         c = jnp.tanh(x[:, 2 * size :] + r * product[:, 2 * size :])
         h = _read(keep, at, rows) * (h + z * (c - h))
         if keeps:
-            # The activations take the place of the gates they were made of.
+            # The activations overwrite the gates, to save memory.
             a = jnp.concatenate([both, c], axis=-1)
             stored = [_write(stored[0], a, at), _write(stored[1], product[:, 2 * size :], at)]
         return h, _write(h_all, h, at), *stored
@@ -231,7 +234,7 @@ def _gru_backward(segments, saved, d_out):
     d_gates, before = tuple(d for _, d in states), slot_before(segments)
 
     def of_recurrent(h, d, a):
-        # What reaches the product h U of the candidate has passed the reset gate.
+        # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_product = jnp.concatenate([d[:, : 2 * size], d[:, 2 * size :] * a[:, :size]], axis=-1)
         last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
         return lax.dot_general(last, d_product, (((0,), (0,)), ((), ())))

@@ -1,4 +1,4 @@
-"""The Stanford Attentive Reader (Chen et al. 2016), as Suster & Daelemans 2018 run it on CliCR (section 5.2, eq. 2).
+"""The Stanford Attentive Reader (Chen et al. 2016), as in Suster & Daelemans 2018 on CliCR (section 5.2, eq. 2).
 
 Dimension letters: U passages, B queries, G = B / U, N passage tokens, T slots of packed tokens, C candidates,
 E types of candidates, D feature.
@@ -15,18 +15,19 @@ from mednli_jax.models.words import WordEmbedding
 
 
 def published_init(key, shape, dtype=jnp.float32):
-    """U(-.01, .01), Lasagne's default, which the published code takes for the attention."""
+    """U(-.01, .01), Lasagne's default, which the published code uses for the attention."""
     return jax.random.uniform(key, shape, dtype, -0.01, 0.01)
 
 
 class SAReader(nn.Module):
-    """BiGRUs over passage and query; the passage as the query attends to it, by the output vector of each candidate.
+    """BiGRUs over passage and query, attention of the query to the passage, an output vector for each candidate.
 
-    attention: energy of a token h for the query q: "bilinear" h^T W q (Chen et al. 2016, section 3.2), "dot" h^T q,
-    "mlp" v^T tanh(W h + U q) (Hermann et al. 2015, section 3.2); "average" weighs all tokens alike; "last" takes the
-    passage's last states in place of a weighted sum.
-    num_types: output vectors; a candidate whose type is beyond (never seen in training) cannot be predicted.
-    dropout: of the words that the BiGRUs read.
+    Args:
+      dropout: of the words that the BiGRUs read.
+      attention: energy of a token h for the query q: "bilinear" h^T W q (Chen et al. 2016, section 3.2), "dot" h^T q,
+        "mlp" v^T tanh(W h + U q) (Hermann et al. 2015, section 3.2). "average": all tokens have the same weight;
+        "last": the last states of the passage instead of a weighted sum.
+      num_types: number of output vectors. A candidate that training never shows has no vector and is not predicted.
     """
 
     hidden_size: int = 70
@@ -51,7 +52,7 @@ class SAReader(nn.Module):
             return gru(words_TD, packing)
 
         keys_B = batch.get("row_key")
-        keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # a shared passage has the first's key
+        keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # of the first query
         states_TD = encode(of_passages_TD, passages, keys_U, "passage")
         query_BD = queries.ends(encode(of_queries_TD, queries, keys_B, "query"))
         if self.attention == "average":
@@ -63,7 +64,7 @@ class SAReader(nn.Module):
         return self._scores(read_BD, batch)
 
     def _attend(self, states_TD, query_BD, passages, batch):
-        """[B, D] o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""
+        """[B, D], o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""
         states_UND = passages.unpack(states_TD, batch["passage"].shape)[0]
         size = query_BD.shape[-1]
         init = published_init
@@ -83,8 +84,8 @@ class SAReader(nn.Module):
         return (weights_UGN @ states_UND).reshape(-1, size)
 
     def _scores(self, read_BD, batch):
-        """[B, C] e(i)^T o + b_i of the candidates in each passage (Suster & Daelemans 2018, eq. 2; their code has the
-        bias)."""
+        """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq. 2; the bias is from
+        their code)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
         type_UC = batch["candidate_type"]

@@ -1,10 +1,10 @@
-"""Large trained tables of which a batch reads few rows: only these rows get gradients.
+"""Gradients for only those rows of large trained tables that a batch reads.
 
-A gradient as large as the table would cost several passes over all of it at every step. A step takes the rows that the
-batch reads out of the table and differentiates with respect to them. Plain stochastic gradient descent adds their
-updates back. Adam moves every row at every step, by its moments, yet needs the gradients of the rows read alone.
+A gradient as large as the table would cost several passes over the table at every step. A step therefore takes the rows
+that the batch reads and differentiates with respect to them. Plain stochastic gradient descent adds the updates to
+these rows. Adam updates every row at every step by its moments, but also needs only the gradients of the rows read.
 
-Dimension letters: M rows of a table, N rows that a batch reads (the same row may come again), D feature.
+Dimension letters: M rows of a table, N rows that a batch reads (with repetitions), D feature.
 """
 
 import flax.linen as nn
@@ -13,14 +13,14 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax import lax
 
-INDEX = "index"  # the collection of the rows that a batch reads: {path of the table: index [N]}
+INDEX = "index"  # collection of the rows that a batch reads: {path of the table: index [N]}
 
 
 def trained_rows(module, name: str, init, index_N):
-    """Rows index [N] of a module's trained table [M, D]: its parameter `name`, initialised by init(key).
+    """The rows index_N of a module's trained table [M, D]: its parameter `name`, initialised by init(key).
 
-    Where the collection INDEX is mutable, the index is left there. Where it is given, the parameter is no longer the
-    table but the rows [N, D] that `taken` took out of it.
+    Where the collection INDEX is mutable, the index is stored there. Where it is given, the parameter is not the table
+    but already the rows [N, D], see `taken`.
     """
     if module.is_mutable_collection(INDEX):
         module.put_variable(INDEX, name, index_N)
@@ -30,7 +30,7 @@ def trained_rows(module, name: str, init, index_N):
 
 
 class TrainedRows(nn.Module):
-    """Rows index [N] of a trained table [M, D], initialised from U(-1/D, 1/D) as in fastText."""
+    """Rows of a trained table [rows, dim], initialised from U(-1 / dim, 1 / dim) as in fastText."""
 
     rows: int
     dim: int
@@ -44,14 +44,14 @@ class TrainedRows(nn.Module):
 
 
 def trains_rows(model) -> bool:
-    """Whether a model has such tables."""
+    """Whether a model has tables that it reads with `trained_rows`."""
     return getattr(model, "trains_rows", False)
 
 
 def read(model, variables, batch):
-    """The collection INDEX of a batch: which rows of its tables the model reads.
+    """The collection INDEX of a batch: the rows of its tables that the model reads.
 
-    Without tables of which the batch reads as many rows as they have: those are trained whole.
+    Tables with no more rows than the batch reads are left out and trained as a whole.
     """
     if not trains_rows(model):
         return {}
@@ -61,13 +61,13 @@ def read(model, variables, batch):
 
 
 def taken(params, index):
-    """The parameters with the rows read [N, D] in the place of each table."""
+    """The parameters with each table replaced by the rows read [N, D]."""
     at = traverse_util.flatten_dict(index)
     return walked(params, lambda path, leaf: leaf[at[path]] if path in at else leaf)
 
 
 def summed(gradients, params, index):
-    """The gradients of rows with those of equal rows summed in the place of the first one, and 0 in the others."""
+    """The gradients with those of the same row summed at its first occurrence, and 0 at the other occurrences."""
     at, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
 
     def at_first(path, leaf):
@@ -80,7 +80,7 @@ def summed(gradients, params, index):
 
 
 def over_devices(gradients, index, axis_name):
-    """Gradients and index of the global batch: those of tables stand one after the other, all others are summed."""
+    """(gradients, index) of the global batch: those of tables are concatenated over devices, all others summed."""
     if axis_name is None:
         return gradients, index
     flat = traverse_util.flatten_dict(gradients)
@@ -91,7 +91,7 @@ def over_devices(gradients, index, axis_name):
 
 @jax.custom_vjp
 def take(table, index):
-    """table[index], rows of a trained table [M, ...]. On a GPU, too, equal runs have equal gradients (see `_add`)."""
+    """table[index], rows of a trained table [M, ...]. The gradient is deterministic also on a GPU (see `_add`)."""
     return table[index]
 
 
@@ -104,7 +104,7 @@ take.defvjp(lambda table, index: (table[index], (table, index)), _take_backward)
 
 
 def added(params, updates, index):
-    """The parameters plus their updates, where those of a table [N, D] belong to the rows `index`."""
+    """The parameters plus their updates. The updates [N, D] of a table belong to its rows `index`."""
     at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
 
     def moved(path, leaf):
@@ -116,26 +116,26 @@ def added(params, updates, index):
 
 
 def _add(table, index_N, update_ND):
-    """The sum by what the platform needs.
+    """The table with updates added to the rows index_N.
 
-    Replicas have to agree, and a run is to repeat itself: a GPU adds equal rows in no fixed order.
+    A GPU scatters updates of the same row in no fixed order, so there `add_summed` makes the result deterministic.
     """
     return lax.platform_dependent(table, index_N, update_ND, cuda=add_summed, rocm=add_summed, default=add)
 
 
 def walked(tree, change):
-    """The tree with change(path, leaf) in the place of each leaf."""
+    """The tree with each leaf replaced by change(path, leaf)."""
     flat = traverse_util.flatten_dict(tree)
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})
 
 
 def add(table, index_N, update_ND):
-    """The same by one addition for each update."""
+    """As `_add`, with one addition for each update."""
     return table.at[index_N].add(update_ND)
 
 
 def add_summed(table, index_N, update_ND):
-    """The same by one addition to each row: updates of equal rows are sorted together and summed beforehand."""
+    """As `_add`, with one addition for each row: updates are sorted by row, and those of a row are summed first."""
     order_N = jnp.argsort(index_N, stable=True)
     index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(len(index_N), -1)
     begins_N = jnp.append(True, index_N[1:] != index_N[:-1])
@@ -146,6 +146,6 @@ def add_summed(table, index_N, update_ND):
 
     _, sum_ND = lax.associative_scan(join, (begins_N, update_ND))
     ends_N = jnp.append(begins_N[1:], True)
-    beyond_N = len(table) + jnp.arange(len(index_N))  # all different, and dropped
+    beyond_N = len(table) + jnp.arange(len(index_N))  # distinct and out of range, so that they are dropped
     sums = sum_ND.reshape(-1, *table.shape[1:])
     return table.at[jnp.where(ends_N, index_N, beyond_N)].add(sums, mode="drop", unique_indices=True)

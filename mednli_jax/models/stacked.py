@@ -1,9 +1,9 @@
-"""The recurrences of `recurrence` in a form for GPUs: both directions in one array, a `lax.scan` for each segment.
+"""The loops of `recurrence` for GPUs: both directions in one array, a `lax.scan` for each segment.
 
-A GPU runs one operation after the other, and those of a time step are so small that their number decides the time. Here
-both directions share each operation, the slots of a segment are the scan's inputs and outputs, and everything that can
-be computed before or after the loop is outside it.
-Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden; axis 1 of two is the
+A GPU runs operations one by one, and those of a time step are so small that their number decides the time. Here both
+directions share each operation, the slots of a segment are the scan's inputs and outputs, and as much as possible is
+computed before or after the loop.
+Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden; the axis of 2 is the
 direction.
 """
 
@@ -15,16 +15,16 @@ from jax import lax
 
 from mednli_jax.models.recurrence import slot_before
 
-MULTIPLE = 32  # of the hidden size: other sizes are padded again at every time step
+MULTIPLE = 32  # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 
 
 def padded_size(size: int) -> int:
-    """The hidden size that the loops compute with. Gates of 0 leave the units beyond `size` at 0."""
+    """The hidden size of the loops. The additional units have gates of 0 and stay 0."""
     return -(-size // MULTIPLE) * MULTIPLE
 
 
 def _parts(x, segments):
-    """The slots [2, N, ...] of each segment [T, 2, R, ...]."""
+    """The parts [T, 2, R, ...] of the slots [2, N, ...], one for each segment."""
     first = 0
     for steps, rows in segments:
         part = x[:, first : first + steps * rows]
@@ -33,13 +33,13 @@ def _parts(x, segments):
 
 
 def _slots(parts):
-    """[2, N, ...] from segments [T, 2, R, ...]."""
+    """The inverse of `_parts`."""
     flat = [jnp.moveaxis(part, 0, 1).reshape(2, -1, *part.shape[3:]) for part in parts]
     return flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=1)
 
 
 def _forward(step, states, segments, *inputs):
-    """What the steps of a scan give, in slots: step(states [2, R, H], inputs of a step) -> (states, outputs)."""
+    """The outputs of a scan over all steps, in slots. step: (states [2, R, H], its inputs) -> (states, outputs)."""
     found = []
     for given, (_, rows) in zip(zip(*(_parts(x, segments) for x in inputs), strict=True), segments, strict=True):
         states, output = lax.scan(step, tuple(state[:, :rows] for state in states), given)
@@ -48,7 +48,7 @@ def _forward(step, states, segments, *inputs):
 
 
 def _backward(step, states, segments, *inputs):
-    """The same from the last step to the first; sentences join at the steps where they end."""
+    """As `_forward`, from the last step to the first. A sentence joins at its last step."""
     found = []
     given = list(zip(zip(*(_parts(x, segments) for x in inputs), strict=True), segments, strict=True))
     for parts, (_, rows) in reversed(given):
@@ -59,7 +59,7 @@ def _backward(step, states, segments, *inputs):
 
 
 def _last(x, segments):
-    """[2, N, ...] what each slot's sentence had one step earlier; 0 at the first step."""
+    """[2, N, ...], the values of the same sentence one step earlier; 0 at the first step."""
     return jnp.take(x, slot_before(segments), axis=1, mode="fill", fill_value=0)
 
 
@@ -78,10 +78,13 @@ def _transposed(d, recurrent):
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def lstm(gates, recurrent, keep_N1, segments):
-    """States [2, N, H] of the LSTMs of both directions, as recurrence.lstm's.
+    """States [2, N, H] of the LSTMs of both directions, see recurrence.lstm. Not differentiable for `keep_N1`.
 
-    gates: x W + b of every slot [2, N, 4, H], in the order input, forget, cell, output. recurrent: U [2, H, 4, H].
-    keep_N1: 1 on tokens, 0 on slots without one, where states are 0. Not differentiated with respect to `keep`.
+    Args:
+      gates: x W + b [2, N, 4, H], in the order input, forget, cell, output.
+      recurrent: U [2, H, 4, H].
+      keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
+      segments: see `recurrence`.
     """
     return _lstm_forward(gates, recurrent, keep_N1, segments)[0]
 
@@ -126,7 +129,7 @@ lstm.defvjp(_lstm_forward, _lstm_backward)
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def gru(gates, recurrent, keep_N1, segments):
-    """States [2, N, H] of the GRUs of both directions, as recurrence.gru's. Gate order reset, update, candidate."""
+    """States [2, N, H] of the GRUs of both directions, see recurrence.gru. Gate order reset, update, candidate."""
     return _gru_forward(gates, recurrent, keep_N1, segments)[0]
 
 
@@ -155,7 +158,7 @@ def _gru_backward(segments, saved, d_out):
         d_c = d_h * z * (1 - c**2)
         d_r = d_c * product * r * (1 - r)
         d_z = d_h * (c - last) * z * (1 - z)
-        # What reaches the product h U of the candidate has passed the reset gate.
+        # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_products = jnp.stack([d_r, d_z, d_c * r], axis=2)
         return (d_products, d_h * (1 - z)), jnp.stack([d_r, d_z, d_c, d_c * r], axis=2)
 

@@ -1,4 +1,4 @@
-"""The models by name, and the one place where typed fields become a linen module."""
+"""The registry of models, and the function that builds a linen module from typed fields."""
 
 import dataclasses
 import difflib
@@ -25,10 +25,12 @@ from mednli_jax.models.sa_reader import SAReader
 class Entry:
     """A model of the registry.
 
-    module: a linen class; None for a model that is no network. task: "nli" for pairs of sentences, "cloze" for queries
-    over passages, "mlm" for running text. fitter: what trains it, a key of experiment.FITTERS. pretrained: what reads
-    weights of the model (read_architecture, load_weights), None where there are none to read. writer: what writes
-    weights for other models to begin from, (params, fields) -> {file name: content}, None where that is no use.
+    Args:
+      module: a linen class; None for a model that is not a network.
+      task: "nli" for pairs of sentences, "cloze" for queries about passages, "mlm" for running text.
+      fitter: the key in experiment.FITTERS of the function that trains it.
+      pretrained: module with the functions read_architecture and load_weights; None without pretrained weights.
+      writer: (params, fields) -> {file name: content}, writes weights from which other models can start; or None.
     """
 
     module: type | None
@@ -54,15 +56,15 @@ MODELS = {
 }
 
 
-PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages whose code may be imported as models, with commas between them
+PLUGINS = "MEDNLI_JAX_PLUGINS"  # variable with the packages whose code may be imported as models, comma-separated
 
 
 def entry(name: str) -> Entry:
-    """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user, whose class
-    attribute `task` ("nli" where it has none) says what it is a model of.
+    """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
-    A config, and so a run directory of somebody else, may name any code: only packages in $MEDNLI_JAX_PLUGINS are
-    imported. Raises: ConfigError for an unknown name, another package, or code that is no linen class.
+    The class attribute `task` of such a class names its task; the default is "nli". A config, even one from another
+    person's run directory, may name any code; therefore only packages in $MEDNLI_JAX_PLUGINS are imported.
+    Raises: ConfigError for an unknown name, another package, or code that is not a linen class.
     """
     if ":" not in name:
         if name in MODELS:
@@ -81,11 +83,11 @@ def entry(name: str) -> Entry:
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError(f"config.model.name: '{name}' cannot be imported ({reason}). Fix: install it.") from None
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
-        raise ConfigError(f"config.model.name: '{name}' is no class of flax.linen.Module. Fix: name one.")
+        raise ConfigError(f"config.model.name: '{name}' is not a subclass of flax.linen.Module. Fix: name one.")
     return Entry(module, task=getattr(module, "task", "nli"))
 
 
-# Values of fields that every config of sentence pairs has, with which a module need not have the field.
+# Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
 
 
@@ -94,13 +96,13 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
 
     Args:
       name: see `entry`.
-      fields: the module's fields by name; a field the module lacks is an error unless its value changes nothing.
+      fields: the module's fields by name. A field that the module lacks is an error, unless its value has no effect.
       axis_name: the mapped device axis, for models that normalise over the global batch.
-      platform: of the devices, "cpu", "gpu" or "tpu", for models that have a form of their own for it.
-      half: whether states are kept in 16 bits, for models that can.
-      facts: of the corpus, for models that have such a field and no value of their own: longest_path of its links
-        (edges); num_types of candidates that occur in training; vocab_size, cls_id, sep_id, mask_id of its pieces and
-        room for them.
+      platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
+      half: whether states have 16 bits, for models that support it.
+      facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
+        num_types of candidates that occur in training; vocab_size, cls_id, sep_id, mask_id, room of its pieces.
+
     Raises: UserError naming the field.
     """
     module = entry(name).module
@@ -108,11 +110,11 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
     extras = {**facts, "axis_name": axis_name, "platform": platform, "half": half}
     arguments = {key: value for key, value in extras.items() if key in known}
     for key, value in fields.items():
-        if key == "vocab_size" and not value:  # without weights of its own: as many as the corpus has
+        if key == "vocab_size" and not value:  # 0: as many as the corpus has
             continue
         if key in known:
             arguments[key] = value
-        elif key == "knowledge_scale" and "knowledge" not in known:  # of knowledge that the module does not take
+        elif key == "knowledge_scale" and "knowledge" not in known:  # has no effect without knowledge
             continue
         elif key not in UNUSED or UNUSED[key] not in (None, value):
             raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")

@@ -1,4 +1,4 @@
-"""Word vectors of a batch: looked up, or, where they are frozen, projected once for all tokens of a word.
+"""Word vectors of a batch: looked up for each token or, if frozen, projected once for each distinct word.
 
 Dimension letters: V vocabulary, D numbers per word, N tokens, U distinct words.
 """
@@ -15,9 +15,13 @@ from mednli_jax.models.sparse_rows import trained_rows
 
 @dataclass(frozen=True)
 class Words:
-    """Frozen vectors of tokens, not looked up yet: distinct words are projected once, however often they occur.
+    """Frozen vectors of tokens before the look-up, so that each distinct word is projected once.
 
-    table: [V, D]. tokens: [N]. words: [U] the distinct ones. place: [N] of each token among them.
+    Args:
+      table: [V, D].
+      tokens: [N], word numbers.
+      words: [U], the distinct word numbers.
+      place: [N], the index of each token's word in `words`.
     """
 
     table: jax.Array
@@ -30,13 +34,13 @@ class Words:
         return (*self.tokens.shape, self.table.shape[-1])
 
     def mirrored(self, packing) -> "Words":
-        """Every sentence backwards."""
+        """The tokens of every sentence in reverse order."""
         mirror = packing.mirror_N
         return Words(self.table, self.tokens[mirror], self.words, self.place[mirror])
 
 
 def distinct_words(table_VD, tokens_N, most: int) -> Words:
-    """Tokens with their distinct words, of which there are at most `most` (more would come out as NaN)."""
+    """The Words of tokens with at most `most` distinct words (further words would get NaN)."""
     seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
     place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
     words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
@@ -44,7 +48,7 @@ def distinct_words(table_VD, tokens_N, most: int) -> Words:
 
 
 def project(x, kernel):
-    """x @ kernel, of an array [..., D] or of Words."""
+    """x @ kernel, for an array [..., D] or for Words."""
     if not isinstance(x, Words):
         return x @ kernel
     return _project_words(kernel, x.table, x.tokens, x.words, x.place)
@@ -60,7 +64,7 @@ def _project_words_forward(kernel, table, tokens, words, place):
 
 
 def _project_words_backward(saved, d_out):
-    # Summing the gradients of equal words first would be a scatter, which costs more than the product it saves.
+    # Summing the gradients of equal words first would need a scatter, which costs more than this larger product.
     table, tokens = saved
     return lax.dot_general(table[tokens], d_out, (((0,), (0,)), ((), ()))), None, None, None, None
 
@@ -71,8 +75,8 @@ _project_words.defvjp(_project_words_forward, _project_words_backward)
 class WordEmbedding(nn.Module):
     """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained copy of it.
 
-    The frozen table lives outside the optimiser, the seed axis and the checkpoints. distinct: at most so many
-    distinct words are among the tokens (then frozen vectors come as Words); 0 = not known.
+    The frozen table is not part of the optimiser state, the seed axis and the checkpoints.
+    distinct: most distinct words among the tokens, with which frozen vectors are returned as Words; 0 = not known.
     """
 
     trainable: bool = False

@@ -1,1 +1,1 @@
-"""Sweeps: which fields of a config are varied (spaces), and the database that shares the trials out (study)."""
+"""Sweeps: the varied config fields (spaces), the database of trials (study) and the processes that train (worker)."""

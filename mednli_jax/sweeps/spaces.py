@@ -1,11 +1,11 @@
-"""What a sweep varies: the product of some choices, or a random search (Bergstra & Bengio 2012).
+"""The fields that a sweep varies: a product of choices, or a random search (Bergstra & Bengio 2012).
 
-A config file says it in `get_sweep()`, beside `get_config()`:
+A config file defines `get_sweep()` beside `get_config()`:
 
     def get_sweep():
         return search({"model.hidden_size": Whole(32, 96), "model.dropout": Real(0.2, 0.7)}, trials=30)
 
-The values of trial K follow from the sweep and K alone, so that any number of workers agree on them.
+The values of trial K depend only on the sweep and K, so that all workers agree on them.
 """
 
 import json
@@ -25,7 +25,7 @@ def _error(problem: str, fix: str) -> ConfigError:
 
 @dataclass(frozen=True)
 class Real:
-    """Numbers from low to high; log: as many draws from .001-.01 as from .01-.1."""
+    """Numbers from low to high. log: on a logarithmic scale, e.g. as many draws from .001-.01 as from .01-.1."""
 
     low: float
     high: float
@@ -34,12 +34,12 @@ class Real:
     def __post_init__(self):
         kind = type(self).__name__
         if not all(type(end) in (int, float) and math.isfinite(end) for end in (self.low, self.high)):
-            raise _error(f"{kind} takes two numbers", f"write {kind}(2, 7), say")
+            raise _error(f"{kind} takes two numbers", f"write e.g. {kind}(2, 7)")
         if not self.low <= self.high or (self.log and self.low <= 0):
-            raise _error(f"{kind} begins above its end, or with log at 0 or under", "correct the range")
+            raise _error(f"{kind}: low is above high, or not above 0 with log", "correct the range")
 
     def at(self, share: float) -> float:
-        """The number at a share of the range, 0 <= share < 1, to four digits, so that a command stays legible."""
+        """The number at a share of the range, 0 <= share < 1, rounded to four digits for legible commands."""
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         drawn = low + share * (high - low)
         return min(max(float(f"{math.exp(drawn) if self.log else drawn:.4g}"), float(self.low)), float(self.high))
@@ -47,12 +47,12 @@ class Real:
 
 @dataclass(frozen=True)
 class Whole(Real):
-    """Whole numbers from low to high, both included; log: as many draws from 1-10 as from 10-100."""
+    """Whole numbers from low to high, both included. log: on a logarithmic scale."""
 
     def __post_init__(self):
         super().__post_init__()
         if not type(self.low) is type(self.high) is int:
-            raise _error("Whole takes whole numbers", "write Whole(32, 96), say")
+            raise _error("Whole takes whole numbers", "write e.g. Whole(32, 96)")
 
     def at(self, share: float) -> int:
         """The number at a share of the range, 0 <= share < 1."""
@@ -64,11 +64,13 @@ class Whole(Real):
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is varied: made by `product` or `search`.
+    """A sweep, made by `product` or `search`.
 
     Args:
-      fields: a config's field -> its choices (a tuple), or a range.
-      trials: how many. metric: of result.json, with dots between names; maximize: whether more of it is better.
+      fields: config field -> its choices (a tuple) or its range.
+      trials: number of trials.
+      metric: name in result.json, with dots between levels.
+      maximize: whether a larger metric is better.
       seed: of the draws; None for a product.
     """
 
@@ -80,57 +82,57 @@ class Sweep:
 
     def __post_init__(self):
         if not self.fields or not all(isinstance(field, str) for field in self.fields):
-            raise _error("it varies no field", "give {'train.learning_rate': (0.001, 0.0003)}, say")
+            raise _error("it varies no field", "give e.g. {'train.learning_rate': (0.001, 0.0003)}")
         if not isinstance(self.metric, str) or not all(self.metric.split(".")):
-            raise _error("the metric is no name of a number in result.json", "'dev.accuracy.mean', say")
+            raise _error("the metric is not a name of a number in result.json", "give e.g. 'dev.accuracy.mean'")
         for name, least, value in (("trials", 1, self.trials), ("seed", 0, self.seed or 0)):
             if type(value) is not int or value < least:
-                raise _error(f"{name} is no whole number from {least} up", "correct it")
+                raise _error(f"{name} is not a whole number of at least {least}", "correct it")
         if self.most is not None and self.trials > self.most:
-            raise _error(f"trials is more than the {self.most} of the product", "leave it out")
+            raise _error(f"trials is more than the product has, {self.most}", "leave it out")
 
     @property
     def most(self) -> int | None:
-        """How many trials there are; None for a search, which has no end."""
+        """The largest possible number of trials; None for a search, which has no limit."""
         return math.prod(map(len, self.fields.values())) if self.seed is None else None
 
     def values(self, trial: int) -> dict[str, bool | int | float | str]:
-        """Field -> value of a trial by its number, from 0: the same on every machine."""
+        """{field: value} of the trial with this number, from 0; the same on every machine."""
         if self.seed is None:
             chosen, rest = {}, trial
             for field, choices in reversed(self.fields.items()):  # the last field changes fastest
                 rest, place = divmod(rest, len(choices))
                 chosen[field] = choices[place]
             return {field: chosen[field] for field in self.fields}
-        draws = random.Random(f"{self.seed}/{trial}")  # random() alone never changes with Python's version
+        draws = random.Random(f"{self.seed}/{trial}")  # of its methods only random() is stable across Python versions
         return {field: _at(space, draws.random()) for field, space in self.fields.items()}
 
     def flags(self) -> list[str]:
-        """Every choice and both ends of every range, as flags of the command line, to check the fields by."""
+        """Every choice and both ends of every range as flags of the command line, for checking the fields."""
         ends = {f: s if isinstance(s, tuple) else (s.at(0.0), s.at(1 - 1e-9)) for f, s in self.fields.items()}
         return [flag(field, value) for field, values in ends.items() for value in values]
 
     def description(self, config: dict) -> dict:
-        """All that shapes a trial by its number, as JSON: the sweep, and the config that it starts from."""
+        """The sweep and the config to which it is applied, as JSON. With its number they determine a trial."""
         fields = {f: list(s) if isinstance(s, tuple) else asdict(s) for f, s in self.fields.items()}
         sweep = {"fields": fields, "metric": self.metric, "maximize": self.maximize, "seed": self.seed}
         return json.loads(json.dumps({"sweep": sweep, "config": config}))
 
 
 def flag(field: str, value: bool | int | float | str) -> str:
-    """`--config.train.learning_rate=0.001`."""
+    """A flag such as `--config.train.learning_rate=0.001`."""
     return f"--config.{field}={value}"
 
 
 def product(
     fields: Mapping[str, tuple], *, metric: str = "dev.accuracy.mean", maximize: bool = True, trials: int = 0
 ) -> Sweep:
-    """Every combination of the choices, the last field changing fastest; or the first `trials` of them.
+    """Every combination of the choices, or the first `trials` of them. The last field changes fastest.
 
     Raises: ConfigError for choices that are not tuples of distinct values.
     """
     if any(not isinstance(space, tuple) for space in fields.values()):
-        raise _error("product takes choices alone", "give tuples, or use search")
+        raise _error("product takes only choices", "give tuples, or use search")
     checked = _checked(fields)
     return Sweep(checked, trials or math.prod(map(len, checked.values())), metric, maximize, None)
 
@@ -143,7 +145,7 @@ def search(
     maximize: bool = True,
     seed: int = 0,
 ) -> Sweep:
-    """Random draws: each choice alike, a range evenly. Raises: ConfigError for what is neither choices nor a range."""
+    """Random draws: uniform over choices and ranges. Raises: ConfigError for a field without choices or a range."""
     return Sweep(_checked(fields), trials, metric, maximize, seed)
 
 
@@ -152,7 +154,7 @@ def _at(space, share):
 
 
 def _checked(fields):
-    """The fields; a choice that is a tuple becomes its text, because a database has no such type."""
+    """The fields, checked. A choice that is a tuple becomes its text, because the database has no such type."""
     found = {}
     for field, space in fields.items():
         if isinstance(space, tuple):

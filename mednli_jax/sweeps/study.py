@@ -1,8 +1,8 @@
-"""A sweep's trials as an optuna study in a database that any number of workers on any number of machines share.
+"""A sweep's trials as an optuna study in a database that workers on several machines can share.
 
-Trial K of the sweep may be attempted several times: a worker dies, and another continues with its run directory. An
-attempt is what optuna calls a trial; its user attribute "trial" is K. An attempt ends COMPLETE, or FAIL with the user
-attribute "error" where training refused. Trial K is settled when an attempt at it is COMPLETE or has an error.
+Trial K of the sweep may have several attempts: where a worker dies, another one continues in the same run directory.
+An attempt is a trial of optuna with the user attribute "trial" = K. It ends COMPLETE, or FAIL with the user attribute
+"error" where training failed. Trial K is settled when one of its attempts is COMPLETE or its last one has an error.
 """
 
 import contextlib
@@ -36,16 +36,18 @@ class TrialResult:
 class Study:
     """An optuna study of a sweep's trials.
 
-    A worker that is killed at any point leaves an attempt that waits, one that runs until its heartbeat is too old, or
-    one that has ended. `fill` enqueues again what is neither settled, nor waiting, nor running, whoever calls it next.
+    A killed worker leaves an attempt that is waiting, running (until its heartbeat is too old) or ended. The next call
+    of `fill`, by any worker, enqueues the trials that are neither settled, nor waiting, nor running.
 
     Args:
-      url: an SQLite file (sqlite:///FILE) or a PostgreSQL database, as SQLAlchemy writes it.
-      sweep, config: what the study tries; None opens a study that is there, to read it.
+      url: SQLAlchemy's URL of an SQLite file (sqlite:///FILE) or a PostgreSQL database.
+      name: of the study.
+      sweep: the sweep of the study; None opens an existing study for reading.
+      config: the config to which the sweep is applied.
       grace: seconds without a heartbeat after which a worker counts as dead.
 
     Raises:
-      UsageError: no such URL. RunError: optuna is missing, the database cannot be used, or it holds another sweep.
+      UsageError: a wrong URL. RunError: optuna is missing, the database cannot be used, or it holds another sweep.
     """
 
     def __init__(self, url: str, name: str, sweep: Sweep | None = None, config: dict | None = None, *, grace: int = 60):
@@ -73,10 +75,10 @@ class Study:
             raise RunError(f"there is no study '{name}' in the database. Fix: check --study and --storage.") from None
         except (exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, RuntimeError) as error:
             reason = f"--storage: the database cannot be opened ({type(error).__name__})"
-            raise RunError(f"{reason}. Fix: check the URL, its driver, and that the database is there.") from None
+            raise RunError(f"{reason}. Fix: check the URL, its driver, and that the database exists.") from None
 
     def _create(self, name, sweep, config):
-        """Makes the study, or checks that the one of that name has the same sweep and config."""
+        """Creates the study, or checks that the existing study of this name has the same sweep and config."""
         direction = "maximize" if sweep.maximize else "minimize"
         new = sweep.description(config or {})
         with self._turn():
@@ -93,7 +95,7 @@ class Study:
 
     @contextlib.contextmanager
     def _turn(self):
-        """Lets one worker at a time use the study. The lock is released when its process ends, however it ends."""
+        """Locks the study for one worker at a time. The system releases the lock of a process that ends."""
         from sqlalchemy import exc, text
 
         try:
@@ -106,17 +108,17 @@ class Study:
                     yield
         except (exc.SQLAlchemyError, self._optuna.exceptions.StorageInternalError) as error:
             problem = f"--storage: the database does not answer ({type(error).__name__})"
-            raise RunError(f"{problem}. Fix: see to it, and give the same command again.") from None
+            raise RunError(f"{problem}. Fix: check the database, and give the same command again.") from None
 
     @property
     def description(self) -> dict:
-        """The sweep as JSON: its fields, metric, direction and seed. Raises: RunError for a study of something else."""
+        """The sweep as JSON: its fields, metric, direction and seed. Raises: RunError for a study without a sweep."""
         if "sweep" not in self._study.user_attrs:
             raise RunError("the study has no sweep of this package. Fix: check --study and --storage.")
         return self._study.user_attrs["sweep"]["sweep"]
 
     def _attempts(self) -> dict[int, list]:
-        """Trial -> its attempts, as optuna's FrozenTrial, in the order in which they were made."""
+        """{trial: its attempts as optuna's FrozenTrial, oldest first}."""
         attempts = defaultdict(list)
         for attempt in self._study.get_trials(deepcopy=False):
             if "trial" in attempt.user_attrs:
@@ -132,7 +134,7 @@ class Study:
     def fill(self, total: int, *, retry: bool = False) -> None:
         """Enqueues those of the first `total` trials that are not settled, waiting or running.
 
-        Attempts whose heartbeat is too old fail first. retry: trials with an error are enqueued again.
+        Attempts whose heartbeat is too old are first marked as failed. retry: also enqueue trials with an error.
         """
         with self._turn():
             self._optuna.storages.fail_stale_trials(self._study)
@@ -145,7 +147,7 @@ class Study:
                     self._study.add_trial(self._waiting(trial))
 
     def _waiting(self, trial):
-        """optuna's FrozenTrial of a new attempt, with the trial's values."""
+        """A new attempt with the values of the trial, as optuna's FrozenTrial."""
         kinds, spaces = self._optuna.distributions, {}
         for field, space in self.sweep.fields.items():
             if isinstance(space, tuple):
@@ -161,12 +163,12 @@ class Study:
         )
 
     def claim(self):
-        """The next attempt in the queue as an optuna Trial, which is now this worker's; None where none waits."""
+        """Takes the next waiting attempt for this worker; returns it as an optuna Trial, None where none waits."""
         with self._turn():
             waiting = self._study.get_trials(deepcopy=False, states=(self._states.WAITING,))
             if not waiting:
                 return None
-            # The heartbeat comes first: optuna never frees a running trial that has none.
+            # The heartbeat is recorded first, because optuna never fails a running trial without one.
             self._beat(min(attempt.number for attempt in waiting))
             return self._study.ask()
 
@@ -175,7 +177,7 @@ class Study:
         self._storage.record_heartbeat(self._storage.get_trial_id_from_study_id_trial_number(study, number))
 
     def beat(self, attempts: list) -> list:
-        """Records that the attempts are being trained; returns those that another worker was given in the meantime."""
+        """Records heartbeats of the attempts; returns those that no longer belong to this worker."""
         with self._turn():
             running = {a.number for a in self._study.get_trials(deepcopy=False, states=(self._states.RUNNING,))}
             for attempt in attempts:
@@ -184,21 +186,21 @@ class Study:
         return [attempt for attempt in attempts if attempt.number not in running]
 
     def tell(self, attempt, metric: float | None = None, **facts) -> bool:
-        """Ends an attempt: COMPLETE with a metric, else FAIL. facts: kept as user attributes.
+        """Ends an attempt: COMPLETE with a metric, otherwise FAIL. facts: stored as user attributes.
 
-        Returns False where the attempt was taken from this worker, so that its end does not count.
+        Returns False where the attempt no longer belongs to this worker; then its end does not count.
         """
         with self._turn():
             try:
                 for name, fact in facts.items():
                     attempt.set_user_attr(name, fact)
                 self._study.tell(attempt, metric, None if metric is not None else self._states.FAIL)
-            except (RuntimeError, ValueError):  # the attempt has ended
+            except (RuntimeError, ValueError):  # the attempt has already ended
                 return False
         return True
 
     def rows(self, total: int | None = None) -> list[TrialResult]:
-        """The settled trials, the best first, those without a metric last. total: only of the first trials."""
+        """The settled trials, best first, those without a metric last. total: only of the first `total` trials."""
         rows = []
         with self._turn():
             found = self._attempts()
@@ -213,7 +215,7 @@ class Study:
 
 @contextlib.contextmanager
 def _flock(path: Path | None):
-    """SQLite has no row locks: two workers could take the same attempt. A file's lock makes them take turns."""
+    """Locks a file. SQLite has no row locks, so without this two workers could take the same attempt."""
     if path is None:
         yield
         return
@@ -223,7 +225,7 @@ def _flock(path: Path | None):
 
 
 def _lock_file(url: str, *, must_exist: bool) -> Path | None:
-    """The lock file beside an SQLite database; None for PostgreSQL. A message never repeats the URL or its password."""
+    """The lock file beside an SQLite database; None for PostgreSQL. Messages omit the URL: it may have a password."""
     from sqlalchemy import exc
     from sqlalchemy.engine import make_url
 
@@ -234,7 +236,7 @@ def _lock_file(url: str, *, must_exist: bool) -> Path | None:
         backend = ""
     if backend not in ("sqlite", "postgresql"):
         raise UsageError(
-            "--storage is no URL of a database. Fix: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME."
+            "--storage is not the URL of a database. Fix: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME."
         )
     if backend == "postgresql":
         return None

@@ -1,4 +1,4 @@
-"""What came of a sweep: a table, the best trial first, and a picture of the metric against each field."""
+"""The results of a sweep: a table, best trial first, and a figure of the metric against each field."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ def _text(value) -> str:
 
 
 def table(rows: Sequence[TrialResult], sweep: Mapping) -> Iterator[str]:
-    """Lines of a Markdown table. sweep: as `Study.description` gives it; scores to four places, as runs report them."""
+    """Lines of a Markdown table, with scores to four places as in run reports. sweep: see `Study.description`."""
     names = list(sweep["fields"])
     test = f"test{sweep['metric'].removeprefix('dev')}" if sweep["metric"].startswith("dev.") else "test"
     heads = ["trial", *names, sweep["metric"], test, "attempts"]
@@ -31,7 +31,7 @@ def table(rows: Sequence[TrialResult], sweep: Mapping) -> Iterator[str]:
 
 
 def picture(rows: Sequence[TrialResult], sweep: Mapping) -> bytes:
-    """PNG: a panel for each field, the metric of each trial against its value, and of choices the mean of each."""
+    """A PNG with a panel for each field: the metric of each trial against its value; for choices also their means."""
     scored, fields = [row for row in rows if row.metric is not None], sweep["fields"]
     columns = min(3, len(fields))
     lines = -(-len(fields) // columns)

@@ -1,6 +1,6 @@
-"""The worker of a sweep: takes trials of a study, trains each in a process and a run directory of its own.
+"""The worker of a sweep: takes trials of a study and trains each in a separate process and run directory.
 
-One loop does everything, without threads, so that a worker that hangs sends no heartbeat.
+It is a single loop without threads, so that a worker that hangs sends no heartbeat.
 """
 
 import ctypes
@@ -19,19 +19,19 @@ from mednli_jax.runs import RunDirectory
 from mednli_jax.sweeps.spaces import flag
 from mednli_jax.sweeps.study import Study
 
-TICK = 0.1  # seconds between two looks at the processes
-MOST_FAILURES = 3  # that come before the first success, until the sweep is given up
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
+TICK = 0.1  # seconds between two checks of the processes
+MOST_FAILURES = 3  # failed trials before the first success after which the worker gives up
+PR_SET_PDEATHSIG = 1  # option of Linux's prctl
 
 
 @dataclass
 class Training:
-    """An attempt that this worker trains. It has no process while an earlier one still trains in the folder."""
+    """An attempt that this worker trains. `process` is None while an earlier process still trains in the folder."""
 
     attempt: object  # optuna's Trial
     folder: Path
     process: subprocess.Popen | None = None
-    log_start: int = 0  # byte of the log at which this process began
+    log_start: int = 0  # byte of the log at which the output of this process begins
 
     @property
     def trial(self) -> int:
@@ -45,7 +45,7 @@ class Training:
         return self.process is not None and self.process.poll() is None
 
     def error(self) -> str:
-        """The last error that the process printed. Other lines of the log may quote a corpus."""
+        """The last error line that the process printed. Other lines are not shown, because they may quote a corpus."""
         with open(self.log, "rb") as file:
             file.seek(self.log_start)
             lines = file.read().decode(errors="replace").splitlines()
@@ -56,9 +56,13 @@ class Worker:
     """Trains the first `total` trials of a study together with other workers.
 
     Args:
-      folder: of the study; trial-K and trial-K.log go there.
-      command: what trains, before its flags. flags: the flags that all trials share.
-      slots: trials at a time. grace: seconds without a heartbeat after which this worker counts as dead.
+      study: see Study.
+      folder: of the study, for trial-K and trial-K.log.
+      command: the training command without flags.
+      flags: flags of all trials.
+      slots: number of trials that train at the same time.
+      total: number of trials.
+      grace: seconds without a heartbeat after which this worker counts as dead.
     """
 
     def __init__(
@@ -69,8 +73,9 @@ class Worker:
         self.signals, self.trainings = 0, []
 
     def run(self, *, retry: bool = False) -> bool:
-        """Trains until all trials are settled; False where a signal came first.
+        """Trains until all trials are settled; returns False where a signal stopped it earlier.
 
+        retry: also train trials with an error again.
         Raises: RunError where the first trials all fail, or the database does not answer.
         """
         handlers = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -87,7 +92,7 @@ class Worker:
                     settled = len(rows)
                     if settled >= MOST_FAILURES and not best:
                         problem = f"the first {settled} trials have all failed, as printed above"
-                        raise RunError(f"{problem}. Fix: see to the cause, and give the command again with --retry.")
+                        raise RunError(f"{problem}. Fix: correct the cause, and give the command again with --retry.")
                     due = time.monotonic() + self.pause
                     while time.monotonic() < due and not self.signals and not self._ended():
                         time.sleep(TICK)
@@ -100,13 +105,13 @@ class Worker:
     def _on_signal(self, number, frame):
         self.signals += 1
         if self.signals == 1:
-            say("stopping: the trials under way save what they have ...")
+            say("stopping: the running trials save their state ...")
 
     def _ended(self):
         return any(training.process is not None and not training.alive() for training in self.trainings)
 
     def _step(self):
-        """Settles what has ended, sends heartbeats, starts what is free; returns the rows of the study."""
+        """Settles ended trials, sends heartbeats, starts waiting trials; returns the rows of the study."""
         for training in list(self.trainings):
             if training.process is None:
                 self._start(training)
@@ -114,7 +119,7 @@ class Worker:
                 self.trainings.remove(training)
         lost = self.study.beat([training.attempt for training in self.trainings])
         for training in [training for training in self.trainings if training.attempt in lost]:
-            say(f"trial {training.trial}: another worker has it now, because this one was silent for too long")
+            say(f"trial {training.trial}: another worker has it now, because this one sent no heartbeat for too long")
             self._end([training])
             self.trainings.remove(training)
         self.study.fill(self.total)
@@ -133,7 +138,7 @@ class Worker:
         with open(os.open(training.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             training.log_start = log.seek(0, os.SEEK_END)
             try:
-                # A session of its own: Ctrl-C reaches the worker alone, which passes it on.
+                # In a new session, so that Ctrl-C reaches only the worker, which then stops the process.
                 training.process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -147,7 +152,7 @@ class Worker:
                 raise RunError(f"{problem}. Fix: give a program.") from None
 
     def _settle(self, training) -> bool:
-        """Records in the study how a process ended; False where the trial has to be started again."""
+        """Records in the study how a process ended; returns False where the trial must be started again."""
         code, metric = training.process.returncode, self.study.sweep.metric
         if code == 0:
             facts, error = self._result(training.folder)
@@ -159,7 +164,7 @@ class Worker:
         elif code == INTERRUPTED:
             self.study.tell(training.attempt)
             return True
-        elif RunDirectory(training.folder).in_training():  # another process was faster
+        elif RunDirectory(training.folder).in_training():  # another process trains in the folder
             training.process = None
             return False
         else:
@@ -170,7 +175,7 @@ class Worker:
         return True
 
     def _result(self, folder):
-        """({metric, test, seconds} of a finished run, what is wrong with it)."""
+        """({metric, test, seconds} of a finished run, error or "")."""
         name = self.study.sweep.metric
         try:
             result = RunDirectory(folder).result()
@@ -210,16 +215,16 @@ class Worker:
 
 
 def number_at(result: dict, path: str) -> float | None:
-    """The number that a result has under `dev.accuracy.mean`; None where there is none."""
+    """The number at a path such as `dev.accuracy.mean` in a result; None where there is none."""
     for name in path.split("."):
         result = result.get(name) if isinstance(result, dict) else None
     return float(result) if type(result) in (int, float) else None
 
 
 def _tied():
-    """A preexec_fn by which the child gets SIGTERM when its parent ends, even by kill -9. Only on Linux.
+    """A preexec_fn for Linux with which the child gets SIGTERM when its parent ends, even by kill -9.
 
-    Elsewhere the training goes on, and the next attempt waits for it at the lock of the run directory.
+    On other systems it is None: the child continues, and the next attempt waits for the lock of the run directory.
     """
     if sys.platform != "linux":
         return None

@@ -1,1 +1,1 @@
-"""The bridge: the only place where an Example becomes a Batch and a logit becomes a prediction."""
+"""Tasks turn prepared rows into batches and logits into predictions and scores."""

@@ -1,7 +1,7 @@
-"""Cloze queries over passages: rows become batches, logits become answers.
+"""Cloze queries about passages (Šuster & Daelemans 2018): from rows to batches, from logits to answers.
 
-Šuster & Daelemans 2018. A row is a query, a unit a passage with some of its queries; logits [S, N, C] are scores of the
-passage's candidates in the order of their first occurrence, C as many as any passage has.
+A row is a query. A unit is a passage with some of its queries. Logits [S, N, C] are scores of the passage's candidates
+in the order of their first occurrence; C is the largest number of candidates of a passage.
 """
 
 from collections.abc import Sequence
@@ -31,21 +31,26 @@ from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
 PREDICT_ROWS = 64
-PREDICT_GROUP = 8  # queries of a passage that are answered together; CliCR has about nine
-SPELLED = 10  # characters of a word that are looked at, as in the published code
-LEAST = 16  # a few new queries are padded to powers of two from here on, so that their programs fit the next few
-BEST = 5  # candidates of a prediction
+PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
+SPELLED = 10  # characters of a word that are read, as in the published code
+LEAST = 16  # sizes of a few new queries are padded to powers of two from here on, so that later queries reuse programs
+BEST = 5  # most candidates that a prediction lists
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
-_RENUMBER = 0x4E  # apart from the numbers of the layers that draw dropout from the same keys
+_RENUMBER = 0x4E  # folded into the row key; differs from the numbers that dropout layers fold in
 _MARKED, _LOOSE = "position", "loose_position"
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 
 @dataclass(frozen=True)
 class ClozeRows(Rows):
-    """One split. texts: candidates and answers; passage [N]: of each query; words: (Vocab, vectors [V, D]) of the
-    embedding score, or None."""
+    """The rows of one split.
+
+    Args:
+      texts: candidates and answers.
+      passage: [N], the number of each query's passage.
+      words: (Vocab, vectors [V, D]) for the embedding score, or None.
+    """
 
     texts: Texts
     passage: np.ndarray
@@ -56,21 +61,24 @@ class ClozeRows(Rows):
         return self.texts.candidates(int(self.passage[row]))
 
     def queries(self) -> list[Query]:
-        """What the answers of the split's queries are scored by."""
+        """The queries of the split with their accepted answers, for scoring."""
         return self.texts.queries(self)
 
 
 @dataclass(frozen=True)
 class ClozeTask:
-    """The right candidate of a passage (see task.Task).
+    """Choice of a candidate of the passage (see task.Task).
 
-    loose: whether a candidate's mass stands at every token that is a word of it, as in unmarked passages; else at its
-    marked spans. masses: whether logits are logs of masses, which are not normalised over the candidates: the loss is
-    that of the right one's mass alone (as published for unmarked passages; where candidates share no place it makes no
-    difference). spelled: whether a reader looks at the characters of words. answer_vectors: word vectors for the
-    embedding score of dev and test.
-    renumber: whether each passage's @entityN (set-up anonym) get other numbers whenever training sees it, drawn from
-    all that training knows, as Hermann et al. 2015 permute theirs; dev and test keep the order of first occurrence.
+    Args:
+      loose: whether the places of a candidate are all tokens that are one of its words, as in unmarked passages;
+        otherwise they are its marked spans.
+      masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
+        log of the right candidate's mass, as published for unmarked passages. Where candidates share no places, both
+        losses are equal.
+      spelled: whether the reader reads the characters of words.
+      answer_vectors: file of word vectors for the embedding score of dev and test.
+      renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
+        Hermann et al. 2015; dev and test keep the order of first occurrence.
     """
 
     loose: bool = False
@@ -99,11 +107,11 @@ class ClozeTask:
         return replace(prepared, splits=splits)
 
     def model_facts(self, manifest: dict) -> dict:
-        """What models.table.build is given of a prepared corpus: how many phrases training shows."""
+        """Arguments of models.table.build: the number of different phrases in the training split."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that live on the device. Starts fit 32 bits; `*_places` say how many there are at most."""
+        """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is the largest count."""
         arrays = prepared.arrays
         marks = _LOOSE if self.loose else _MARKED
         names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
@@ -112,7 +120,7 @@ class ClozeTask:
         for name in ("candidate_type", "position"):
             most = int(np.diff(found[f"{name}_start"]).max(initial=1))
             found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
-        if self.renumber and prepared.manifest:  # new inputs have none, and are not trained on
+        if self.renumber and prepared.manifest:  # new inputs have no manifest
             words = _entity_words(found, prepared.manifest)
             numbers = np.full(len(prepared.vectors), -1, np.int32)
             numbers[words] = np.arange(len(words))
@@ -120,11 +128,11 @@ class ClozeTask:
         return found
 
     def frozen(self, words, vectors: np.ndarray) -> dict:
-        """The word vectors [V, D], and how the words are spelled [V, L] where a reader looks at that."""
+        """The word vectors [V, D], and the characters of the words [V, L] where the reader needs them."""
         return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if self.spelled else {})
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """A split's batches. What is only predicted encodes a passage once for some of its queries."""
+        """A split's batches. On dev and test a passage is encoded once for several of its queries."""
         widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
         common = {"width": widths, "shares": shares, "joint": False, "floor": batching.floor_of(model)}
 
@@ -146,11 +154,12 @@ class ClozeTask:
         return NewQueries(run)
 
     def to_batch(self, data, index, layout):
-        """Rows `index` [U, G] as passage [U, N], query [B, Q], candidates and their marks; B = U G.
+        """The batch of rows `index` [U, G]; B = U G.
 
-        position, position_candidate [U, S]: tokens of the passage and the number of their candidate, C on padding;
-        candidate_type, candidate_length [U, C]: the phrase's number, its words (0 on padding); blank, label, mask [B];
-        passages, paired: staircases of the passages, and of the passage of every query.
+        passage [U, N]; query [B, Q]; position [U, S]: marked tokens of the passage; position_candidate [U, S]: their
+        candidate, C on padding; candidate_type [U, C]: number of the phrase; candidate_length [U, C]: its words, 0 on
+        padding; blank, label, mask [B]; passages, paired: segments (models.packing) of the passages, and of the
+        passage of every query.
         """
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
@@ -176,8 +185,11 @@ class ClozeTask:
         }
 
     def vary(self, data, batch):
-        """The batch with the @entityN of each passage and of its queries under other numbers, a permutation by the row
-        key of its first query: seed, step and row decide, so that every epoch has another."""
+        """The batch with new numbers for the @entityN of each passage and its queries.
+
+        The permutation is drawn from the row key of the first query, which depends on seed, step and row, so that every
+        epoch has another one.
+        """
         if "entity_word" not in data:
             return batch
         words_M, number_V = data["entity_word"], data["entity_number"]
@@ -206,7 +218,7 @@ class ClozeTask:
         return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray:
-        """Mean loss of each seed [S] over the queries whose answer is a candidate that can be predicted, in float64."""
+        """Mean loss of each seed [S], in float64, over the queries whose answer is a candidate with a score."""
         gold = np.maximum(rows.label, 0)[None, :, None]
         known = (rows.label >= 0) & (np.take_along_axis(logits, gold, axis=-1)[..., 0] > MASKED_ENERGY / 2).all(axis=0)
         if not known.any():
@@ -218,7 +230,7 @@ class ClozeTask:
         """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices of the queries.
 
         accuracy is exact match, under the name that the loop reads. A query whose passage has no candidate has no
-        prediction and counts as wrong. in_passage: queries whose answer is a candidate.
+        prediction and counts as wrong. in_passage: number of queries whose answer is a candidate.
         """
         queries = rows.queries()
         each = [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
@@ -247,7 +259,7 @@ class ClozeTask:
         return found
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Of the candidates [..., C], in float64, 0 where there is none; masses sum to 1 or more."""
+        """Probabilities [..., C] of the candidates in float64, 0 without a candidate. Masses may sum to more than 1."""
         logits = np.asarray(logits, np.float64)
         there = logits > MASKED_ENERGY / 2
         top = 0.0 if self.masses else logits.max(axis=-1, keepdims=True)
@@ -255,11 +267,11 @@ class ClozeTask:
         return exp if self.masses else exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
 
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
-        """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates that the seeds
-        together hold most likely, with their mean probabilities."""
-        said, mean_NC = [self.answers(rows, part) for part in logits], self.probabilities(logits).mean(axis=0)
+        """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates with the highest mean
+        probabilities."""
+        answers_S, mean_NC = [self.answers(rows, part) for part in logits], self.probabilities(logits).mean(axis=0)
         return [
-            {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in said], "best": best_of(rows, row, p_C)}
+            {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in answers_S], "best": best_of(rows, row, p_C)}
             for row, (uid, p_C) in enumerate(zip(rows.uids, mean_NC, strict=True))
         ]
 
@@ -268,7 +280,7 @@ class ClozeTask:
 
 
 def spellings(words: Sequence[str]) -> np.ndarray:
-    """[V, L] int32 code points of the words' first characters, 0 = padding; special words have none."""
+    """int32 [V, L], code points of the first characters of each word, 0 = padding; 0 for special words."""
     table = np.zeros((len(words), SPELLED), np.int32)
     for row, word in enumerate(words[len(SPECIALS) :], start=len(SPECIALS)):
         points = [ord(character) for character in word[:SPELLED]]
@@ -277,14 +289,14 @@ def spellings(words: Sequence[str]) -> np.ndarray:
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
-    """The most likely candidates of a query, the first first: [{"answer": ..., "probability": ...}, ...]."""
+    """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...}, ...]."""
     names = rows.candidates(row)
     order = np.argsort(-p_C[: len(names)], kind="stable")[:BEST]
     return [{"answer": names[i], "probability": round(float(p_C[i]), 6)} for i in order]
 
 
 class _Places(NamedTuple):
-    """Places [U, T] in a flat array, which of them belong to the passage, and how many [U] do."""
+    """Indices `at` [U, T] in a flat array, whether each belongs to the passage, and the number [U] that do."""
 
     at: jax.Array
     inside: jax.Array
@@ -292,8 +304,9 @@ class _Places(NamedTuple):
 
 
 def _entity_words(data, manifest) -> np.ndarray:
-    """int32 [M]: the vocabulary's number of @entity0, @entity1, ..., as far as training shows them as candidates and
-    the vocabulary has them. In the set-up anonym a candidate's type is its number, and its only token its name."""
+    """int32 [M], the vocabulary numbers of @entity0, @entity1, ..., up to the first that is not a training candidate or
+    not in the vocabulary. In the set-up anonym the type of a candidate is its number, and its only token is its name.
+    """
     rows = manifest["splits"]["train"]
     passages = range(rows["first_passage"], rows["first_passage"] + rows["passages"])
     words = np.full(manifest["candidates"]["types_of_train"], UNK, np.int32)
@@ -320,7 +333,7 @@ def _of_passage(data, name, passage_U, places_T, present_U):
 
 
 def _all_texts(prepared, texts):
-    """Candidates and answers of dev and test."""
+    """The texts of candidates and answers of dev and test."""
     found = set()
     for rows in (rows for name, rows in prepared.splits.items() if name != "train"):
         places = range(rows.first, rows.first + len(rows))
@@ -331,7 +344,7 @@ def _all_texts(prepared, texts):
 
 
 def _mean(summaries, name):
-    """mean_sd over seeds of a figure, None where there is none."""
+    """mean_sd of a score over seeds, None where there is none."""
     return None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
 
 
@@ -343,16 +356,19 @@ def _slice(each, places):
 class NewQueries(NewInputs):
     """New passages and queries.
 
-    passage: tokens between spaces, phrases marked as BEG__w1 w2__END; query: the same with one @placeholder.
-    In `unknown_words` a passage with several queries counts once.
+    A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END. A query has the same form, with one
+    @placeholder. In `unknown_words` a passage with several queries counts once.
 
-    `predict` gives for each pair of strings
-      answer: the most likely candidate, "" where the model can predict none of the passage.
+    `predict` returns for each pair of strings
+      answer: the most likely candidate, "" where the model can predict no candidate.
       best: the five most likely candidates, [{"answer", "probability"}, ...].
-      candidates: how many there are.
-    `attention` gives
-      passage, query: the tokens. names: {token: the phrase that it represents}. candidates: [C].
-      spans: (start, end)s of each candidate. weights: [S, N] of the passage's tokens; they sum to 1.
+      candidates: the number of candidates.
+    `attention` returns for each pair
+      passage, query: the tokens.
+      names: {token: the phrase that it represents}.
+      candidates: their texts [C].
+      spans: the (start, end) pairs of each candidate.
+      weights: [S, N], attention to the passage's tokens; rows sum to 1.
     """
 
     joint, many = False, 256
@@ -363,7 +379,7 @@ class NewQueries(NewInputs):
 
     @cached_property
     def _types(self):
-        """The phrases that a model knows by number; of others, numbers say nothing."""
+        """The phrases that have an output in the model; () for a model without such outputs."""
         return read_types(self.run.directory) if self.run.experiment.scores_types else ()
 
     def encode(self, examples):
@@ -384,13 +400,13 @@ class NewQueries(NewInputs):
         return rows, arrays
 
     def resident(self, arrays):
-        """With room for more in each array, so that other texts of about that size fit."""
+        """The arrays on the device, padded so that texts of similar size have the same shapes."""
         prepared = Prepared(self.run.directory.folder, {}, arrays, self.run.vectors, {})
         found = {}
         for name, array in self.task.resident(prepared).items():
             if name.endswith("_places"):
                 found[name] = np.arange(_room(len(array)), dtype=array.dtype)
-            elif name.endswith("_start"):  # of further passages, which are empty
+            elif name.endswith("_start"):  # the added passages are empty
                 found[name] = np.pad(array, (0, 1 + _room(len(array) - 1) - len(array)), "edge")
             else:
                 found[name] = np.pad(array, [(0, _room(size) - size) for size in array.shape])
@@ -405,7 +421,7 @@ class NewQueries(NewInputs):
         many["groups"] = batching.groups_of(rows.passage[:, None], PREDICT_GROUP)
         how = few if len(rows) <= self.many else many
         if how is many:
-            self._program.forget()  # programs fitted to other inputs
+            self._program.forget()  # programs in shapes of other inputs
         made = batching.Batches(*rows.length, width=self.widths(arrays), shares=shares, joint=False, **how)
         return made, self.resident(arrays)
 
@@ -432,7 +448,7 @@ class NewQueries(NewInputs):
 
 
 def examples_of(inputs) -> list[ClozeExample]:
-    """Queries without an answer from (passage, query) string pairs; equal passages are one. Raises: ValueError."""
+    """Queries without answers from (passage, query) strings. Equal passages become one object. Raises: ValueError."""
     passages, examples = {}, []
     for number, (passage, query) in enumerate(inputs):
         if passage not in passages:

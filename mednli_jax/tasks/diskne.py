@@ -1,7 +1,7 @@
-"""DisKnE: the pairs of natural language inference, divided by disease; each slot has the rows of its own fold.
+"""DisKnE: sentence pairs in folds by disease. Each slot trains on the rows of its own fold.
 
-A slot is a fold and a seed (corpora.diskne.fold_batches). Rows are numbers in the arrays of the whole corpus, in all
-splits.
+A slot is a pair of a fold and a seed (corpora.diskne.fold_batches). In all splits, row numbers refer to the arrays of
+the whole corpus.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,17 @@ from mednli_jax.corpora.diskne.corpus import ALL, FIELDS, PARTS, is_positive
 from mednli_jax.corpora.diskne.fold_batches import FoldBatches, of_code
 from mednli_jax.tasks import nli
 
-PREDICT_GROUP = 11  # hypotheses of a premise: its own disease, and ten others
+PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 
 
 @dataclass(frozen=True)
 class PartRows:
-    """What one part of the folds has together. label [N] of all examples; member [F, N] bool.
+    """The rows of one part (train, dev, test) of several folds.
 
-    longest: rows of the largest of these folds.
+    Args:
+      label: [N], of all examples.
+      member: bool [F, N], whether an example is in this part of a fold.
+      longest: rows of the largest of these folds.
     """
 
     label: np.ndarray
@@ -36,17 +39,20 @@ class PartRows:
 
 @dataclass(frozen=True)
 class DisKnETask(nli.NLITask):
-    """Whether a premise shows a disease, in the classes of NLI (see task.Task); splits are of a group of folds."""
+    """Whether a premise entails a disease, in the classes of NLI (see task.Task). Splits belong to a group of folds."""
 
     name: str = "diskne"
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that live on the device: all examples, as one block per field."""
+        """The arrays on the device: all examples, one array per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items() if name not in FIELDS}
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """Batches of a group of folds. name: medical/train, each slot by its fold; medical/dev, medical/test: all
-        rows that are it in a fold of the group, once for all slots."""
+        """Batches of a group of folds.
+
+        name: "medical/train": each slot has the rows of its fold; "medical/dev", "medical/test": all rows of this part
+        in any fold of the group, once for all slots.
+        """
         group, _, part = name.partition("/")
         member, chosen = self.members(prepared, part), group_of(prepared, group)
         if part != "train":
@@ -66,7 +72,7 @@ class DisKnETask(nli.NLITask):
         )
 
     def prediction(self, prepared, rows: np.ndarray, *, shares: int, model, coarse: bool = False):
-        """Batches that have each of the rows [N] bool once; coarse: in shapes that other rows have, too."""
+        """Batches with each of the rows (bool [N]) once. coarse: in shapes that other sets of rows share."""
         common = self.common(prepared, _tokens(prepared), shares, model)
         chosen = np.flatnonzero(rows)
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
@@ -74,7 +80,7 @@ class DisKnETask(nli.NLITask):
             common["tokens"], size = None, min(size, 64)
         return batching.Batches(
             *_lengths(prepared),
-            batch_size=size * len(rows) / max(len(chosen), 1),  # Batches counts on all rows
+            batch_size=size * len(rows) / max(len(chosen), 1),  # Batches scales the size by all rows
             groups=_units(prepared, chosen, 1 if coarse or self.pieces else PREDICT_GROUP),
             most=batching.MAX_BUCKETS if self.pieces and not coarse else 1,
             coarse=coarse,
@@ -82,18 +88,18 @@ class DisKnETask(nli.NLITask):
         )
 
     def members(self, prepared: Prepared, part: str) -> np.ndarray:
-        """[F, N] bool: whether an example is this part of a fold."""
+        """bool [F, N], whether an example is in this part of a fold."""
         return np.asarray(prepared.arrays["fold"]) == PARTS.index(part)
 
     def rows(self, prepared: Prepared, name: str) -> PartRows:
-        """What the loop needs to know of a split, which is named as in `batches`."""
+        """The rows of a split for the training loop. name: as in `batches`."""
         group, _, part = name.partition("/")
         member = self.members(prepared, part)
         longest = int(member[group_of(prepared, group)].sum(axis=1).max())
         return PartRows(prepared.splits[ALL].label, member, longest)
 
     def slot_scores(self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]) -> dict:
-        """Loss, accuracy and F1 of the positive class, each slot on the rows of its own fold; logits [S, N, C]."""
+        """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold. logits: [S, N, C]."""
         found = {"loss": [], "accuracy": [], "f1": []}
         for code, logits_NC in zip(codes, logits, strict=True):
             mine = rows.member[of_code(code)[0]]
@@ -102,13 +108,13 @@ class DisKnETask(nli.NLITask):
             predicted = logits_NC[mine].argmax(axis=-1)
             found["loss"].append(float(self.losses(part, logits_NC[None, mine])[0]))
             found["accuracy"].append(metrics.accuracy(label, predicted))
-            gold, said = (is_positive(x) for x in (label, predicted))
-            found["f1"].append(2 * float((gold & said).sum()) / max(int(gold.sum() + said.sum()), 1))
+            gold, positive = (is_positive(x) for x in (label, predicted))
+            found["f1"].append(2 * float((gold & positive).sum()) / max(int(gold.sum() + positive.sum()), 1))
         return {name: {"per_seed": values} for name, values in found.items()}
 
 
 def group_of(prepared: Prepared, group: str) -> list[int]:
-    """The folds of a group, by their places."""
+    """The indices of the folds of a group."""
     return [place for place, fold in enumerate(prepared.manifest["diskne"]["folds"]) if fold["group"] == group]
 
 
@@ -121,7 +127,7 @@ def _tokens(prepared):
 
 
 def _units(prepared, rows, most):
-    """[M, G] row numbers of the corpus: of these rows those with one premise together, at most `most`."""
+    """[M, G], numbers of the given rows, grouped by premise, at most `most` in a group; -1 = padding."""
     if most == 1:
         return rows.astype(np.int32)[:, None]
     units = batching.groups_of(np.asarray(prepared.arrays["premise"])[rows], most)

@@ -1,4 +1,4 @@
-"""Masked language modelling: rows of text become batches, what the model says of its masked pieces becomes scores."""
+"""Masked language modelling: from rows of text to batches, from predictions of masked pieces to scores."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from mednli_jax.errors import RunError
 from mednli_jax.models.masked_lm import predicted_pieces
 from mednli_jax.tasks.nli import NLITask, pieces_facts
 
-LOSS, RIGHT, COUNT = range(3)  # what models.masked_lm.MaskedLM returns of a row
+LOSS, RIGHT, COUNT = range(3)  # the numbers that models.masked_lm.MaskedLM returns for a row
 
 
 @dataclass(frozen=True)
 class MaskedLMTask(NLITask):
-    """Prediction of masked pieces (see task.Task); a row's "logits" are its mean loss, share right and count [.., 3].
+    """Prediction of masked pieces (see task.Task). The "logits" of a row are its loss, accuracy and count [.., 3].
 
-    A row counts as often as it has predicted pieces. Losses are therefore means over predicted pieces.
+    A row is weighted by its number of predicted pieces, so that losses are means over predicted pieces.
     """
 
     pieces: bool = True
@@ -61,7 +61,7 @@ class MaskedLMTask(NLITask):
         }
 
     def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
-        """One JSON row per row of text: how many pieces were predicted, each seed's mean loss and share right."""
+        """One JSON row per row of text: its number of predicted pieces, the mean loss and accuracy of each seed."""
         found = np.round(np.asarray(logits, np.float64), 6)
         return [
             {

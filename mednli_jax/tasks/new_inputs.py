@@ -1,6 +1,6 @@
-"""New inputs for a finished run: what predicting and looking at attention have in common, whatever the task.
+"""Prediction and attention for new inputs by a finished run: the part that all tasks share.
 
-Programs are compiled for coarse shapes, so that the next few inputs find them compiled.
+Programs are compiled for coarse shapes, so that later inputs of similar size reuse them.
 """
 
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ from mednli_jax.training.program import Program
 class NewInputs(ABC):
     """Predicts new inputs by a run (finished_run.FinishedRun) with the files of the run directory.
 
-    Of the inputs given last, `unknown_words` holds the tokens without a vector, by side, and `truncated` how many texts
-    were cut to what the model reads: {"premises": 1}, without zeros.
+    For the last inputs, `unknown_words` holds the number of tokens without a vector, by side, and `truncated` the
+    number of texts that were cut to the model's length: {"premises": 1}, without zeros.
     """
 
-    joint = True  # whether one loop goes over both sides of a row
-    many = 0  # inputs above which programs are fitted to them
+    joint = True  # whether both sides of a row run in one loop of the RNN
+    many = 0  # number of inputs above which programs are compiled for their exact shapes
 
     def __init__(self, run):
         self.run, self.task = run, run.task
@@ -51,11 +51,11 @@ class NewInputs(ABC):
 
     @abstractmethod
     def looked_at(self, example, number: int, arrays, sown: dict) -> dict:
-        """The attention of one example; sown: what the model put into ATTENTION, leaves [S, ...]."""
+        """The attention of one example. sown: the model's collection ATTENTION, leaves [S, ...]."""
 
     @abstractmethod
     def widths(self, arrays) -> tuple[int, int]:
-        """The longest of each side."""
+        """The padded length of each side."""
 
     def predict(self, inputs) -> list[dict]:
         """The predictions for the inputs, in their order: means over the run's seeds."""
@@ -72,12 +72,11 @@ class NewInputs(ABC):
         batches, data = self.batches(rows, arrays, program.devices.count)
         program.data = program.devices.replicate(data)
         logits = program.logits(self.run.variables, batches)
-        program.data = {}  # the programs are kept, not the texts
+        program.data = {}  # frees the texts and keeps the programs
         return rows, logits
 
     def attention(self, inputs) -> list[dict]:
-        """What the tokens of each input attend to, for each seed of the run. Raises UserError where the model aligns
-        nothing."""
+        """The attention weights of each input, for each seed. Raises UserError where the model has no attention."""
         examples = self.examples_of(inputs)
         if not examples:
             return []
@@ -97,12 +96,12 @@ class NewInputs(ABC):
             sown = jax.tree.map(np.asarray, body(self.run.variables, frozen, data, np.array([[number]])))
             if not sown:
                 name = self.run.experiment.model.name
-                raise UsageError(f"the model '{name}' of this run aligns nothing. Fix: {self.aligning}.")
+                raise UsageError(f"the model '{name}' of this run has no attention. Fix: {self.aligning}.")
             found.append(self.looked_at(example, number, arrays, sown))
         return found
 
     def resident(self, arrays) -> dict:
-        """The arrays that live on the device."""
+        """The arrays on the device."""
         return arrays
 
     def _frozen(self):
@@ -115,5 +114,5 @@ class NewInputs(ABC):
 
 
 def power_of_two(number: int, least: int = 1) -> int:
-    """The least power of two that is not below the number, nor below `least`."""
+    """The smallest power of two that is at least `number` and at least `least` (itself a power of two)."""
     return max(least, 1 << max(number - 1, 0).bit_length())

@@ -1,4 +1,4 @@
-"""Natural language inference: rows become batches, logits become scores."""
+"""Natural language inference: from rows to batches, from logits to scores."""
 
 import json
 from dataclasses import dataclass
@@ -21,19 +21,21 @@ from mednli_jax.text import TOKENISERS
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
-PREDICT_PIECES = 64  # rows of word pieces
-COARSE = 16  # tokens: a few new pairs are padded to a multiple
-OFTEN = 100  # passes: new pairs may go on without end
+PREDICT_PIECES = 64  # rows of a batch of word pieces
+COARSE = 16  # tokens; a few new pairs are padded to a multiple of this
+OFTEN = 100  # assumed passes over new pairs, of which there may be any number
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
-OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # that a corpus may have for each pair
+OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # arrays that only some corpora have
 
 
 @dataclass(frozen=True)
 class NLITask:
     """Three-way classification of premise-hypothesis pairs (see task.Task).
 
-    pieces: whether rows hold pieces of words, which have embeddings of their own. padded_length: of models that see
-    the padding (`masking="paper"`), the tokens that a side is padded to; all batches have one width then. 0 for others.
+    Args:
+      pieces: whether rows hold word pieces, for which the model has its own embeddings.
+      padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`); all
+        batches then have one width. 0 for other models.
     """
 
     pieces: bool = False
@@ -46,8 +48,7 @@ class NLITask:
         return prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build: the longest path between concepts, the number of kinds of
-        relations, the vocabulary of pieces."""
+        """Arguments of models.table.build: longest path between concepts, number of relation types, facts of pieces."""
         facts = {"longest_path": manifest["knowledge"]["longest_path"]}
         facts["relations"] = len(manifest["knowledge"].get("relations", ()))
         if self.padded_length:
@@ -55,14 +56,14 @@ class NLITask:
         return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that live on the device: all splits, as one block per field."""
+        """The arrays on the device: all splits, one array per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
     def frozen(self, words, vectors: np.ndarray) -> dict:
         return {} if self.pieces else frozen(vectors)
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """A split's batches. What is only predicted encodes every premise once, and all of it by one program."""
+        """A split's batches. On dev and test every premise is encoded once, and one program predicts all splits."""
 
         def of(name):
             rows = prepared.splits[name]
@@ -82,13 +83,13 @@ class NLITask:
 
     def _predicted(self, rows, tokens, common, training):
         common["passes"] = training.epochs * len(training.seeds)
-        if self.pieces:  # a pair is one row: nothing is shared, and padding is work
+        if self.pieces:  # premises are not shared, and length buckets save padding
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
 
     def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
-        """Arguments of Batches that all splits share; tokens: of the rows, both sides."""
+        """Arguments of Batches that all splits share. tokens: both sides of the rows."""
         common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
         common["floor"] = batching.floor_of(model)
         if not self.pieces:
@@ -100,16 +101,16 @@ class NLITask:
         return NewPairs(run)
 
     def to_batch(self, data, index, layout):
-        """Rows `index` [Q, G] as premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features [B, F],
-        label, domain and mask [B].
+        """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features
+        [B, F], label, domain and mask [B].
 
-        The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are the layout's.
+        The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are from the layout.
         """
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
         batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
         for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
-            # Rows first: a TPU gathers whole rows at once, and parts of rows one after the other.
+            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows one by one.
             batch[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
             batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
         for name in OPTIONAL_FIELDS:
@@ -118,7 +119,7 @@ class NLITask:
         return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}
 
     def loss(self, logits, batch):
-        """Cross-entropy in JAX, for training; `losses` is the same in NumPy, for dev and test."""
+        """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
         return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
 
     def correct(self, logits, batch):
@@ -132,7 +133,7 @@ class NLITask:
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: Rows, logits: np.ndarray) -> dict:
-        """Accuracy and per-class scores of logits [S, N, C]; the same for each tag of the rows ("slices")."""
+        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices")."""
         predicted = np.asarray(logits).argmax(axis=-1)
         scores = _scores(rows.label, predicted)
         scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
@@ -160,12 +161,12 @@ class NLITask:
 
 
 def pieces_facts(pieces: dict) -> dict[str, int]:
-    """Arguments of models.table.build from what a manifest says of a vocabulary of pieces."""
+    """Arguments of models.table.build from a manifest's entry for the vocabulary of pieces."""
     return {"vocab_size": pieces["size"], "room": pieces["room"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
 
 
 def _scores(label, predicted):
-    """predicted [S, N]; the confusion is summed over seeds, the classes' scores belong to it."""
+    """Scores of predictions [S, N]. The confusion is summed over seeds; per_class is computed from it."""
     seeds = len(predicted)
     gold, flat = np.tile(label, seeds), predicted.reshape(-1)
     return {
@@ -184,7 +185,7 @@ def probabilities(logits) -> np.ndarray:
 
 
 def _calibration(label, p_SNC):
-    """Expected calibration error of each seed, and the reliability diagram's bins over all of them."""
+    """Expected calibration error of each seed, and the bins of the reliability diagram over all seeds."""
     seeds, _, classes = p_SNC.shape
     return {
         "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
@@ -194,7 +195,13 @@ def _calibration(label, p_SNC):
 
 @dataclass(frozen=True)
 class Fitted:
-    """Shapes that were fitted to many new pairs. sizes: of the arrays' second axes, by name. room: rows."""
+    """Shapes chosen for many new pairs.
+
+    Args:
+      sizes: {name of an array: size of its second axis}.
+      room: rows.
+      batches: their batches.
+    """
 
     sizes: dict[str, int]
     room: int
@@ -204,9 +211,10 @@ class Fitted:
 class NewPairs(NewInputs):
     """New premise-hypothesis pairs.
 
-    `predict` of (premise, hypothesis) string pairs gives {"entailment": .7, "neutral": ..., "contradiction": ...} each.
-    `attention` gives {"premise", "hypothesis": the tokens, "maps": {name: {"premise": [S, P, H], "hypothesis":
-    [S, H, P]}}} each; a row of a map sums to 1. Names: "tokens" (ESIM's soft alignment), "links" (the ontology alone).
+    For each (premise, hypothesis) pair of strings, `predict` returns {"entailment": .7, "neutral": ...,
+    "contradiction": ...}, and `attention` returns {"premise", "hypothesis": the tokens, "maps": {name: {"premise":
+    [S, P, H], "hypothesis": [S, H, P]}}}. A row of a map sums to 1. The names are "tokens" (ESIM's soft alignment) and
+    "links" (attention by the ontology only).
     """
 
     many = 2048
@@ -214,7 +222,7 @@ class NewPairs(NewInputs):
     aligning = "give a run of esim, or one with config.model.knowledge"
 
     def examples_of(self, inputs):
-        tokenise = cache(TOKENISERS[self.run.manifest["tokeniser"]])  # pairs may share their premises
+        tokenise = cache(TOKENISERS[self.run.manifest["tokeniser"]])  # pairs may share premises
         return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
 
     @cached_property
@@ -227,7 +235,7 @@ class NewPairs(NewInputs):
     def encode(self, examples):
         if self.run.experiment.features:
             raise RunError(
-                "the run's models take features, which are made of a whole corpus. Fix: use a run without "
+                "the run's models take features, which need a whole corpus. Fix: use a run without "
                 "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
             )
         arrays, self.unknown_words, self.truncated = self._encoder(examples)
@@ -239,7 +247,7 @@ class NewPairs(NewInputs):
     def batches(self, rows, arrays, shares):
         sizes = {name: power_of_two(arrays[name].shape[1]) for name in LINK_FIELDS if name in arrays}
         sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
-        if self.task.padded_length:  # the logits depend on the padded length: the training's is used
+        if self.task.padded_length:  # the logits depend on the padded length, so that of training is used
             trained = zip(SIDES, self.run.result["width"], strict=True)
             sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
         length = tuple(arrays[f"{side}_length"] for side in SIDES)
@@ -251,7 +259,7 @@ class NewPairs(NewInputs):
         return self._like_the_first(rows, arrays, sizes, length, how)
 
     def _like_the_first(self, rows, arrays, sizes, length, how):
-        """(batches, data) of many rows, in the shapes of the many rows before them, which grow where they must."""
+        """(batches, data) of many rows. They reuse the shapes of earlier many rows, which grow where necessary."""
         before = self._fitted
         sizes = {name: max(size, before.sizes.get(name, 0)) if before else size for name, size in sizes.items()}
         room = max(power_of_two(rows, least=8), before.room if before else 0)
@@ -262,7 +270,7 @@ class NewPairs(NewInputs):
             made = batching.in_shapes_of(before.batches, batching.Batches(*length, coarse=True, **how))
         else:
             self._program.forget()
-            # Fitted to two random deals, so that the rows to come find some room in the staircases.
+            # Fitted to two random orders, so that the segments have some room for later rows.
             made = batching.Batches(*length, **{**how, "fixed": True}, epochs=2, passes=OFTEN)
             self._fitted = Fitted(sizes, room, made)
         return made, _widened(arrays, sizes, room)
@@ -279,7 +287,7 @@ class NewPairs(NewInputs):
 
 
 def _widened(arrays, sizes, rows):
-    """The arrays [N, T] with room for more: T as in `sizes` by name, N = rows; what is added is empty."""
+    """The arrays [N, T] padded to N = rows and T = sizes[name] with empty values."""
     result = {}
     for name, array in arrays.items():
         lacking = [(0, rows - len(array))]

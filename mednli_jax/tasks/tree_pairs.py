@@ -1,4 +1,4 @@
-"""New premise-hypothesis pairs for a run of the feature-based system, whose trees and TF-IDF terms it keeps."""
+"""New premise-hypothesis pairs for a run of the feature-based system, by its stored trees and TF-IDF terms."""
 
 import json
 from functools import cached_property
@@ -13,17 +13,17 @@ from mednli_jax.runs import RunDirectory, read_json
 from mednli_jax.runs import digest as digest_of
 from mednli_jax.text import TOKENISERS
 
-FILE = "trees.json"  # in private/: the terms are words of the corpus
+FILE = "trees.json"  # in private/, because the terms are words of the corpus
 
 
 def write(directory: RunDirectory, fitted: boosting.Boosted, terms: dict) -> None:
-    """private/trees.json: the trees of each seed, and the terms of TF-IDF."""
+    """Writes private/trees.json: the trees of each seed and the TF-IDF terms."""
     values = {"trees": list(fitted.trees), "terms": terms}
     write_atomic(directory.private / FILE, json.dumps({**values, "sha256": digest_of(values)}))
 
 
 def read(directory: RunDirectory) -> dict | None:
-    """What `write` wrote; None where there is no such file. Raises RunError where it is damaged."""
+    """Reads the file of `write`; None where there is none. Raises RunError where it is damaged."""
     path = directory.private / FILE
     if not path.is_file():
         return None
@@ -34,7 +34,7 @@ def read(directory: RunDirectory) -> dict | None:
 
 
 class TreePairs:
-    """New pairs for a run (finished_run.FinishedRun) of features; `predict` is as that of tasks.nli.NewPairs."""
+    """New pairs for a run (finished_run.FinishedRun) of features, with the interface of tasks.nli.NewPairs."""
 
     def __init__(self, run):
         self.run, self.truncated = run, {}
@@ -62,4 +62,4 @@ class TreePairs:
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
     def attention(self, inputs):
-        raise UsageError("trees of features align nothing. Fix: give a run of esim.")
+        raise UsageError("model 'features' has no attention. Fix: give a run of esim.")

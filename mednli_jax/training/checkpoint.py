@@ -1,8 +1,8 @@
-"""Checkpoints: Orbax for the arrays, a sha256 manifest beside each, the latest two kept.
+"""Checkpoints: arrays saved by Orbax, each with a sha256 manifest. The latest two are kept.
 
-Orbax writes under a temporary name and renames, so that a killed save leaves no half checkpoint. It does not notice a
-flipped bit, hence the manifest: it is written last, and a checkpoint without one does not exist.
-With several processes only the first saves and loads.
+Orbax writes under a temporary name and renames, so that a killed save leaves no partial checkpoint. It does not detect
+a flipped bit; the manifest does. The manifest is written last, and a folder without one does not count as a checkpoint.
+With several processes only the first one saves and loads.
 """
 
 import contextlib
@@ -26,14 +26,15 @@ from mednli_jax import files
 from mednli_jax.errors import RunError, UserError, is_echo
 from mednli_jax.progress import warn
 
-# When a save fails, each thread of Orbax logs a traceback, also after Ctrl-C. Here the save raises instead.
+# Orbax's threads log tracebacks when a save fails. They are dropped, because `save` raises the error.
 logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
 KEEP = 2
-# Bytes that a checkpoint may unpack to, and times its size on disk: weights hardly shrink, moments of zeros by far.
+# Most bytes of a checkpoint's arrays: a constant plus a multiple of its size on disk. Weights are hardly compressed,
+# but optimiser moments that are all zero are.
 FREE_GROWTH, MAX_GROWTH = 1 << 28, 256
 PATIENCE = 20  # tenths of a second
-# Where Orbax makes its folders in a thread and the disk refuses, other threads wait for them, and keep the process from
-# ending for many minutes.
+# If Orbax created its folders in a thread and that failed, other threads would wait for them and keep the process alive
+# for many minutes.
 _AT_ONCE = ocp.AsyncOptions(create_directories_asynchronously=False)
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
@@ -43,17 +44,16 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _reason(error) -> str:
-    """What the system said; tensorstore quotes it within its message."""
-    said = getattr(error, "reason", None) or getattr(error, "strerror", None)
-    return said or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
+    """The message of the operating system; in errors of tensorstore it is part of a longer message."""
+    message = getattr(error, "reason", None) or getattr(error, "strerror", None)
+    return message or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
 
 
 @contextlib.contextmanager
 def _without_echoes():
-    """A save or load that fails raises here; what its threads print is dropped.
+    """Drops late reports of tensorstore's threads about a save or load that is over.
 
-    tensorstore's threads report writes that are still in progress when the save or load is over. After a failure the
-    hook that drops these reports therefore stays.
+    After a failure, writes may still be in progress, so the hook is then not removed.
     """
     hook = sys.unraisablehook
     sys.unraisablehook = lambda report: None if is_echo(report) else hook(report)
@@ -63,9 +63,9 @@ def _without_echoes():
 
 @contextlib.contextmanager
 def _plainly_named(folder: Path):
-    """The folder under a path that Orbax takes as it is: it reads `[`, `*`, `?` and a backslash as a pattern of names.
+    """A path of the folder that Orbax reads literally: it reads `[`, `*`, `?` and backslashes as a pattern of names.
 
-    Where the path has one, a link to the folder, from a temporary place.
+    A folder with such a path gets a temporary link.
     """
     if not re.search(r"[\[*?\\]", str(folder)):
         yield folder
@@ -81,7 +81,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = Path(folder).absolute()
-        self._damaged: set[int] = set()  # found by load: the next save takes their place, not a good one's
+        self._damaged: set[int] = set()  # found by `load`; the next save replaces them
 
     def _manifest(self, number: int) -> Path:
         return self.folder / f"{number}.manifest.json"
@@ -93,14 +93,14 @@ class Checkpoints:
         return sorted(number for number in whole if number not in self._damaged)
 
     def save(self, state, meta: dict) -> None:
-        """Saves under the next number and drops all but the latest two.
+        """Saves under the next number and deletes all but the latest two.
 
-        Raises RunError where the system refuses. The files of the new one are then removed; earlier ones stay.
+        Raises RunError where saving fails. The files of the new checkpoint are then removed; earlier checkpoints stay.
         """
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
         self._damaged.discard(number)
-        try:  # tensorstore raises ValueError, too
+        try:  # tensorstore also raises ValueError
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
@@ -114,18 +114,18 @@ class Checkpoints:
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, files.Refused) as error:
             raise self._refused(number, error) from error
-        with contextlib.suppress(OSError):  # the new one is saved; the next save drops what is left
+        with contextlib.suppress(OSError):  # the new checkpoint is saved; the next save deletes the remaining old ones
             self._drop_old()
 
     def _refused(self, number, error) -> UserError:
-        """The error to raise for a save that failed. First removes the files it left, to free space on the disk."""
+        """Removes the files of a failed save, to free space on the disk, and returns the error to raise."""
         for _ in range(PATIENCE):
             for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
                 shutil.rmtree(path, ignore_errors=True)
             time.sleep(0.1)  # writes that were still in progress may create a part again
             if not any(self.folder.glob(f"{number}.orbax*")):
                 break
-        before = "the previous checkpoint stands, --resume continues from it" if self.numbers() else "then --resume"
+        before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
         problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
         return RunError(f"{problem}. Fix: free space; {before}.")
 
@@ -171,7 +171,7 @@ def _alone():
 
 
 def _as_numpy(checkpointer, folder):
-    """Restores to host memory whatever devices wrote it."""
+    """Restores the arrays to host memory, on whatever devices they were saved."""
     shapes = checkpointer.metadata(folder).item_metadata.tree
     stored = sum(path.stat().st_size for path in folder.rglob("*"))
     if sum(map(_bytes_of, jax.tree.leaves(shapes))) > FREE_GROWTH + MAX_GROWTH * stored:
@@ -182,7 +182,7 @@ def _as_numpy(checkpointer, folder):
 
 
 def _bytes_of(array) -> int:
-    """The bytes that reading an array takes: it is stored in chunks, of which each is unpacked as a whole."""
+    """The memory for reading an array, in bytes. It is stored in chunks, and a chunk is decompressed as a whole."""
     sizes = [math.prod(shape) for shape in (array.shape, array.storage.chunk_shape)]
     return max(sizes) * np.dtype(array.dtype).itemsize
 
@@ -190,7 +190,7 @@ def _bytes_of(array) -> int:
 def restore_into(template, tree):
     """The saved tree in the structure of `template`. Raises UserError naming the first leaf that does not fit.
 
-    The leading seed axis may differ: finished seeds are no longer trained.
+    The leading seed axis may differ, because finished seeds are no longer trained.
     """
     expected = serialization.to_state_dict(template)
     flat, found = _paths(expected), _paths(tree)

@@ -1,4 +1,4 @@
-"""What training would take, measured before it starts: shapes, parameters, memory, seconds per epoch."""
+"""The output of `train --dry-run`: shapes, parameters, memory and seconds per epoch, measured before training."""
 
 import resource
 import sys
@@ -12,7 +12,7 @@ from mednli_jax.training.loop import Trainer
 
 
 def describe(trainer: Trainer) -> Iterator[str]:
-    """Lines on what training would take: shapes, parameters, memory, and seconds per epoch from timed steps."""
+    """Yields lines: shapes, parameters, memory, and seconds per epoch from timed steps."""
     bodies, batches, seeds = trainer.program, trainer.batches, trainer.seeds
     yield f"{'parameter':50} {'shape (of one seed)':>22}"
     for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
@@ -51,7 +51,7 @@ def describe(trainer: Trainer) -> Iterator[str]:
 
 
 def _seconds_per_step(step, layout, index):
-    """Median of steps after one that compiles: at least three, and as many as fit into a second."""
+    """Median time of at least three steps, and as many as fit into a second, after one step that compiles."""
     times = []
     jax.block_until_ready(step(layout, index))
     while len(times) < 3 or (sum(times) < 1 and len(times) < 50):
@@ -72,7 +72,7 @@ def _memory(trainer):
         **({} if trainer.average is None else {"averaged weights": trainer.average}),
     }
     size = {name: sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6 for name, tree in held.items()}
-    # Of the largest compiled body besides its arguments: activations, gradients, results.
+    # The memory of the largest compiled step besides its arguments: activations, gradients, results.
     found = [sizes for compiled in bodies.compiled if (sizes := compiled.memory_analysis()) is not None]
     most = (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in found)
     work = max(most, default=0) / 1e6
@@ -82,6 +82,6 @@ def _memory(trainer):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
     saved = sum(leaf.nbytes for leaf in jax.tree.leaves((learner, best, trainer.average))) / 1e6
     yield (
-        f"memory of this process: at most {peak:.0f} MB so far, measured: these steps, libraries, compiler, on a CPU "
+        f"memory of this process: peak of {peak:.0f} MB so far, with these steps, libraries, compiler, on a CPU also "
         f"the device's arrays; not counted: a checkpoint ({saved:.0f} MB) while it is saved"
     )

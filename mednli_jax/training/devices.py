@@ -1,6 +1,6 @@
-"""Where a step runs: jit on one device, pmap over several, of one process or of many. The loop sees the same calls.
+"""Devices of a step: jit on one device, pmap over several devices of one or more processes, with one interface.
 
-With many processes the arrays are global: all processes hold them, and run the same programs in the same order.
+With several processes the arrays are global: all processes hold them and run the same programs in the same order.
 """
 
 import ctypes
@@ -20,8 +20,8 @@ from mednli_jax.training import hosts
 AXIS = "batch"
 
 
-# glibc's mallopt: parameter, value. No memory maps, nothing given back to the system. Not one arena for all threads:
-# programs compiled at the same time would fragment it, and ESIM's steps then took half as long again.
+# Parameter and value of glibc's mallopt: no memory maps, and no memory is returned to the system. The threads do not
+# share one arena: programs that compile at the same time would fragment it, and ESIM's steps took half as long again.
 _MALLOPT = ((-4, 0), (-1, -1), (-2, 64 << 20))
 
 
@@ -30,8 +30,9 @@ def keep_memory() -> bool:
     """Makes glibc keep the memory that this process frees; returns whether it does. Call before threads start.
 
     A step on a CPU allocates and frees its work space. glibc returns such large blocks to the system, which clears
-    every page again: a fifth of the time of an InferSent step at batch 512, a third of BOW's. The cost is that the
-    process's memory stays at its peak. Settings of the user (MALLOC_..., GLIBC_TUNABLES) have precedence.
+    every page again. At batch 512 this took a fifth of the time of an InferSent step and a third of a BOW step. The
+    cost is that the memory of the process stays at its peak. Settings of the user (MALLOC_..., GLIBC_TUNABLES) take
+    precedence.
     """
     chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if chosen or not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
@@ -44,11 +45,14 @@ def keep_memory() -> bool:
 
 
 class Devices:
-    """Maps per-device bodies over the devices and places their arguments.
+    """Maps functions of one device (bodies) over the devices and places their arguments.
 
-    A body takes (learner or variables, frozen, data, index); all but `index` are the same on every device; `index`
-    is split along its unit axis. `all` are the devices of all processes, in the processes' order; all processes must
-    run the same programs on them in the same order. With `devices` given, only those are used, and no other process.
+    A body takes (learner or variables, frozen, data, index). `index` is split along its unit axis; the other arguments
+    are the same on every device. `all` are the devices of all processes, in the order of the processes, which must run
+    the same programs on them in the same order.
+
+    Args:
+      devices: the only devices to use, all of this process; None = all devices of all processes.
     """
 
     def __init__(self, devices=None):
@@ -59,13 +63,13 @@ class Devices:
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
         self.platform = self.all[0].platform  # cpu, gpu or tpu
-        # Whether the compiler chooses the memory layout of arrays that stay on the device. A TPU's default for arrays
-        # with a short leading axis, as that of one seed is, costs a copy of all weights at every step.
+        # Whether the compiler chooses the memory layout of arrays that stay on the device. A TPU's default layout for
+        # arrays with a short leading axis, such as that of one seed, costs a copy of all weights at every step.
         self.chooses_formats = self.platform == "tpu" and self.count == 1
         self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
 
     def replicate(self, tree):
-        """Puts a tree of arrays on every device; all processes give the same values."""
+        """Puts a tree of arrays on every device. All processes must pass the same values."""
         if self.hosts.count > 1:  # device_put would compare the processes' values
             return multihost_utils.host_local_array_to_global_array(tree, self._mesh, PartitionSpec())
         return jax.device_put(tree, self.all[0] if self.count == 1 else NamedSharding(self._mesh, PartitionSpec()))
@@ -81,20 +85,23 @@ class Devices:
         return jax.make_array_from_callback(shares.shape, on_each, shares.__getitem__)
 
     def join(self, rows) -> np.ndarray:
-        """The inverse for a result on the devices: [devices, S, B / devices, ...] -> [S, B, ...]."""
+        """The inverse of `split`, for results: [devices, S, B / devices, ...] -> [S, B, ...]."""
         rows = np.asarray(rows)
         return rows if self.count == 1 else np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
 
     def map(self, body, *, reduced: bool, donate: bool = False, **formats):
-        """jit or pmap of `body`. reduced: the results are equal on all devices (psum inside) and come back once.
-        formats: of one device, in_shardings and out_shardings of jit.
+        """jit or pmap of `body`. With several processes the result must be lowered and compiled: a direct call would
+        return only the part of this process.
 
-        With many processes it has to be lowered and compiled: called as it is, it would give this process's part.
+        Args:
+          reduced: whether the results are equal on all devices (psum in the body); they are then returned once.
+          donate: whether the first argument is donated.
+          formats: in_shardings and out_shardings of jit, for one device.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
             return jax.jit(body, donate_argnums=donated, **formats)
-        if not reduced and self.hosts.count > 1:  # a process reads nothing of the others' devices
+        if not reduced and self.hosts.count > 1:  # a process cannot read the devices of other processes
             return self.map(lambda *given: jax.lax.all_gather(body(*given), AXIS), reduced=True, donate=donate)
         return jax.pmap(
             body,
@@ -106,7 +113,7 @@ class Devices:
         )
 
     def check_replicas(self, tree) -> None:
-        """Raises if devices hold different values: pmap with out_axes=None would hand back one of them in silence."""
+        """Raises if devices hold different values: pmap with out_axes=None returns one of them without a check."""
         if self.count == 1:
             return
         shards = [leaf.addressable_shards for leaf in jax.tree.leaves(tree)]

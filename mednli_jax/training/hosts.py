@@ -1,8 +1,8 @@
-"""Several processes, on one machine or on many, that train one model together.
+"""Several processes, on one or more machines, that train one model together.
 
-All take the same steps on the same numbers; only the first writes files. Small messages (who is alive, who was asked
-to stop, whether all have the same corpus) go through the key-value store of jax's coordination service, which makes no
-device wait; arrays are exchanged between devices. `watch` ends all processes when one is gone.
+All processes take the same steps; only the first writes files. Small messages (which processes are alive, whether one
+should stop, whether all have the same corpus) use the key-value store of jax's coordination service, so that no device
+waits. Arrays are exchanged between devices. `watch` ends all processes when one is lost.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from mednli_jax.progress import say
 from mednli_jax.training import watch
 
 JOIN_SECONDS = 300
-# Of jax's watch over processes, which ends one without a message to the user. It has to be slower than Watch.
+# Timeouts of jax's own check of the processes. It must be slower than Watch: it ends processes without a message.
 HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
-LONG_MS = 7 * 24 * 3600 * 1000  # the watch ends longer waits
+LONG_MS = 7 * 24 * 3600 * 1000  # effectively no timeout: Watch ends a process that waits for a lost one
 
 
 class Hosts:
-    """The processes of a run, seen from one of them. With a count of 1 nothing is exchanged and nothing watched."""
+    """The processes of a run, seen from one of them. A single process exchanges and watches nothing."""
 
     def __init__(self, client=None, index: int = 0, count: int = 1, **streams):
         self.index, self.count = index, count
@@ -39,38 +39,38 @@ class Hosts:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the first, the only one to write."""
+        """Whether this process is the first, which alone writes files."""
         return self.index == 0
 
     def meet(self) -> None:
-        """Waits until all processes are here; not after `part`."""
+        """Waits until all processes call this; does nothing after `part`."""
         if self.watch and not self.watch.parted:
             self._meetings += 1
             self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", LONG_MS)
 
     def exchange(self, value: str) -> list[str]:
-        """The values of all processes, in their order."""
+        """The values of all processes, in the order of the processes."""
         if self.count == 1:
             return [value]
         self._rounds += 1
         folder = f"mednli_jax/round/{self._rounds}/"
-        self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # empty ones are not kept
+        self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # the store drops empty values
         self.meet()
         found = {int(key.rpartition("/")[2]): text[1:] for key, text in self._client.key_value_dir_get(folder)}
-        if self._rounds > 1:  # all have read it, or they would not have reached this point
+        if self._rounds > 1:  # all processes have read the earlier round, because they have reached this one
             self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
         return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
-        """The largest of each value among all processes.
+        """The maximum of each value over all processes.
 
-        An allgather would wait for the steps under way: no chunk could be timed, and the devices would be idle.
+        An allgather would wait for running steps: chunks could not be timed, and the devices would be idle.
         """
         texts = self.exchange(json.dumps([float(value) for value in values]))
         return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
 
     def check_same(self, what: str, value) -> None:
-        """Raises UserError on every process whose JSON value is not that of the first."""
+        """Raises UserError on every process whose JSON value differs from that of the first. what: its name."""
         digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
         if self.exchange(digest)[0] != digest:
             raise RunError(
@@ -86,12 +86,12 @@ class Hosts:
             self.watch.patience = watch.PATIENCE
 
     def part(self) -> None:
-        """From now on no process waits for another's numbers; the first one may still write files."""
+        """Declares that no process waits for another from now on; the first one may still write files."""
         if self.watch:
             self.watch.parted = True
 
     def run(self, work) -> int:
-        """Does the work, which returns an exit code, and leaves with it; a fault of this process ends all."""
+        """Runs `work` and ends the process with the exit code that it returns. An error here ends all processes."""
         if not self.watch:
             return work()
         try:
@@ -103,7 +103,7 @@ class Hosts:
         return code
 
     def report(self, error: BaseException) -> None:
-        """Prints a bug of this process. Most errors of devices are lost connections, which the watch reports first."""
+        """Prints a bug. Most device errors are lost connections, so this first gives the watch time to report one."""
         if isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(self.watch.patience + 3 * watch.BEAT)
         errors.report_bug(error)
@@ -113,22 +113,23 @@ _here = Hosts()
 
 
 def here() -> Hosts:
-    """The processes that this one belongs to: itself alone, unless it has joined others."""
+    """The processes of this run; a single one unless `join` was called."""
     return _here
 
 
 def join(
     coordinator: str | None = None, processes: int | None = None, process: int | None = None, *, automatic: bool = False
 ) -> Hosts:
-    """Joins the other processes of a run; to be called before jax is asked for a device.
+    """Joins the other processes of a run. Call it before any use of a jax device.
 
     Args:
-      coordinator: HOST:PORT at which process 0 is to be reached; None: no other processes, or those found.
-      processes, process: how many there are, and which of them this is, from 0.
-      automatic: take what is not given from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID, or from
-        the TPU pod, Slurm or MPI that started this process.
+      coordinator: HOST:PORT of process 0; None: a single process, or the address that `automatic` finds.
+      processes: number of processes.
+      process: number of this process, from 0.
+      automatic: take missing values from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID, or from the
+        TPU pod, Slurm or MPI that started this process.
 
-    Raises UserError where the three do not fit together, or the others cannot be reached.
+    Raises UserError where the three values do not fit together, or the other processes cannot be reached.
     """
     global _here
     if automatic:
@@ -144,7 +145,7 @@ def join(
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
-        jax.config.update("jax_enable_preemption_service", False)  # jax would catch SIGTERM, which this package does
+        jax.config.update("jax_enable_preemption_service", False)  # this package handles SIGTERM itself
         jax.distributed.initialize(
             coordinator,
             processes,
@@ -158,13 +159,13 @@ def join(
     except (ValueError, RuntimeError) as error:
         raise RunError(
             f"the other processes cannot be joined ({type(error).__name__}: {_first_line(error)}). "
-            "Fix: give --coordinator=HOST:PORT --processes=N --process=I to each, the coordinator being process 0."
+            "Fix: give --coordinator=HOST:PORT --processes=N --process=I to each process; process 0 is the coordinator."
         ) from None
     if len(set(counts)) != 1:
-        raise RunError(f"the processes have {counts} devices. Fix: give each as many.")
+        raise RunError(f"the processes have {counts} devices. Fix: give each process the same number.")
     if said is None and jax.process_index():
         stderr, said = _quiet()
-    from orbax.checkpoint import multihost  # takes a second
+    from orbax.checkpoint import multihost  # a slow import
 
     streams = {"host": coordinator and coordinator.rpartition(":")[0].strip("[]"), "stderr": stderr, "said": said}
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), **streams)
@@ -199,11 +200,12 @@ def _first_line(error):
 
 
 def _quiet():
-    """Takes what libraries print on a companion into a file of no name; (the user's stderr, that file).
+    """Redirects file descriptors 1 and 2 to a temporary file; returns (descriptor of the user's stderr, of the file).
 
-    Python's sys.stderr stays the user's, so that a bug of this process is printed.
+    Processes other than the first call this to hide the output of libraries. Python's sys.stderr still writes to the
+    user's stderr, so that a bug is printed.
     """
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - for the life of the process
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - open for the life of the process
     stderr = os.dup(2)
     sys.stderr.flush()
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
@@ -213,11 +215,11 @@ def _quiet():
 
 
 def _catch_abort(over):
-    """A handler in C, since Python's handlers run in the main thread alone, which may be waiting for a device."""
+    """Sets a C handler for SIGABRT, because Python handlers run in the main thread, which may wait for a device."""
     global _handler
     _handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(over.aborted)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).signal(int(signal.SIGABRT), _handler)
 
 
-_handler = None  # kept: C holds no reference to it
+_handler = None  # keeps the handler alive, because C code holds no reference to it

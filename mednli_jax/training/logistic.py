@@ -1,14 +1,14 @@
 """Many multinomial logistic regressions over subsets of the same rows, trained together.
 
-Each has the objective of scikit-learn's LogisticRegression (C = 1): the sum of its rows' cross-entropies and half the
-squared norm of its weights; the intercept is free. The models share the rows, so that the logits of all are one matrix
-product; a mask says whose row is whose.
+The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies of a model's rows and
+half the squared norm of its weights, without the intercept. The models share the rows, so that one matrix product gives
+the logits of all models; a mask selects the rows of each model.
 
-Mean word vectors are badly conditioned for plain gradient methods, but random subsets of the same rows have nearly the
-same second moment, and that times 1/2 bounds the curvature of every one of these objectives (Boehning 1992, Multinomial
-logistic regression algorithm, Ann. Inst. Statist. Math. 44, theorem 5.1). One factorisation of it is the metric of
-L-BFGS for all, started at the optimum of all rows at the weight m / N. That start has seen the rows that a model holds
-out: it is forgotten, since each objective has one optimum and all are followed to it, by a test for each model.
+Mean word vectors are badly conditioned for plain gradient methods. But random subsets of the same rows have nearly the
+same second moment, and half of it bounds the curvature of all objectives (Boehning 1992, Multinomial logistic
+regression algorithm, Ann. Inst. Statist. Math. 44, theorem 5.1). One factorisation of this bound is the metric of
+L-BFGS for all models. They start at the optimum of all rows with the weight m / N. This start depends on the held-out
+rows of a model, but the result does not: each objective has one optimum, and each model trains until it has converged.
 
 Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E = C - 1 contrasts, n models.
 """
@@ -21,27 +21,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-BLOCK = 2048  # rows whose logits are in the processor's cache at a time
-MEMORY = 8  # steps that L-BFGS remembers
+BLOCK = 2048  # rows per block; its logits fit into the processor's cache
+MEMORY = 8  # number of steps that L-BFGS stores
 MAX_PASSES = 300
-# A model has converged when the next step in the metric would move its rows' logits by about this, in the root of the
-# mean square. On mean vectors 3 held-out predictions in 100,000 are then not those of the exact optimum; scikit-learn's
-# default tolerance leaves 400 to 700 of them.
+# A model has converged when the next step in the metric would change the logits of its rows by about this root mean
+# square. On mean vectors 3 held-out predictions in 100,000 then differ from those of the exact optimum; with
+# scikit-learn's default tolerance 400 to 700 do.
 TOLERANCE = 1e-4
-ABSENT = -1e9  # logit of a class of which a model has no row
-# A step is taken where the slope behind it is at most this share of the slope before, with the other sign: on a
-# quadratic that is Armijo's rule with 1/10, and it needs no sums of losses, which 32 bits would spoil.
+ABSENT = -1e9  # logit of a class that has no row in a model's subset
+# A step is accepted where the slope at its end is at most this share of the slope at its start, with the opposite sign.
+# On a quadratic this is Armijo's rule with 1/10. It needs no sums of losses, for which 32 bits are not exact enough.
 OVERSHOOT = 0.8
-_EXACT = jax.lax.Precision.HIGHEST  # accelerators would multiply in 16 bits else
+_EXACT = jax.lax.Precision.HIGHEST  # otherwise accelerators multiply in 16 bits
 
 
 @dataclass(frozen=True)
 class Fits:
     """n fitted models.
 
-    weights float32 [n, D, C] and intercept [n, C], each summing to 0 over the classes, as scikit-learn's do;
-    predicted int8 [n, N], the class of every row, those of the training subset among them; converged bool [n];
-    passes: how often all rows were gone through for all models; start_passes: for the one model that they start from.
+    Args:
+      weights: float32 [n, D, C]; sums over the classes are 0, as in scikit-learn.
+      intercept: float32 [n, C]; likewise.
+      predicted: int8 [n, N], the class of every row, also of the training rows.
+      converged: bool [n].
+      passes: number of passes over all rows, for all models together.
+      start_passes: the same for the model of all rows, from which the models start.
     """
 
     weights: np.ndarray
@@ -65,13 +69,16 @@ def fit(
     """Fits one model to each subset of rows.
 
     Args:
-      features: float [N, D]; labels: int [N], from 0 up; chosen: int [n, m], the rows of each model, each row once.
-      capacity: rows that the compiled program can hold, where these are more than N.
-      classes: C, 0 = as many as the labels name, at least two. Calls with the same capacity, D, n and C share one
+      features: float [N, D].
+      labels: int [N], from 0 up.
+      chosen: int [n, m], the rows of each model, each row once.
+      capacity: rows for which the program is compiled, where this is more than N.
+      classes: C; 0 = as many as the labels have, at least two. Calls with the same capacity, D, n and C share one
         compiled program.
       tolerance: see TOLERANCE.
+      max_passes: most passes over the rows.
 
-    A class that none of a model's rows has is never predicted by it. Raises: ValueError for arrays of other shapes.
+    A model never predicts a class that its rows do not have. Raises: ValueError for arrays of other shapes.
     """
     features, labels, chosen = np.asarray(features, np.float32), np.asarray(labels), np.asarray(chosen)
     if features.ndim != 2 or labels.shape != features.shape[:1] or chosen.ndim != 2 or not chosen.size:
@@ -100,14 +107,16 @@ def fit(
 def fit_predict(
     features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, *, capacity: int = 0, classes: int = 0
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """(predicted [n, N], facts of the training), as analysis.artifacts.filtering takes them."""
+    """(predicted [n, N], counts of passes and unconverged models), the form that analysis.artifacts.filtering needs."""
     fits = fit(features, labels, chosen, capacity=capacity, classes=classes)
     return fits.predicted, {"passes": fits.passes, "unconverged": int((~fits.converged).sum())}
 
 
 def contrasts(classes: int) -> np.ndarray:
-    """Orthonormal contrasts float64 [C, E] (Helmert): logits sum to 0 over the classes at the optimum, so that C - 1
-    numbers say all, and their norm is that of the C weights."""
+    """Orthonormal contrasts float64 [C, E] (Helmert).
+
+    At the optimum the weights sum to 0 over the classes, so that C - 1 numbers determine them, with the same norm.
+    """
     result = np.zeros((classes, classes - 1))
     for e in range(1, classes):
         result[:e, e - 1], result[e, e - 1] = 1, -e
@@ -116,7 +125,8 @@ def contrasts(classes: int) -> np.ndarray:
 
 
 def _padded(features, labels, chosen, blocks):
-    """Rows in blocks: x float32 [R, B, K] with the intercept's 1, label int8 [R, B], mask bool [R, B, n]; 0 behind."""
+    """Rows in blocks, padded with 0: x float32 [R, B, K] with a 1 for the intercept, label int8 [R, B], mask bool
+    [R, B, n]."""
     (rows, dim), models = features.shape, len(chosen)
     x = np.zeros((blocks * BLOCK, dim + 1), np.float32)
     x[:rows, :dim], x[:rows, dim] = features, 1
@@ -151,15 +161,17 @@ def _fit(x, label, mask, offset, offset_all, blocks, max_passes, rows, size, tol
 
 
 def _inverse_metric(x, blocks, share, free):
-    """Inverse [K, K] of 1/2 X'X at the share of the rows that a model has, and the penalty: for each contrast the same
-    (Boehning's bound I/2 in the basis of contrasts)."""
+    """Inverse [K, K] of the metric: 1/2 X'X, times the share of the rows that a model has, plus the penalty.
+
+    It is the same for each contrast, because Boehning's bound is I/2 in the basis of contrasts.
+    """
 
     def add(i, moment):
         return moment + jnp.matmul(x[i].T, x[i], precision=_EXACT)
 
     dim = x.shape[-1]
     moment = jax.lax.fori_loop(0, blocks, add, jnp.zeros((dim, dim), x.dtype))
-    # A feature that is constant doubles the free intercept: the last term keeps the metric invertible.
+    # A constant feature is collinear with the intercept, which has no penalty: 1e-3 keeps the metric invertible.
     metric = share / 2 * moment + jnp.diag(free + 1e-3)
     factor = jax.scipy.linalg.cho_factor(metric)
     inverse = jax.scipy.linalg.cho_solve(factor, jnp.eye(dim, dtype=x.dtype))
@@ -167,14 +179,14 @@ def _inverse_metric(x, blocks, share, free):
 
 
 def _logits(x, theta, offset, basis):
-    """One array [B, n] for each class."""
+    """The logits, one array [B, n] for each class."""
     dim, contrast, models = theta.shape
     v = jnp.matmul(x, theta.reshape(dim, contrast * models), precision=_EXACT).reshape(-1, contrast, models)
     return [sum(float(q) * v[:, e] for e, q in enumerate(row)) + offset[c] for c, row in enumerate(basis)]
 
 
 def _gradient(x, label, weight, offset, basis, blocks, theta):
-    """Gradient [K, E, n] of the weighted cross-entropies. weight [R, B, n], 0 for the rows that a model has not."""
+    """Gradient [K, E, n] of the weighted cross-entropies. weight: [R, B, n], 0 for rows outside a model's subset."""
 
     def add(i, total):
         z = _logits(x[i], theta, offset, basis)
@@ -192,7 +204,7 @@ def _gradient(x, label, weight, offset, basis, blocks, theta):
 
 
 def _predict(x, offset, basis, blocks, theta):
-    """int8 [R * B, n]: the class with the largest logit, of equal ones the first."""
+    """int8 [R * B, n]: the first class with the largest logit."""
 
     def fill(i, predicted):
         z = jnp.stack(_logits(x[i], theta, offset, basis))
@@ -203,8 +215,11 @@ def _predict(x, offset, basis, blocks, theta):
 
 
 class _Search(NamedTuple):
-    """Where the models [.., n] are. natural: the gradient in the metric. s, y: steps and changes of the gradient, the
-    latest last; curvature [MEMORY, n]: their products, 0 where there is none yet."""
+    """The state of the search for n models, arrays [.., n].
+
+    natural: the gradient times the inverse metric. s, y: the latest steps and changes of the gradient, the last at the
+    end. curvature [MEMORY, n]: their inner products, 0 for empty places.
+    """
 
     theta: jax.Array
     gradient: jax.Array
@@ -220,10 +235,14 @@ class _Search(NamedTuple):
 
 
 def _minimise(gradient_of, inverse, theta, enough, max_passes) -> _Search:
-    """L-BFGS (Nocedal & Wright 2006, algorithm 7.4) of n convex functions at once, each with separate steps.
+    """L-BFGS (Nocedal & Wright 2006, algorithm 7.4) of n convex functions at the same time, each with its own steps.
 
-    inverse [K, K]: of the metric; it stands for the inverse Hessian before any step is known, times a scale [n] after.
-    enough: squared length of a gradient in the metric at which a model stops.
+    Args:
+      gradient_of: theta [K, E, n] -> gradient.
+      inverse: [K, K], inverse of the metric. It is the initial inverse Hessian; later it is multiplied by a scale [n].
+      theta: the start.
+      enough: squared length of the gradient in the metric at which a model stops.
+      max_passes: most evaluations of the gradient.
     """
 
     def natural_of(gradient):
@@ -236,7 +255,7 @@ def _minimise(gradient_of, inverse, theta, enough, max_passes) -> _Search:
         before, after = _dot(search.gradient, search.direction), _dot(gradient, search.direction)
         taken = search.going & (after <= -OVERSHOOT * before)
         curvature = search.step * (after - before)
-        known = taken & (curvature > -1e-6 * search.step * before)  # more than rounding
+        known = taken & (curvature > -1e-6 * search.step * before)  # larger than rounding errors
         natural = natural_of(gradient)
         y, change = gradient - search.gradient, natural - search.natural
         moved = search._replace(
@@ -275,7 +294,7 @@ def _minimise(gradient_of, inverse, theta, enough, max_passes) -> _Search:
 
 
 def _direction(search, natural_of):
-    """Minus the gradient times the inverse Hessian that the remembered steps give: the two loops of L-BFGS."""
+    """Minus the inverse Hessian, estimated from the stored steps, times the gradient: the two loops of L-BFGS."""
     inverse = jnp.where(search.curvature > 0, 1 / jnp.where(search.curvature > 0, search.curvature, 1), 0)
 
     def back(q, pair):
@@ -299,5 +318,5 @@ def _dot(a, b):
 
 
 def _pushed(memory, latest, known):
-    """memory [MEMORY, .., n] with the latest entry at its end and without its first, for the models that have one."""
+    """memory [MEMORY, .., n] without its first entry and with `latest` at its end, for the models where `known`."""
     return jnp.where(known, jnp.concatenate([memory[1:], latest[None]]), memory)

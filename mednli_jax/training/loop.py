@@ -1,10 +1,10 @@
-"""The one training loop: epochs of batches, dev after each, the best epoch per seed, checkpoints, a stop at any chunk.
+"""The training loop: epochs of batches, dev scores, the best epoch of each seed, checkpoints; it can stop at any chunk.
 
-With `evaluate_every`, dev is also scored after every so many steps of a pass over the training rows. The steps between
-two evaluations then count as an epoch: they have a number, a row of metrics, and weights that may become the best.
+With `evaluate_every`, dev is also scored every N steps within a pass over the training rows. The steps between two
+evaluations then count as an epoch: they have a number, a row of metrics, and weights that may become the best.
 Settings in epochs (`epochs`, `patience`, `halve_from`, ...) still count passes.
 
-The loop knows no text: rows are numbers, and the task defines what a batch means.
+The loop sees only row numbers; the task makes batches from them.
 Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
@@ -29,36 +29,37 @@ from mednli_jax.training.checkpoint import Checkpoints, restore_into
 from mednli_jax.training.program import Program
 
 CHUNK_SECONDS = 2.0
-_COUNTERS = ("epoch", "done", "trained_examples", "train_seconds", "epoch_seconds")  # of a Trainer, kept in checkpoints
+# Attributes of a Trainer that a checkpoint stores.
+_COUNTERS = ("epoch", "done", "trained_examples", "train_seconds", "epoch_seconds")
 
 
 class Interrupted(Exception):
-    """The run was asked to stop; its state is saved."""
+    """The run has stopped on request, and its state is saved."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The `train` section of a config, as the loop needs it. The defaults switch a feature off."""
+    """The fields of the `train` section that the loop needs. The defaults switch features off."""
 
     epochs: int
     patience: int
     select: str  # the best epoch by "loss" or "accuracy" of the dev split, or the "last"
     checkpoint_minutes: float
-    schedule: str = "constant"  # one of optim.SCHEDULES, the one that the optimiser was built with
-    decay: float = 1.0  # "plateau", "halving": of the rate, each time
+    schedule: str = "constant"  # one of optim.SCHEDULES, the one with which the optimiser was built
+    decay: float = 1.0  # "plateau", "halving": factor of the rate
     halve_from: int = 1  # "halving": the first epoch with a lower rate
-    average_from: int = 0  # the first epoch whose weights are averaged; 0 = none
-    average_every: int = 0  # steps between two samples of the average; 0 = one at the end of each epoch
-    checkpoint_epochs: int = 1  # epochs between two checkpoints, besides those of `checkpoint_minutes`
-    evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = those of a pass
-    least_epochs: int = 0  # epochs before which patience does not end the run
+    average_from: int = 0  # the first epoch whose weights are averaged; 0 = no averaging
+    average_every: int = 0  # steps between two samples of the average; 0 = one sample at the end of each epoch
+    checkpoint_epochs: int = 1  # epochs between two checkpoints, in addition to those of `checkpoint_minutes`
+    evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = only at the end of a pass
+    least_epochs: int = 0  # epochs that are trained whatever the patience
 
 
 class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
-    With `average_from`, `average` holds the running mean of the weights. From its first sample on, the dev
-    split is scored with this mean, and it can become the best, while training continues with the weights themselves.
+    With `average_from`, `average` holds the running mean of the weights. From its first sample on, the dev split is
+    scored with this mean, which can become the best. Training continues with the weights themselves.
 
     Args:
       program: the compiled bodies.
@@ -66,12 +67,12 @@ class Trainer:
       splits: name -> rows with `label`; "train" and "dev" are used.
       batches: name -> the batches of each split.
       seeds: A seeds.
-      checkpoints: where to save and resume from, None to keep nothing.
+      checkpoints: where to save and resume from; None = nothing is saved.
       on_epoch: called with each epoch's row of metrics.
-      on_save: called after each checkpoint with the seconds that `program` has compiled.
-      should_stop: asked between chunks; True saves and raises Interrupted.
-      profile: folder for a profiler trace of one chunk of steps, the third of this process (compilation is over then).
-      score: (dev rows, logits [S, N, C], seeds [S]) -> scores as the task's, where each seed has other dev rows.
+      on_save: called after each checkpoint with the seconds that `program` has spent on compilation.
+      should_stop: called between chunks; where it returns True, the loop saves and raises Interrupted.
+      profile: folder for a profiler trace of the third chunk of steps of this process, which runs after compilation.
+      score: (dev rows, logits [S, N, C], seeds [S]) -> scores in the form of the task's, for seeds with own dev rows.
     """
 
     def __init__(
@@ -96,35 +97,35 @@ class Trainer:
         self.checkpoints, self.should_stop = checkpoints, should_stop
         self.on_epoch, self.on_save = on_epoch, on_save
         self._profile, self._chunks = profile, 0
-        self.epoch, self.done, self.sums = 1, 0, None  # epoch under way, batches of it done, their sums
-        self.trained_examples, self.train_seconds = 0, 0.0  # of the epochs before
-        self.epoch_seconds = 0.0  # of the epoch under way, by all processes that trained a part of it
+        self.epoch, self.done, self.sums = 1, 0, None  # current epoch, its finished batches, their sums
+        self.trained_examples, self.train_seconds = 0, 0.0  # of the finished epochs
+        self.epoch_seconds = 0.0  # of the current epoch, summed over resumed processes
         steps = max(batches["train"].steps, 1)
-        self._steps = settings.evaluate_every or steps  # of an epoch; the last one of a pass may have fewer
+        self._steps = settings.evaluate_every or steps  # steps of an epoch; the last epoch of a pass may have fewer
         self._parts = -(-steps // self._steps)  # epochs of a pass
         self.learner, self.best, self.average = self._initial()
         self._saved = time.monotonic()
-        self._compiled_for = 0  # seeds that the programs are compiled for
-        self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> its batches, in the making
-        self._chunk = self._next_chunk = 4  # steps of a chunk, and of the next one by this process's speed
+        self._compiled_for = 0  # number of seeds for which the programs are compiled
+        self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> future of its batches
+        self._chunk = self._next_chunk = 4  # steps of this chunk; steps of the next one by the speed of this process
 
     def _initial(self):
         program, started = self.program, time.monotonic()
         learner = program.draw(self.batches["train"].layouts[0], self.seeds)
         jax.block_until_ready(learner)
-        program.compile_seconds += time.monotonic() - started  # nearly all of it
+        program.compile_seconds += time.monotonic() - started  # most of this time is compilation
         average = states.init_average(learner) if self.settings.average_from else None
         return program.devices.replicate((learner, states.init_best(learner), average))
 
     def begin(self):
-        """Starts from the weights that were put into `learner`; they are the best before the first epoch."""
+        """Starts from the weights that the caller has put into `learner`; they are the best before the first epoch."""
         self.learner = self.program.devices.replicate(self.learner)
         self.best = self.program.devices.replicate(states.init_best(self.learner))
 
     # -- resume ---------------------------------------------------------------------------------------------------
 
     def resume(self) -> bool:
-        """Goes back to the newest checkpoint; False where there is none."""
+        """Restores the newest checkpoint; returns False where there is none."""
         loaded = self.checkpoints.load() if self.checkpoints else None
         if loaded is None:
             return False
@@ -133,11 +134,11 @@ class Trainer:
         return True
 
     def align(self):
-        """With several processes: all continue from what the first has: new, resumed, or another run's weights."""
+        """Gives all processes the state of the first one, whether it is new, resumed or from another run."""
         if self._hosts.count > 1:
             live, meta = json.loads(self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0])
             learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
-            learner, average = states.keep_seeds((learner, average), np.arange(live))  # of the first's shapes
+            learner, average = states.keep_seeds((learner, average), np.arange(live))  # in the first's shapes
             self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all((learner, best, average))
             self._go_on(self._carried(), meta)
             self._hosts.watch_closely()
@@ -146,8 +147,8 @@ class Trainer:
         restored = self.program.devices.replicate(carried)
         self.learner, self.best, self.average = (restored.get(name) for name in ("learner", "best", "average"))
         for name in (*_COUNTERS, "sums"):
-            setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # checkpoints of earlier versions have none
-        if self.sums is not None:  # null is NaN again
+            setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # older checkpoints lack epoch_seconds
+        if self.sums is not None:  # null becomes NaN
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
 
     def save(self):
@@ -155,14 +156,14 @@ class Trainer:
         if self.checkpoints:
             self.checkpoints.save(self._carried(), self._meta())
             self.on_save(self.program.compile_seconds)
-        self._hosts.meet()  # the first alone saves
+        self._hosts.meet()  # only the first process saves; the others wait
 
     def _meta(self):
         sums = self.sums and {name: _finite(values) for name, values in self.sums.items()}
         return {**{name: getattr(self, name) for name in _COUNTERS}, "sums": sums}
 
     def _carried(self):
-        """What a checkpoint holds."""
+        """The arrays of a checkpoint."""
         carried = {"learner": self.learner, "best": self.best}
         return carried if self.average is None else {**carried, "average": self.average}
 
@@ -184,18 +185,18 @@ class Trainer:
         return self._pass_of(self.epoch)
 
     def _pass_of(self, epoch):
-        """The pass that an epoch, or each of an array, is a part of, from 1."""
+        """The number, from 1, of the pass to which an epoch (or each epoch of an array) belongs."""
         return -(-epoch // self._parts)
 
     def _first(self):
-        """Steps of the pass before the epoch under way."""
+        """Steps of the current pass before the current epoch."""
         return (self.epoch - 1) % self._parts * self._steps
 
     def _over(self):
         return self._pass > self.settings.epochs or not len(self._slots())
 
     def _slots(self):
-        """Places in Best of the seeds whose patience is not used up, as the last whole pass left them."""
+        """Indices in Best of the seeds that still train, by their patience after the last whole pass."""
         done = (self.epoch - 1) // self._parts
         stale = done - self._pass_of(np.asarray(self.best.epoch))
         return np.flatnonzero((stale < self.settings.patience) | (done < self.settings.least_epochs))
@@ -204,7 +205,7 @@ class Trainer:
         return np.array([self.seeds.index(seed) for seed in np.asarray(self.learner.seed).tolist()])
 
     def _drop_finished(self):
-        """Drops finished seeds once they are half of the program: a compilation per halving, not one per seed."""
+        """Drops finished seeds once they are half of all, so that the program is not compiled again for each seed."""
         places = self._learner_slots()
         live = np.isin(places, self._slots())
         if self.done == 0 and live.sum() <= len(live) // 2:
@@ -212,7 +213,7 @@ class Trainer:
             self.learner, self.average = self.program.devices.replicate(kept)
 
     def _train_epoch(self):
-        """Trains what is left of the epoch; returns the examples of all seeds in it, and whether to save after it."""
+        """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after it)."""
         begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
         seeds = np.asarray(self.learner.seed)
         whole, first, save = self._plan(tuple(seeds.tolist())), self._first(), False
@@ -226,7 +227,7 @@ class Trainer:
                 started = time.monotonic()
                 with self._traced():
                     sums = self._train_chunk(chunk, len(whole))
-                if pending is not None:  # fetch the chunk before while this one computes
+                if pending is not None:  # fetch the previous chunk while this one computes
                     self._take(pending, started)
                 pending = sums
                 self.done += len(chunk)
@@ -244,7 +245,7 @@ class Trainer:
         return _examples(plan) * len(seeds), save
 
     def _compile(self, plan):
-        """Compiles what the batches of a pass and the dev split need, where this number of seeds is new."""
+        """Compiles the programs for the batches of a pass and of the dev split, once for each number of seeds."""
         live = len(self.learner.seed)
         if self._compiled_for == live:
             return
@@ -259,14 +260,14 @@ class Trainer:
             program.compile(bodies)
 
     def _plan(self, seeds):
-        """The batches of the pass under way; a thread deals those of the next one while the device works."""
+        """The batches of the current pass. A thread prepares those of the next one while the device works."""
         keys = [(number, seeds) for number in (self._pass, self._pass + 1) if number <= self.settings.epochs]
         deal = self.batches["train"].epoch
         self._plans = {key: self._plans.get(key) or self._planner.submit(deal, *key) for key in keys}
         return self._plans[keys[0]].result()
 
     def _train_chunk(self, chunk, steps):
-        """Dispatches the steps of a chunk, of so many in the pass; returns the sums of each, still on the device."""
+        """Dispatches the steps of a chunk; returns the sums of each step, on the device. steps: of the whole pass."""
         sums = []
         for done, (layout, index) in enumerate(chunk, start=self._first() + self.done + 1):
             self.learner, step_sums = self.program.train(layout, self.learner, index)
@@ -276,13 +277,13 @@ class Trainer:
         return sums
 
     def _is_sampled(self, done, steps):
-        """Whether the weights after `done` of the pass's steps are averaged. All passes have as many steps."""
+        """Whether the weights after `done` of the `steps` steps of this pass are averaged."""
         first, every = self.settings.average_from, self.settings.average_every or steps
         return 0 < first <= self._pass and ((self._pass - first) * steps + done) % every == 0
 
     @contextlib.contextmanager
     def _traced(self):
-        """Profiles the third chunk, waiting for the device so that its steps are in the trace."""
+        """Profiles the third chunk. It waits for the device, so that the trace contains exactly these steps."""
         self._chunks += 1
         if not self._profile or self._chunks != 3:
             yield
@@ -293,9 +294,9 @@ class Trainer:
             jax.block_until_ready(self.learner)
 
     def _take(self, sums, started):
-        """Adds the sums of a chunk's steps to the epoch's, and adapts the chunk to about two seconds.
+        """Adds the sums of a chunk's steps to those of the epoch, and adapts the size of chunks to about two seconds.
 
-        One step after the other and in float64: how the clock cuts an epoch into chunks changes no sum.
+        The steps are added one by one in float64, so that the sums do not depend on the size of the chunks.
         """
         for of_step in jax.device_get(sums):
             before = self.sums or dict.fromkeys(of_step, 0.0)
@@ -320,8 +321,8 @@ class Trainer:
         loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
         last = np.full(len(places), -self.epoch)
         value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
-        # A diverged seed never becomes the best. Neither does a finished seed that is still trained only because others
-        # are: the result of a seed must not depend on the other seeds.
+        # A diverged seed never becomes the best. Neither does a finished seed that is trained only because the program
+        # still contains it: the result of a seed must not depend on the other seeds.
         allowed = np.isfinite(loss) & np.isin(places, self._slots())
         value = np.where(allowed, value, np.inf).astype(np.float32)
         self.program.devices.check_replicas(self.learner.params)
@@ -352,14 +353,14 @@ class Trainer:
     # -- protocols ------------------------------------------------------------------------------------------------
 
     def _go_back(self, places):
-        """Seeds whose epoch was not their best return to their best epoch and continue at a lower rate."""
+        """Seeds whose epoch was not their best continue from their best epoch at a lower rate."""
         better = self.best.epoch[places] == self.epoch
         how = {"decay": self.settings.decay, "optimizer": self.program.optimizer}
         learner = states.back_to_best(self.learner, self.best, places, better, **how)
         self.learner = self.program.devices.replicate(learner)
 
     def _protocol_row(self):
-        """Further entries of an epoch's row, where they can change."""
+        """Entries of an epoch's row that only some settings have."""
         row, settings = {}, self.settings
         if settings.schedule == "plateau":
             row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
@@ -374,7 +375,7 @@ class Trainer:
         return row
 
     def predict(self, split: str, variables) -> np.ndarray:
-        """Logits [S, N, C] of a split. Raises Interrupted, the state saved, where a stop is requested."""
+        """Logits [S, N, C] of a split. Where a stop is requested, saves and raises Interrupted."""
         if self._hosts.count == 1:
             with Bar(split, self.batches[split].rows, unit="rows", delay=SLOW_SECONDS) as bar:
 
@@ -384,17 +385,20 @@ class Trainer:
 
                 return self.program.logits(variables, self.batches[split], tick=tick)
         logits = self.program.logits(variables, self.batches[split])
-        self._stop_if_asked()  # asked of all at the same place
+        self._stop_if_asked()  # all processes must ask at the same place
         return logits
 
     def _stop_if_asked(self):
-        """Stops between two epochs or within an evaluation; the saved state resumes with that evaluation."""
+        """Saves and stops within an evaluation where requested. A resumed run repeats the evaluation."""
         if self._agreed()[0]:
             self.save()
             raise Interrupted
 
     def _agreed(self, save=False):
-        """Whether to stop, and whether to save: all do if one process has to. The shortest next chunk is used."""
+        """(whether to stop, whether to save), the same on all processes: yes where one process needs it.
+
+        Also sets the steps of the next chunk to the fewest of all processes.
+        """
         stop, save, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk)
         self._chunk = -int(steps)
         if stop:
@@ -407,5 +411,5 @@ def _examples(plan):
 
 
 def _finite(values):
-    """JSON has no NaN: a diverged seed reads null."""
+    """The values with None for NaN and infinity, which JSON does not have."""
     return [float(v) if np.isfinite(v) else None for v in values]

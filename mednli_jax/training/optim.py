@@ -1,8 +1,8 @@
 """Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
-Batches are planned before the optimiser is built, so that the steps of an epoch are known and a schedule is an optax
-schedule, a function of the step. Only "plateau" depends on the dev split: its rate is part of the optimiser's state,
-one per seed, and the loop sets it between two epochs without a new compilation.
+The batches are planned before the optimiser is built. The number of steps of an epoch is therefore known, and a
+schedule is an optax schedule, a function of the step. Only "plateau" depends on the dev split: its rate is part of the
+optimiser's state, one per seed, and the loop sets it between two epochs without a new compilation.
 """
 
 import math
@@ -18,28 +18,30 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
-# "constant"; "plateau": lower after an epoch without a new best, which is taken back; "halving": lower with each epoch
-# from a given one on; "cyclical": up and down within each cycle of steps; "linear": down to 0 at the run's end;
-# "warmup_linear": up from 0 in the run's first steps, then down to 0.
+# "plateau": lower after an epoch without a new best, whose weights are dropped; "halving": lower with each epoch from a
+# given one on; "cyclical": up and down within each cycle of steps; "linear": down to 0 at the end of the run;
+# "warmup_linear": up from 0 in the first steps of the run, then down to 0.
 SCHEDULES = ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear")
 
 
 class AccumulatorState(NamedTuple):
-    """Of `accumulated`."""
+    """The state of `accumulated`."""
 
-    gathered: Any  # gradients so far, each times its batch's rows
+    gathered: Any  # sum of the gradients so far, each times the rows of its batch
     gathered_rows: jax.Array  # float32
     gathered_batches: jax.Array  # int32
-    gathering: Any  # the state of the optimiser that takes their mean
+    gathering: Any  # state of the optimiser that receives their mean
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
-    """An optimiser whose `update(..., index=index)` takes gradients of single rows of tables (models.sparse_rows) and
-    gives updates of those rows."""
+    """An optimiser whose `update(..., index=index)` takes gradients of single table rows (models.sparse_rows).
+
+    It returns updates of these rows.
+    """
 
 
 class ByMoments(ByRows):
-    """Like ByRows, but its updates are of all rows of the tables."""
+    """Like ByRows, but it returns updates of all rows of the tables."""
 
 
 def build_optimizer(
@@ -59,17 +61,19 @@ def build_optimizer(
     epochs: int = 1,
     epoch_steps: int = 1,
 ) -> optax.GradientTransformation:
-    """An optimiser with L2 added to the gradient first, as in PyTorch's `weight_decay`.
+    """An optimiser with L2 regularisation added to the gradient first, as in PyTorch's `weight_decay`.
 
     For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form. "adamw" is
     the decoupled form (Loshchilov & Hutter 2019) for matrices; biases and norms do not decay (Devlin et al. 2019).
 
     Args:
-      clip: over 0: global gradient norm limit, per seed.
-      optimizer: one of OPTIMIZERS. momentum: of "sgd".
-      schedule: one of SCHEDULES; decay to warmup: see `rate_of_step`.
-      accumulate: batches whose gradients make one step (see `accumulated`).
-      epochs, epoch_steps: of the run, and batches of an epoch, for schedules that depend on them.
+      clip: largest global norm of the gradient, per seed; 0 = no limit.
+      optimizer: one of OPTIMIZERS.
+      momentum: of "sgd".
+      schedule: one of SCHEDULES; for `decay` to `warmup` see `rate_of_step`.
+      accumulate: batches whose gradients are accumulated for one step (see `accumulated`).
+      epochs: epochs of the run, for schedules that depend on them.
+      epoch_steps: batches of an epoch, likewise.
     """
     parts = []
     if clip > 0:
@@ -90,23 +94,23 @@ def build_optimizer(
         how = {"decay": decay, "halve_from": halve_from, "floor": floor, "cycle": cycle, "warmup": warmup}
         by_batch = rate_of_step(schedule, learning_rate, epochs=epochs, epoch_steps=epoch_steps, **how)
         rate = optax.scale_by_learning_rate(lambda step: by_batch(step * accumulate))
-    made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam: checkpoints name its arrays so
+    made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
     if accumulate > 1:
         return accumulated(made, accumulate)
-    if optimizer not in ("adam", "sgd") or momentum > 0 or weight_decay > 0:  # which are of every row
+    if optimizer not in ("adam", "sgd") or momentum > 0 or weight_decay > 0:  # their updates concern every row
         return made
     return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
-    """The optimiser for gradients of single rows, with the same updates as for gradients of whole tables.
+    """The optimiser for gradients of single rows. The updates are the same as for gradients of whole tables.
 
-    moments: whether it gives updates of whole tables. norms: whether it asks for the norm of the gradients.
+    moments: whether it returns updates of whole tables. norms: whether it needs the norm of the gradients.
     """
     made = optax.with_extra_args_support(optimizer)
 
     def update(updates, state, params=None, *, index=None, **extra):
-        if index and (moments or norms):  # of which a row that was read twice has two parts
+        if index and (moments or norms):  # a row that was read twice has two gradients
             updates = sparse_rows.summed(updates, params, index)
         return made.update(updates, state, params, index=index, **extra)
 
@@ -125,13 +129,13 @@ def rate_of_step(
     cycle: int = 0,
     warmup: float = 0.1,
 ) -> optax.Schedule:
-    """The learning rate as a function of the steps before.
+    """The learning rate as a function of the number of earlier steps.
 
     Args:
-      schedule: "halving": times `decay` with each epoch from number `halve_from` on.
-        "cyclical": the triangular policy (Smith 2017, section 3), from floor * rate up to the rate in half a cycle of
-        `cycle` steps, and back; 0 = an epoch's.
-        "linear": times the share of the run's steps that are still to come, as in fastText's supervised mode.
+      schedule: "halving": multiplied by `decay` at each epoch from number `halve_from` on.
+        "cyclical": the triangular policy (Smith 2017, section 3), in cycles of `cycle` steps (0 = an epoch): in half a
+        cycle up from floor * rate to the rate, then back.
+        "linear": multiplied by the share of the run's steps that remain, as in fastText's supervised mode.
         "warmup_linear": up from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's
         fine-tuning.
     """
@@ -155,17 +159,17 @@ def rate_of_step(
 
 
 def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
-    """Adam's direction plus decay of all weights but vectors, which are biases and scales of norms."""
+    """Adam's direction plus decay of all weights except vectors, which are biases and scales of norms."""
     decay = optax.add_decayed_weights(weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params))
     return optax.chain(optax.scale_by_adam(), decay)
 
 
 def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.GradientTransformationExtraArgs:
-    """The optimiser takes one step for every so many batches, by the mean gradient of all their rows.
+    """An optimiser that takes one step for every `batches` batches, with the mean gradient of all their rows.
 
-    `update(..., rows=n)` says how many real rows a batch's mean gradient is of, so that the step is that of one large
-    batch even where sizes differ; without it all batches count the same, as in optax.MultiSteps. Batches left over at
-    the end of a run make no step.
+    `update(..., rows=n)` gives the number of real rows of a batch, so that the step is that of one large batch even
+    where sizes differ. Without it all batches count the same, as in optax.MultiSteps. Remaining batches at the end of a
+    run make no step.
     """
     inner = optax.with_extra_args_support(optimizer)
 
@@ -195,9 +199,9 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
 
 
 def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:
-    """Adam (Kingma & Ba 2015) as optax has it, which takes gradients of single rows of tables, too.
+    """Adam (Kingma & Ba 2015) as in optax, which also takes gradients of single table rows.
 
-    The moments of all rows decay at every step, and all rows move by them, as if the other rows' gradients were 0.
+    The gradients of other rows count as 0: at every step the moments of all rows decay and all rows are updated.
     """
     whole = optax.scale_by_adam(b1, b2, eps)
 
@@ -223,10 +227,10 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> opta
 
 
 def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformation:
-    """AMSGrad (Reddi et al. 2018) as PyTorch has it: the largest second moment so far, then corrected for its start.
+    """AMSGrad (Reddi et al. 2018) as in PyTorch: the maximum of the second moments so far, then bias correction.
 
-    optax takes the largest of corrected moments instead. There the first gradients, each a separate average, bound
-    the rate for good.
+    optax takes the maximum of corrected moments instead. The corrected moments of the first steps are averages of few
+    gradients, and they would limit the rate in all later steps.
     """
     start = optax.scale_by_amsgrad().init
 
@@ -249,7 +253,7 @@ def rate_factor(opt_state) -> jax.Array | None:
 
 
 def with_rate_factor(opt_state, factor):
-    """The state with another factor of the learning rate: one value, or one per seed [S]."""
+    """The state with a new factor of the learning rate: one value, or one per seed [S]."""
     old = rate_factor(opt_state)
     return optax.tree.set(opt_state, rate_factor=jnp.broadcast_to(jnp.asarray(factor, old.dtype), old.shape))
 
@@ -257,8 +261,8 @@ def with_rate_factor(opt_state, factor):
 def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:
     """The optimiser for all weights except those whose name ("encoder/kernel") matches a regular expression.
 
-    Running batch statistics are not weights and still change. Raises UserError at the start where none or all
-    are found.
+    Running batch statistics are not weights and still change. Initialisation raises UserError where no weight or every
+    weight matches.
     """
 
     def labels(params):

@@ -1,8 +1,8 @@
-"""How exact matrix products are: `config.train.precision`.
+"""The precision of matrix products: `config.train.precision`.
 
-`bfloat16` casts the operands of every product of a body, forward and backward, and adds up in 32 bits. Parameters, the
-optimiser, norms, softmax and losses stay in 32 bits. The cast is made in the traced program, so that no model has to
-know of it, and on every device: XLA's own setting for it does nothing on a CPU.
+`bfloat16` casts the operands of every product, forward and backward, and sums in 32 bits. Parameters, the optimiser,
+norms, softmax and losses stay in 32 bits. The casts are inserted into the traced program, so that models need no code
+for them and they work on every device: XLA's own setting has no effect on a CPU.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ CAST = "bfloat16"
 # The value for jax.default_matmul_precision; None keeps the device's default: TF32 on a GPU, 16-bit
 # operands on a TPU, full float32 on a CPU.
 PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", CAST: None}
-# Processors multiply 16-bit numbers faster than 32-bit ones by these instructions; they are flags of /proc/cpuinfo.
+# Flags of /proc/cpuinfo: with one of these instruction sets a processor multiplies 16-bit numbers faster than 32-bit.
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
-# Primitives with rules for derivatives or rematerialisation, which a traced program no longer needs: only their bodies
-# are kept.
+# Primitives with rules for derivatives, which a program traced after differentiation does not need: they are replaced
+# by their bodies.
 INLINED = ("custom_vjp_call", "custom_jvp_call", "custom_vjp_call_jaxpr")
 
 
@@ -35,13 +35,13 @@ def of(precision: str, body):
 
 
 def remark(precision: str, platform: str) -> str:
-    """What a user must know of the setting on this platform, or ""."""
+    """A remark for the user about the setting on this platform, or ""."""
     if platform != "cpu":
         return ""
     if precision == "tf32":
-        return "config.train.precision=tf32: a CPU has no such products; they are made in float32"
+        return "config.train.precision=tf32: a CPU has no tf32 products; float32 is used"
     if precision == CAST and not INSTRUCTIONS & _flags():
-        return "config.train.precision=bfloat16: this processor has no products of 16-bit numbers; expect no gain"
+        return "config.train.precision=bfloat16: this processor has no 16-bit products; expect no higher speed"
     return ""
 
 
@@ -54,10 +54,10 @@ def _flags():
 
 
 def casting(body):
-    """`body` with each product of 32-bit arrays made of operands cast to bfloat16, its result in 32 bits.
+    """`body` with the operands of each product of 32-bit arrays cast to bfloat16 and its result in 32 bits.
 
-    Products that name a precision of their own stay as they are. Apply it only to functions that are
-    not differentiated afterwards.
+    Products with an explicit precision are not changed. Apply it only to functions that are not differentiated
+    afterwards.
     """
 
     def call(*given):
@@ -93,8 +93,8 @@ def _product(primitive, values, parameters, result):
 
 
 def _cast(value):
-    """A primitive's parameter, where it is a program or several, with its products cast."""
-    if type(value) is tuple:  # no named one
+    """A parameter of a primitive; where it is a program or a tuple of programs, with the casts in it."""
+    if type(value) is tuple:  # not a named tuple
         return tuple(_cast(each) for each in value)
     if isinstance(value, ClosedJaxpr):
         return _cast_program(value)

@@ -1,4 +1,4 @@
-"""Training and prediction over resident data, compiled once for each layout of a batch.
+"""Training and prediction over data on the devices, compiled once for each layout of a batch.
 
 Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows of a split, C classes.
 """
@@ -29,10 +29,14 @@ LOOKAHEAD = 2  # batches computed on the device while the host receives an earli
 
 @dataclass
 class Program:
-    """Compiled bodies over one resident data set: training and prediction for each layout of a batch.
+    """Compiled steps of training and prediction over one data set, for each layout of a batch.
 
     Args:
-      optimizer: of training; None where the program predicts alone, or until the number of steps is known.
+      model: linen module.
+      task: see tasks.task.Task.
+      frozen: arrays that are not trained, on the devices.
+      data: arrays of the corpus, on the devices.
+      optimizer: of training; None for prediction only, or until the number of steps is known.
       precision: of matrix products, a key of precision.PRECISIONS.
     """
 
@@ -48,18 +52,18 @@ class Program:
     _formats: dict = field(default_factory=dict)
 
     def draw(self, layout, seeds) -> states.Learner:
-        """New learners of these seeds; the layout gives the model's shapes."""
+        """New learners with random weights, one for each seed. layout: any layout, for the shapes of the model."""
         padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
         batch = self.task.to_batch(self.data, padding, layout)
         return states.init_learner(self.model, self.optimizer, seeds, batch, self.frozen)
 
     def train(self, layout, learner, index):
-        """One step; index [S, Q, G]. Donates the learner."""
+        """(learner, sums) after one step. index: [S, Q, G]. The given learner is donated."""
         call = self.train_body(layout, learner, index)
         return call(*self._placed(call, learner), self.devices.split(index))
 
     def train_bytes(self, layout, learner, index) -> int:
-        """Bytes that `train` takes of each device: arguments, results and work space. learner: shapes are enough."""
+        """Bytes that `train` takes on each device: arguments, results, work space. learner: arrays or only shapes."""
         sizes = self.train_body(layout, learner, index).memory_analysis()
         held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
         return held + sizes.temp_size_in_bytes
@@ -70,13 +74,13 @@ class Program:
         return call(*self._placed(call, variables), self.devices.split(index))
 
     def train_body(self, layout, learner, index, pool=None):
-        """The compiled body of `train`; shapes are enough. pool: see `compile`."""
+        """The compiled body of `train`. learner: arrays or only shapes. pool: see `compile`."""
         body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
         key = ("train", self.optimizer, layout, index.shape[0])
         return self._compiled_for(key, body, learner, index, pool, reduced=True, donate=True)
 
     def predict_body(self, layout, variables, index, pool=None):
-        """The compiled body of `predict`; shapes are enough. pool: see `compile`.
+        """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`.
 
         Raises: RunError for weights of another model.
         """
@@ -84,7 +88,7 @@ class Program:
         try:
             return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
         except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
-            problem = "the weights are not of the model that the config describes"
+            problem = "the weights do not fit the model of the config"
             raise RunError(f"{problem}. Fix: restore the run directory.") from error
 
     def _compiled_for(self, key, body, state, index, pool=None, **how):
@@ -99,7 +103,7 @@ class Program:
                 self._compiled[key] = pool.submit(self._lowered(body, given, **how).compile)
             else:
                 self._compiled[key] = self._lowered(body, given, **how).compile()
-            self.devices.hosts.meet()  # some processes find it in their cache; a collective may not wait for the others
+            self.devices.hosts.meet()  # some processes compile longer, and a collective would time out
             self.compile_seconds += time.monotonic() - started
         return self._compiled[key]
 
@@ -108,7 +112,7 @@ class Program:
             return self.devices.map(precision.of(self.precision, body), **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
-        """The body in the formats that the first body with such arrays chose; a step keeps the learner's format."""
+        """Compiles the body with the array formats that the first body chose; a step keeps the learner's format."""
         known = [self._formats.get(name, AUTO) for name in names]
         out = {"out_shardings": (known[0], None)} if donate else {}
         how |= {"donate": donate, "in_shardings": (*known, None)}
@@ -119,7 +123,7 @@ class Program:
         return compiled
 
     def _placed(self, call, state):
-        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step have them already."""
+        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step already have them."""
         if not self.devices.chooses_formats:
             return state, self.frozen, self.data
 
@@ -131,13 +135,13 @@ class Program:
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
     def compile(self, bodies: list[Callable]) -> None:
-        """Compiles bodies at the same time.
+        """Compiles bodies in parallel.
 
-        bodies: calls of train_body and predict_body that lack their last argument.
+        bodies: partial calls of train_body and predict_body without `pool`.
         """
         started, before = time.monotonic(), self.compile_seconds
         with ThreadPoolExecutor(max(len(bodies), 1)) as pool:
-            for body in bodies:  # traced by this thread, to which jax's settings belong
+            for body in bodies:  # traced in this thread, because jax's settings are per thread
                 body(pool=pool if self.devices.hosts.count == 1 else None)
             for key, made in self._compiled.items():
                 self._compiled[key] = made.result() if isinstance(made, Future) else made
@@ -153,8 +157,8 @@ class Program:
         self._compiled.clear()
 
     def logits(self, variables, batches: batching.Batches, *, tick=lambda rows: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, every row once, in the split's order. `tick` is called after each batch
-        with its rows."""
+        """Logits [S, N, C] of a split, each row once, in the order of the split. tick: called after each batch with the
+        number of its rows."""
         result, pending = None, collections.deque()
 
         def take():

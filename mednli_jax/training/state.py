@@ -1,4 +1,4 @@
-"""What training carries: the learner a step changes, the mean of its weights, and the best epoch of each seed.
+"""The state of training: the learner, the mean of its weights, and the best epoch of each seed.
 
 Dimension letters: S seeds still training, A all seeds of the run.
 """
@@ -18,7 +18,7 @@ from mednli_jax.training import optim
 
 
 class _Weights:
-    """What can be evaluated: `params` and `batch_stats`."""
+    """Weights that can be evaluated: `params` and `batch_stats`."""
 
     @property
     def variables(self):
@@ -27,7 +27,7 @@ class _Weights:
 
 @struct.dataclass
 class Learner(_Weights):
-    """What one step reads and writes. Every leaf has a leading seed axis [S, ...]; the step is vmapped over it."""
+    """The state that a step updates. Every leaf has a leading seed axis [S, ...]; the step is vmapped over it."""
 
     seed: jax.Array  # [S] uint32
     step: jax.Array  # [S] int32, optimiser steps taken
@@ -42,17 +42,18 @@ class Best(_Weights):
 
     value: jax.Array  # [A] the selected metric, lower is better
     epoch: jax.Array  # [A] int32, 1-based; 0 before the first evaluation
-    stale: jax.Array  # [A] int32, epochs since
+    stale: jax.Array  # [A] int32, evaluations since the best one
     params: Any
     batch_stats: Any
 
 
 @struct.dataclass
 class Average(_Weights):
-    """The mean of a learner's weights at some steps, each of equal weight (Izmailov et al. 2018, Algorithm 1).
+    """The unweighted mean of a learner's weights at some steps (Izmailov et al. 2018, Algorithm 1).
 
     Running batch statistics are averaged like the parameters, which is cheap and close to those of the averaged
-    network. Exact ones would take a pass over the training data at every evaluation; the paper makes one at the end.
+    network. Exact statistics need a pass over the training data, here at every evaluation; the paper makes one at the
+    end.
     """
 
     count: jax.Array  # [S] int32, samples so far
@@ -61,10 +62,10 @@ class Average(_Weights):
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed; its parameters depend on key(seed) only, not on the other seeds.
+    """One learner per seed. Its parameters depend on its seed only, not on the other seeds.
 
-    Compiled once for a model and shapes. Raises: RunError where the learners and the best weights, which are kept as
-    well, do not fit into memory.
+    Compiled once for a model and shapes. Raises: RunError where the learners and the copy of the best weights do not
+    fit into memory.
     """
     arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
     shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
@@ -73,13 +74,13 @@ def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
     planned, room = _drawn.eval_shape(*given, **how), _memory()
     needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
     if needed > room:
-        problem = f"weights and the optimiser's state take {needed / 1e9:.0f} GB of memory, of {room / 1e9:.0f} GB"
+        problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
         raise RunError(f"{problem}. Fix: give smaller sizes in config.model, or fewer seeds.")
     return _drawn(*given, **how)
 
 
 def _memory() -> int:
-    """Bytes of a device's memory; on a CPU the machine's."""
+    """Bytes of memory of a device; on a CPU, of the machine."""
     device = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
     return device or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -105,7 +106,7 @@ def _drawn(seeds, arrays, frozen, *, shape, model, optimizer):
 
 
 def init_best(learner: Learner) -> Best:
-    """No epoch yet. On the host, since with several processes only one may begin from other weights."""
+    """A Best without an epoch. It is on the host, because one of several processes may still load other weights."""
     size = learner.seed.shape[0]
     return Best(
         value=np.full((size,), np.inf, np.float32),
@@ -118,7 +119,14 @@ def init_best(learner: Learner) -> Best:
 
 @jax.jit
 def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> Best:
-    """Takes the weights whose dev value [S] is better. slots [S]: the place of each of these seeds in Best."""
+    """Replaces the best weights of seeds whose dev value is better.
+
+    Args:
+      weights: of S seeds.
+      slots: [S], the index of each of these seeds in Best.
+      value: [S], lower is better.
+      epoch: number of this evaluation.
+    """
     better = value < best.value[slots]
 
     def choose(old, new):
@@ -136,9 +144,14 @@ def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> 
 
 @functools.partial(jax.jit, static_argnames="optimizer")
 def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimizer) -> Learner:
-    """Where the epoch was no better [S], the weights of the best one, a fresh optimiser and a lower rate.
+    """Seeds without a better epoch get the weights of their best epoch, a new optimiser state and a lower rate.
 
-    Before there is a best epoch these are the first weights. The count of steps goes on: dropout is drawn again.
+    Before there is a best epoch, these are the initial weights. The step count continues, so that dropout masks differ.
+
+    Args:
+      slots: [S], the index of each seed in Best.
+      better: bool [S], whether the epoch was the best of the seed.
+      decay: factor of the rate.
     """
 
     def choose(going_on, back):
@@ -157,14 +170,14 @@ def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimize
 
 
 def init_average(learner: Learner) -> Average:
-    """No samples yet."""
+    """An Average without samples."""
     zeros = jax.tree.map(jnp.zeros_like, learner.variables)
     return Average(count=jnp.zeros(learner.seed.shape, jnp.int32), **zeros)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def add_sample(average: Average, learner: Learner) -> Average:
-    """The mean with the learner's weights in it."""
+    """The mean including the learner's weights."""
     count = average.count + 1
 
     def mean(old, new):
@@ -178,6 +191,6 @@ def add_sample(average: Average, learner: Learner) -> Average:
 
 
 def keep_seeds(carried, rows):
-    """The learners, and what else has their axis, at `rows` only: finished seeds cost nothing more."""
+    """The rows `rows` of all arrays with a seed axis, so that finished seeds are no longer computed."""
     rows = np.asarray(rows)
     return jax.tree.map(lambda x: x[rows], carried)

@@ -1,4 +1,4 @@
-"""One pure per-device body for training and one for prediction; everything else is a map over them.
+"""The pure functions of one device (bodies): one for training and one for prediction.
 
 Dimension letters: S seeds, Q units of this device's share of the batch, G rows of a unit, B = Q G rows, C classes.
 """
@@ -14,13 +14,13 @@ from mednli_jax.training.state import Learner
 
 
 def row_keys(seed, step, index_B):
-    """[B] keys fold_in(seed, step, row): a row's dropout depends on nothing else of the batch or the devices."""
+    """[B] keys fold_in(seed, step, row), so that the dropout of a row depends on no other row and no device."""
     key = jax.random.fold_in(jax.random.key(seed), step)
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
 def _over_seeds(body, arguments):
-    """`body` mapped over the leading axis of all arguments; a single seed is spared the axis, which costs time."""
+    """`body` mapped over the leading axis of all arguments. For a single seed the axis is removed, which is faster."""
     if jax.tree.leaves(arguments)[0].shape[0] > 1:
         return jax.vmap(body)(*arguments)
     return jax.tree.map(lambda leaf: leaf[None], body(*jax.tree.map(lambda leaf: leaf[0], arguments)))
@@ -32,15 +32,16 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     Args:
       model: linen module, called as `model.apply(variables, batch, train=True)`.
       task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`; may have
-        `vary(data, batch) -> batch`, which changes what is trained on by the batch's row_key.
-      layout: static shape of the batch, passed on to the task.
+        `vary(data, batch) -> batch`, which randomly changes a training batch by its row_key.
+      layout: static shape of the batch, for the task.
       axis_name: the mapped device axis, None on one device.
-    The body takes index [S, Q, G] (row numbers, -1 = padding) and returns sums over the global batch, each [S]:
-    loss, correct, count. Division happens once, at the end of the epoch.
+
+    The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch, each [S]: loss,
+    correct, count. They are divided once, at the end of the epoch.
     """
 
     takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
-    optimizer = optax.with_extra_args_support(optimizer)  # one that accumulates batches asks for their rows
+    optimizer = optax.with_extra_args_support(optimizer)  # an accumulating one takes the number of rows
 
     vary = getattr(task, "vary", lambda data, batch: batch)
 
@@ -48,7 +49,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         return x if axis_name is None else lax.psum(x, axis_name)
 
     def slopes(learner, frozen, data, index_QG):
-        """(gradients, rows of tables that they are of, sums, batch statistics) of the global batch."""
+        """(gradients, index of the table rows to which they belong, sums, batch statistics) of the global batch."""
         batch = task.to_batch(data, index_QG, layout)
         batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
         batch = vary(data, batch)
@@ -84,7 +85,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         gradients, index, sums, batch_stats = _over_seeds(
             lambda learner, index: slopes(learner, frozen, data, index), (learner, index_SQG)
         )
-        # With the axis of a single seed, too: without it XLA copies parameters and moments instead of reusing them.
+        # vmap even for a single seed: without the axis XLA copies parameters and moments instead of reusing them.
         return jax.vmap(moved)(learner, gradients, index, sums["count"], batch_stats), sums
 
     return step

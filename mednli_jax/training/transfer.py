@@ -1,7 +1,7 @@
-"""Transfer: the weights of a finished run as the starting point of another (Romanov & Shivade 2018, section 4.1).
+"""Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section 4.1).
 
-The merge is strict: every weight of the new model is taken from the source, or its name matches `skip`, or the merge
-is refused with the names that do not fit. What is taken are the parameters of the source's best epoch.
+The merge is strict: every weight of the new model is taken from the best epoch of the source, or its name matches
+`skip`. Otherwise the merge is refused with the names that do not fit.
 """
 
 import re
@@ -13,14 +13,14 @@ from flax import traverse_util
 
 from mednli_jax.errors import ConfigError, RunError
 
-NAMED = 8  # weights that an error names
-# Weights that belong to a domain alone where each has a separate head (the published code's division): ESIM shares
-# all up to the pooled vector, InferSent its encoder and the first layer, BOW the first block.
+NAMED = 8  # most weights that an error lists
+# Weights that each domain has separately, as in the published code: ESIM shares all layers up to the pooled vector,
+# InferSent its encoder and the first layer, BOW the first block.
 PRIVATE = {"bow": r"(layer|norm)_[12]|logits", "infersent": r"layer_1|logits", "esim": r"layer|logits"}
 
 
 def flat(variables) -> dict[str, np.ndarray]:
-    """{"params/encoder/kernel": array, ...} of nested collections."""
+    """Nested collections as {"params/encoder/kernel": array, ...}."""
     return {"/".join(path): leaf for path, leaf in traverse_util.flatten_dict(dict(variables)).items()}
 
 
@@ -29,17 +29,17 @@ def nested(leaves: dict) -> dict:
 
 
 def pattern(text: str, field: str) -> re.Pattern:
-    """A regular expression over weights' names without their collection. Raises UserError naming the field."""
+    """A compiled regular expression for names of weights without their collection. Raises UserError with the field."""
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigError(f"{field} is no regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
+        raise ConfigError(f"{field} is not a regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
 
 
 def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Pattern | None:
-    """The weights that are not taken from a source: those that `skip` finds, and with `private` the model's PRIVATE.
+    """A pattern of the weights that are not taken from a source: `skip`, and with `private` also the model's PRIVATE.
 
-    None where all are taken. Raises UserError where `skip` is no regular expression.
+    None where all weights are taken. Raises UserError where `skip` is not a regular expression.
     """
     of_domain = f"^({PRIVATE[model]})(_|/)" if private else ""
     parts = [part for part in (skip and f"({skip})", of_domain) if part]
@@ -47,7 +47,7 @@ def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Patte
 
 
 def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-    """For each target seed the source's row: the same seed, or the only one there is. Raises UserError."""
+    """For each target seed the index of the same seed in the source, or of its only seed. Raises UserError."""
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
     if missing := [seed for seed in target if seed not in source]:
@@ -63,13 +63,13 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
 
     Args:
       variables: {"params", "batch_stats"} of the new model, leaves [S, ...].
-      source: the same of the source's best epoch, leaves [S', ...].
-      rows: [S] the row of the source for each seed.
-      skip: names (without the collection) that keep their random values; None: every weight is taken.
+      source: the same for the source's best epoch, leaves [S', ...].
+      rows: [S], the row of the source for each seed.
+      skip: pattern of names (without the collection) that keep their random values; None: every weight is taken.
 
-    Returns (merged variables, names taken, names left as drawn). Raises UserError listing the weights of the new model
-    that the source lacks or has in another shape; weights that only the source has are no fault, a head is replaced.
-    And where `skip` finds none of the weights, or all: it is mistaken then.
+    Returns (merged variables, names taken, names that keep random values). Raises UserError with the weights of the new
+    model that the source lacks or has in another shape, and where `skip` matches no weight or all weights. Weights that
+    only the source has are ignored, such as those of a replaced head.
     """
 
     def shape(leaf):
@@ -98,6 +98,6 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
 
 
 def start(learner, source, *, rows, skip):
-    """The learner with the source's weights and a fresh optimiser; and (taken, kept) as in `merge`."""
+    """(learner with the source's weights and its new optimiser state, names taken, names kept), see `merge`."""
     merged, taken, kept = merge(jax.tree.map(np.asarray, learner.variables), source, rows=rows, skip=skip)
     return learner.replace(params=merged["params"], batch_stats=merged.get("batch_stats", {})), taken, kept

@@ -1,13 +1,13 @@
-"""The watch over the processes of a run: one that is gone ends the others, within seconds and with one line.
+"""Monitors the processes of a run. Where one is lost, the others end within seconds, with a message of one line.
 
-A collective operation with a process that has died waits forever, or fails in many words. Hence each process leaves a
-sign of life every second in the key-value store of jax's coordination service, and one that gives none for PATIENCE
-seconds counts as lost. Before training, when a library may hold up the Python of a process for longer, that takes
-LOADING_PATIENCE, unless its line is cut, too: a connection with the first process over which nothing is said. The
-systems of both ends keep it up, whatever Python does, and cut it when a process or a host is gone.
+A collective operation with a dead process waits forever or fails with a long message. Therefore each process writes a
+heartbeat every second to the key-value store of jax's coordination service. A process without a heartbeat for PATIENCE
+seconds counts as lost. Before training, a library may block Python for longer; the limit is then LOADING_PATIENCE.
+In addition each process keeps an idle TCP connection with the first one. The operating systems keep it alive while
+Python is blocked and close it when a process or host is gone; from then on the limit is PATIENCE.
 
-jax's coordination service sees a killed process, too (jax 0.10 to 0.12, `heartbeat_timeout_seconds`), but it ends the
-others by SIGABRT, with exit code 134 and some twenty lines of a stack.
+jax's coordination service also detects a killed process (jax 0.10 to 0.12, `heartbeat_timeout_seconds`), but it ends
+the others by SIGABRT, with exit code 134 and some twenty lines of a stack trace.
 """
 
 import contextlib
@@ -18,24 +18,26 @@ import sys
 import threading
 import time
 
-BEAT = 1.0  # seconds between two signs of life
-PATIENCE, LOADING_PATIENCE = 10.0, 60.0  # seconds without one, after which a process counts as lost
+BEAT = 1.0  # seconds between two heartbeats
+PATIENCE, LOADING_PATIENCE = 10.0, 60.0  # seconds without a heartbeat after which a process counts as lost
 LOST = 3  # exit code: interrupted, and resumable
 ALIVE, LEFT = "mednli_jax/alive/", "left:"
-LINE = "mednli_jax/line/"  # where the first process awaits the others: host, port, what they have to say first
-# Seconds without traffic before a line is tried, seconds between tries, failures after which it is cut.
+LINE = "mednli_jax/line/"  # key of the first process's address: host, port, secret that a connection must begin with
+# Seconds without traffic before a connection is probed, seconds between probes, failed probes before it is closed.
 _TRIES = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-_FATAL = b"distributed service detected fatal errors"  # what jax says before it aborts
+_FATAL = b"distributed service detected fatal errors"  # part of jax's message before it aborts
 
 
 class Watch:
-    """Threads of one process: one leaves signs and reads the others', one looks at the clock, others hold the lines.
+    """The threads of one process: one exchanges heartbeats, one checks the limits, others hold the connections.
 
     Args:
-      host: the name of process 0's host for the others; None: what the host calls itself.
-      client: jax's, of the key-value store, which process 0 keeps.
-      index, count: this process's number, and how many there are.
-      stderr: file descriptor of the user's. said: of what libraries print, where that is kept apart.
+      client: jax's client of the key-value store, which process 0 runs.
+      index: number of this process.
+      count: number of processes.
+      host: address of process 0 for the others; None: the host's own name.
+      stderr: file descriptor of the user's stderr.
+      said: file descriptor of the file with the output of libraries, where that is redirected.
     """
 
     def __init__(self, client, index: int, count: int, *, host: str | None = None, stderr: int = 2,
@@ -45,7 +47,7 @@ class Watch:
         self.patience = LOADING_PATIENCE
         self._client, self._index, self._count = client, index, count
         self._stderr, self._said = stderr, said
-        self._code: int | None = None  # of a process about to leave
+        self._code: int | None = None  # exit code, once this process is about to end
         self._ending = threading.Lock()
         self._marks: dict[int, str] = {}
         self._seen, self._answered = dict.fromkeys(range(count), time.monotonic()), time.monotonic()
@@ -61,11 +63,11 @@ class Watch:
         self._client.key_value_set(f"{ALIVE}{self._index}", mark, allow_overwrite=True)
 
     def _beat(self):
-        """Runs in a separate thread, since it hangs where the network does."""
+        """Exchanges heartbeats. It has its own thread, because the calls block when the network does."""
         number = 0
         while not self._ending.locked():
             number += 1
-            with contextlib.suppress(Exception):  # no answer is what the other thread looks for
+            with contextlib.suppress(Exception):  # the thread of `_look` detects missing answers
                 self._set(str(number) if self._code is None else f"{LEFT}{self._code}")
                 found = self._client.key_value_dir_get(ALIVE)
                 self._answered = time.monotonic()
@@ -76,7 +78,7 @@ class Watch:
             time.sleep(BEAT if self._code is None else BEAT / 4)
 
     def _await(self):
-        """Takes the other processes' connections. Where there can be none, the signs of life are all there is."""
+        """Accepts the connections of the other processes. Where that is impossible, only heartbeats are used."""
         with contextlib.suppress(Exception), socket.create_server(("", 0)) as listener:
             secret = secrets.token_hex(16)
             self._client.key_value_set(f"{LINE}0", f"{self._host} {listener.getsockname()[1]} {secret}")
@@ -86,8 +88,8 @@ class Watch:
     def _greet(self, line, secret):
         with contextlib.suppress(OSError, ValueError), line:
             line.settimeout(PATIENCE)
-            said, _, peer = line.makefile("rb").readline(100).decode().partition(" ")
-            if said == secret:
+            greeting, _, peer = line.makefile("rb").readline(100).decode().partition(" ")
+            if greeting == secret:
                 self._hold(line, int(peer))
 
     def _call(self):
@@ -109,7 +111,7 @@ class Watch:
         self._cut.add(peer)
 
     def _silence(self, peer):
-        """Seconds without a sign after which a process counts as lost."""
+        """Seconds without a heartbeat after which a process counts as lost."""
         return min(PATIENCE, self.patience) if peer in self._cut else self.patience
 
     def _look(self):
@@ -117,10 +119,10 @@ class Watch:
         while not (self.parted and self._leads):
             time.sleep(BEAT / 2)
             now = time.monotonic()
-            if now - looked > PATIENCE / 2:  # this process stood still: the others' signs may only not be read yet
+            if now - looked > PATIENCE / 2:  # this process was suspended and has not read the others' heartbeats
                 self._seen, self._answered = dict.fromkeys(self._seen, now), now
             looked = now
-            if self._code is None or self.parted:  # `leave` sees to the end else
+            if self._code is None or self.parted:  # otherwise `leave` ends the process
                 self._judge(now)
 
     def _judge(self, now):
@@ -138,34 +140,34 @@ class Watch:
     def _lost(self, peer):
         self._end(
             LOST,
-            f"process {peer} of {self._count} has gone, or cannot be reached: the run is stopped (exit code "
-            f"{LOST}). Fix: see what that process said last; continue with --resume, on any number of processes.",
+            f"process {peer} of {self._count} has ended or cannot be reached: the run is stopped (exit code "
+            f"{LOST}). Fix: see the last output of that process; continue with --resume, on any number of processes.",
         )
 
     def _follow(self, peer, code):
-        """Ends with the exit code of another process that has left, or with this one's where they parted."""
-        if not self._leads:  # the first waits for that
+        """Ends this process after another one has ended, with that exit code or the code given to `leave`."""
+        if not self._leads:  # the first process waits for this mark
             with contextlib.suppress(Exception):
                 self._set(f"{LEFT}{code}")
-        line = f"process {peer} of {self._count} ended with exit code {code}, and this one with it."
+        line = f"process {peer} of {self._count} ended with exit code {code}, so this one ends too."
         self._end(code if self._code is None else self._code, "" if self.parted or code == 0 else line)
 
     def _end(self, code, line=""):
-        """Leaves at once, since a thread that waits for a device cannot be stopped."""
+        """Ends the process at once, because a thread that waits for a device cannot be stopped."""
         self._ending.acquire()  # and never released, so that the process ends once
         if line:
-            with contextlib.suppress(Exception):  # the line is what matters
+            with contextlib.suppress(Exception):  # the message must be printed in any case
                 self.on_loss()
             os.write(self._stderr, f"{line}\n".encode())
         _flush()
         os._exit(code)
 
     def aborted(self, number: int) -> None:
-        """jax ends a process by abort() once the first one is gone; any other abort is printed and goes on."""
+        """Handles SIGABRT. jax calls abort() once the first process is gone; any other abort is printed."""
         text = b""
         with contextlib.suppress(OSError):
             text = os.pread(self._said, 1 << 16, max(0, os.fstat(self._said).st_size - (1 << 16)))
-        if _FATAL in text and self._code is not None:  # about to leave as well: the first was quicker
+        if _FATAL in text and self._code is not None:  # this process is also ending, and the first one ended before it
             os._exit(self._code)
         if _FATAL in text:
             self._lost(0)
@@ -173,12 +175,12 @@ class Watch:
         os._exit(128 + number)
 
     def leave(self, code: int) -> None:
-        """Ends the process: together with the others where they parted, else the others end with the same code."""
+        """Ends this process. Before `part`, the others then end with the same code; after it, all end together."""
         self._code = code
         with contextlib.suppress(Exception):
             self._set(f"{LEFT}{code}")
         until = time.monotonic() + (PATIENCE if self.parted else 5 * BEAT)
-        while self._leads or not self.parted:  # a companion that parted ends with the first: _follow
+        while self._leads or not self.parted:  # after `part`, the others wait for the first: _follow
             others = [self._marks.get(peer, "") for peer in range(self._count) if peer != self._index]
             if time.monotonic() > until or all(mark.startswith(LEFT) for mark in others):
                 _flush()

@@ -110,8 +110,8 @@ def made_up_data(rows=12):
     return data | {"link_relation": np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)}
 
 
-def logits_of(model, variables):
-    data = jax.tree.map(jnp.asarray, made_up_data())
+def logits_of(model, variables, data=None):
+    data = jax.tree.map(jnp.asarray, data or made_up_data())
     batch = NLITask().to_batch(data, np.arange(12)[:, None], Layout.full(12, (12, 8)))
     return model.apply(variables, batch, train=False)
 
@@ -162,3 +162,16 @@ def test_relation_vectors_by_hand():
     premise, hypothesis = relations.attended((jnp.asarray(alpha), jnp.asarray(beta)))
     np.testing.assert_allclose(premise[0], np.einsum("ij,ijr->ir", alpha[0], onward), rtol=1e-6)
     np.testing.assert_allclose(hypothesis[0], np.einsum("ji,ijr->jr", beta[0], back), rtol=1e-6)
+
+
+def test_equal_words_can_be_left_out():
+    """same_words=False: the logits of the links without their bit "same", whether or not they have another."""
+    _, kim, variables = both_models(scale=1.0)
+    without = kim.clone(same_words=False)
+    data = made_up_data()
+    data["link_relation"][:, ::2] |= bits(["same"])
+    data["link_relation"][:, 1::4] = np.where(data["link_distance"][:, 1::4] >= 0, bits(["same"]), 0)
+    cleared = data | {"link_relation": data["link_relation"] & ~np.uint8(bits(["same"]))}
+    expected = logits_of(kim, variables, cleared)
+    np.testing.assert_array_equal(logits_of(without, variables, data), expected)
+    assert abs(logits_of(kim, variables, data) - expected).max() > 1e-4

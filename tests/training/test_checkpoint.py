@@ -250,7 +250,7 @@ def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason
         raise error
 
     monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
-    with pytest.raises(RunError, match=rf".*\({reason}.*the previous checkpoint stands"):
+    with pytest.raises(RunError, match=rf".*\({reason}.*--resume continues from the previous checkpoint"):
         copied.save(training(), {"epoch": 3})
     assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
 

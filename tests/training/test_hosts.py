@@ -175,7 +175,7 @@ def test_a_silent_process_ends_the_others_with_one_line(watched, own):
     assert codes == [3]
     assert lost == [True]
     (line,) = stderr.read_text().splitlines()
-    assert line.startswith("process 2 of 3 has gone")
+    assert line.startswith("process 2 of 3 has ended or cannot be reached")
 
 
 def test_before_training_silence_counts_where_the_line_is_cut(watched):
@@ -193,7 +193,7 @@ def test_before_training_silence_counts_where_the_line_is_cut(watched):
         assert codes == []
     wait_for(lambda: codes)
     assert codes == [3]
-    assert stderr.read_text().startswith("process 2 of 3 has gone")
+    assert stderr.read_text().startswith("process 2 of 3 has ended or cannot be reached")
 
 
 @slow
@@ -210,7 +210,7 @@ def test_one_that_dies_while_all_prepare_ends_the_other_in_half_a_minute(victim)
     taken = time.monotonic() - begun
     assert workers[1 - victim].returncode == 3, said
     assert taken < 30
-    assert f"process {victim} of 2 has gone" in said
+    assert f"process {victim} of 2 has ended or cannot be reached" in said
     print(f"noticed in {taken:.0f} s")
 
 
@@ -355,7 +355,7 @@ def test_one_that_dies_or_hangs_ends_the_other_in_seconds_and_the_run_goes_on(ho
     processes[victim].kill()
     processes[victim].wait()
     lines = stderr(home, run, 1 - victim).splitlines()
-    assert sum(line.startswith(f"process {victim} of 2 has gone") for line in lines) == 1
+    assert sum(line.startswith(f"process {victim} of 2 has ended or cannot be reached") for line in lines) == 1
     assert "Traceback" not in "\n".join(lines)
     if victim == 1:
         assert result(home, run)["status"] == "interrupted"

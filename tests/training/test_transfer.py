@@ -425,7 +425,7 @@ REFUSED = {
     "unknown words otherwise": (
         (INIT, "--config.vectors.unknown=random"),
         {"corpus": "there"},
-        "source: looks its words up otherwise (--config.vectors.unknown)",
+        "source: looks up words in another way (--config.vectors.unknown)",
     ),
     "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "the source run has no seed 4"),
     "no such run": (("--config.transfer.init_from=sourc",), {}, "sourc: not a run directory"),

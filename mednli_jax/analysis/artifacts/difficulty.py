@@ -1,6 +1,6 @@
 """Easy and difficult pairs of a corpus by adversarial filtering, as figures, sections, pictures and lists of ids.
 
-Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The lists may be shown, as the paper's: an id is no text.
+Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6. The lists may be published, as the paper's: ids are no text.
 """
 
 from collections import Counter
@@ -54,8 +54,8 @@ def mean_features(
 def run_features(subject: Subject, run: str, outputs: Mapping[str, np.ndarray]) -> mean_vectors.Features:
     """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
-    The run was trained on the training split and is surer there than elsewhere, so that these pairs look easier than
-    those of dev and test. Sakaguchi et al. trained their models on pairs that they then discarded.
+    The run is more certain on its training split, so that these pairs look easier than those of dev and test.
+    Sakaguchi et al. trained their models on pairs that they then discarded.
     Raises: RunError.
     """
     lacking = sum(example.uid not in outputs for example in subject.examples)
@@ -153,7 +153,7 @@ def _section(name, given) -> Section:
         f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
-    # The settings of the paper cannot have ended at the partition that it published.
+    # The paper's settings cannot lead to the partition that it published.
     if paper := of_corpus("artifacts", name, "partition").get(given["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
     header = ("split", "part", "pairs", "% of the split", *(f"{label}, %" for label in LABELS))

@@ -35,8 +35,8 @@ class Settings:
     """Settings of the filtering.
 
     Args:
-      m: pairs that a model is trained on.
-      n: models of a round.
+      m: number of pairs that each model is trained on.
+      n: number of models in a round.
       k: the most pairs that a round removes.
       tau: the lowest score that is removed, 0-1.
       seed: of the subsets, and of the order among equal scores.
@@ -122,7 +122,7 @@ def filtered(
     elif folder is not None:
         _refuse_to_replace(Path(folder) / STATE)
         private_folder(folder)
-    for left in Path(folder).glob(f".{STATE}.*.tmp") if folder else ():  # of a process that was killed
+    for left in Path(folder).glob(f".{STATE}.*.tmp") if folder else ():  # files of a killed process
         left.unlink(missing_ok=True)
     most = -(-(len(labels) - options.m) // options.k)
     try:
@@ -145,8 +145,8 @@ def next_round(
 ) -> State:
     """The state after one more round.
 
-    The score of a row is the share of models that are right on it, among those that hold it out; 0 where none does. Of
-    the rows that score tau or more, the k best are removed; among equal scores a draw decides. The filtering ends with
+    The score of a row is the share of models that are right on it, among those not trained on it; 0 if there is none.
+    Of the rows that score tau or more, the k best are removed; ties are broken at random. The filtering ends with
     a round that removes fewer than k rows, or once m rows or fewer are left.
     """
     left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
@@ -181,7 +181,7 @@ def next_round(
 
 
 def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the models that were not trained on a row: (how many are right on it [N], how many there are [N])."""
+    """(number of right models [N], number of models [N]) for each row, of the models not trained on it."""
     held = np.ones(predicted.shape, bool)
     np.put_along_axis(held, chosen, False, axis=1)
     return ((predicted == labels) & held).sum(axis=0), held.sum(axis=0)
@@ -191,7 +191,7 @@ def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> t
 
 
 def save(folder: Path, key: dict, state: State) -> None:
-    """Writes the state. A process that is killed meanwhile leaves the state of the round before."""
+    """Writes the state. If the process is killed during the write, the state of the previous round remains."""
     about = {"key": key, "rounds": state.rounds, "ended": state.ended}
     text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
     buffer = io.BytesIO()

@@ -33,7 +33,7 @@ def tokens(subject: Subject, *, k: int, smoothing: float, min_count: int, stop_w
     sentences, labels = subject.hypotheses(merged=True)[: len(train)], [example.label for example in train]
     if not stop_words:
         sentences = list(map(lexical.content, sentences))
-    # Premises are distinguished by their words, because two groups of one premise are of one patient.
+    # Premises are distinguished by their words, because two groups with one premise describe one patient.
     premises = [example.premise for example in train]
     found = lexical.pmi(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
     few = int((found.premises < lexical.PUBLIC_PREMISES).sum())
@@ -79,7 +79,7 @@ def _token_finding(name, about, rows, left_out="") -> Finding:
 
 
 def _token_section(name, about, rows, left_out) -> Section:
-    """The chart names no token; it has a bar for each rank."""
+    """The table and the chart of tokens. The chart names no token; it has a bar for each rank."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
         f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
@@ -102,7 +102,7 @@ def _token_section(name, about, rows, left_out) -> Section:
         ]
         grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
     ranks = max(map(len, rows.values()))
-    # A class of fewer tokens than the others has no bars to show beside theirs.
+    # The chart has as many bars as the class with the fewest tokens.
     series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
     ticks = [str(rank + 1) for rank in range(ranks)]
     chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")

@@ -1,7 +1,7 @@
 """Three heuristics by which annotators may have written hypotheses, over the concepts of both sentences.
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 5 and A.3: Table 5, for any corpus. Each heuristic is expected
-to serve one class. A chi-square test says whether the pairs that satisfy it are spread evenly over the classes.
+to favour one class. A chi-square test shows whether the pairs that satisfy it are spread evenly over the classes.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 
 HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"
 SERVES = {HYPERNYM: "entailment", CAUSE: "neutral", FINE: "contradiction"}
-# Kinds of premise that have causes: diseases, chemicals and drugs, techniques and equipment, psychiatry and psychology.
+# Types of concepts with causes: diseases, chemicals and drugs, techniques and equipment, psychiatry and psychology.
 CAUSED = ("C", "D", "E", "F")
 # The causes that section A.3 names, as MeSH descriptors; all that lies below one of their tree numbers counts. The
 # published code has tree numbers instead: M01.808 C25.775 F03 M01.066 M01.325 C23.888.144.699. By the table of 2024
@@ -33,14 +33,14 @@ CAUSES = {
     "D006703": "Ill-Housed Persons",  # the homeless
     "D050177": "Overweight",  # the obese among them
 }
-# The persons among the causes. MeSH's reader links these kinds only where a config names them.
+# The persons among the causes. MeSH's reader links these types only if a config names them.
 CAUSE_TYPES = ("M01.808", "M01.066", "M01.325")
 # Words that affirm health. `stable`, `well`, `fine` and `clear` are left out, because they often mean something else.
 _HEALTH = """
     afebrile asymptomatic discharged healthy intact normal normally unremarkable
 """
 HEALTH_WORDS = frozenset(_HEALTH.split())
-PATIENT = ("patient", "patients")  # the concept that nearly every note has, by its preferred name
+PATIENT = ("patient", "patients")  # preferred names of the concept that nearly every note has
 
 
 def keeps_tree_numbers(ontology: Ontology) -> bool:
@@ -86,7 +86,7 @@ def is_affirmed(tokens: Sequence[str], mentions: Sequence[Mention]) -> bool:
 
 
 class _Kinds:
-    """The more general concepts and the tree numbers of a concept; none of a concept that the ontology lacks."""
+    """The more general concepts and the tree numbers of a concept; none for a concept that the ontology lacks."""
 
     def __init__(self, ontology: Ontology):
         self.ontology = ontology
@@ -136,11 +136,11 @@ def _heads(tree: str) -> Iterator[str]:
 
 
 def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]:
-    """How each heuristic's rows are spread over the classes that occur, as JSON values (Table 5).
+    """The distribution of each heuristic's rows over the classes that occur, as JSON values (Table 5).
 
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
-    numbers in every class; top: the class that has most of them (of equals the first), share: its part of them (0-1).
-    The last four are None where no row satisfies the heuristic.
+    numbers in every class; top: the class with most of them (the first one of a tie), share: its share of them (0-1).
+    The last four are None if no row satisfies the heuristic.
     Raises: DataError for a single class.
     """
     classes, found = classes_of(labels), {}

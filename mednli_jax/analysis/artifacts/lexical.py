@@ -1,4 +1,4 @@
-"""What the words of hypotheses say of their classes: PMI of tokens and classes, and lengths by class.
+"""How the words of hypotheses relate to the classes: PMI of tokens and classes, and lengths by class.
 
 Herlihy & Rudinger 2021 (MedNLI Is Not Immune), sections 4.1 to 4.3 and A.2: Tables 3 and 4, for any corpus. A sentence
 is a sequence of tokens as `merged` gives it. A sentence that occurs several times counts each time.
@@ -18,7 +18,7 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
 from mednli_jax.metrics import holm
 
-# A token that fewer premises have may identify a patient; `top` can leave it out.
+# A token that occurs with fewer premises may identify a patient; `top` can leave it out.
 PUBLIC_PREMISES = 10
 _WORD = re.compile(r"\w\w")
 
@@ -26,7 +26,7 @@ _WORD = re.compile(r"\w\w")
 def merged(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> tuple[str, ...]:
     """The tokens in lower case, those of each mention joined: brain injury -> brain_injury (section A.2).
 
-    mentions: of concepts, in order. Of overlapping mentions, as MetaMap's may be, the first and longest counts.
+    mentions: of concepts, in order. Of overlapping mentions, which MetaMap may give, the first and longest is used.
     """
     return tuple(name_of(unit).lower() for unit in units(tokens, mentions))
 
@@ -40,7 +40,7 @@ def content(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises DataError where there is nothing to compare."""
+    """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to compare."""
     classes = tuple(label for label in LABELS if label in set(labels))
     if len(classes) < 2:
         had = f"the pairs are of one class only ({classes[0]})" if classes else "there is no labelled pair"

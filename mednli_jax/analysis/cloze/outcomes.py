@@ -24,7 +24,7 @@ from mednli_jax.runs import RunDirectory
 
 @dataclass(frozen=True)
 class System:
-    """What answered the queries of a split. each: the scores of each seed, in the order of the queries."""
+    """A system that answered the queries of a split. each: the scores of each seed, in the order of the queries."""
 
     name: str
     corpus: str
@@ -121,7 +121,7 @@ def comparison(first: System, second: System) -> dict:
 
 
 def compare(folders: Sequence[Path], split: str, prepared_of: Callable[[Path], Prepared]) -> Comparison:
-    """The first run against each other on the queries of a split; the first one's corpus gives the answers.
+    """Compares the first run with each of the others on the queries of a split; the first run's corpus has the answers.
 
     prepared_of: see queries_of. Raises: as queries_of, finished and comparison.
     """

@@ -1,4 +1,4 @@
-"""What a run answers to new queries on passages, for `predict`."""
+"""A run's answers to new queries on passages, as `predict` prints them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a report says of cloze runs, as sections; and where a reader looked, as a page of its own.
+"""The sections of a report on cloze runs, and a page of its own for the attention over a passage.
 
 Sections hold no text of a corpus. The page of `attention_page` quotes a passage: it is for a private folder.
 """

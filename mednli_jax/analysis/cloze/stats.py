@@ -1,8 +1,8 @@
-"""What a cloze corpus looks like: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
+"""Statistics of a cloze corpus: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
 
 The paper counts each passage once for its sum of tokens and its types, and once for every query for its mean length and
-for Figure 2a (`describe_data.py` of its published code); here are both. Figure 3 has the shares of all names of
-specialties, of which a report may have several.
+for Figure 2a (`describe_data.py` of its published code); this module computes both. Figure 3 has the shares of all
+names of specialties, of which a report may have several.
 
 The results hold counts, shares and names of specialties, never a word of the corpus.
 """

@@ -1,8 +1,8 @@
-"""DisKnE without a threshold: where a model ranks the true disease of a premise among the synthetic ones.
+"""DisKnE without a threshold: the rank that a model gives to the true disease of a premise among the synthetic ones.
 
 With one positive in eleven examples a model may rank well and still call nothing positive: its F1 is 0 then. A query is
 a positive example with the negatives made from it. Where probabilities are equal, hits@1 and MRR are their means over
-all orders; AP takes equal ones at once, as scikit-learn does.
+all orders; AP treats equal ones as one step, as scikit-learn does.
 """
 
 from collections import defaultdict

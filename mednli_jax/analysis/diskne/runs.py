@@ -117,7 +117,7 @@ def finished(folder: Path) -> System:
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """A run's predictions for the test examples of all its folds. Raises: RunError for another split or damage."""
     if split != "test":
-        raise RunError(f"{directory.folder}: a run of folds says nothing of the {split} split. Fix: give --split=test.")
+        raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
     said = defaultdict(dict)
     for slot in read_slots(directory):
@@ -137,7 +137,7 @@ def _damaged(folder, error) -> RunError:
 
 
 def systems(folder: Path) -> list[System]:
-    """The finished runs of folds that a folder holds, by name. Raises RunError where there is none."""
+    """The finished runs of folds in a folder, by name. Raises RunError if there is none."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
     there = [RunDirectory.existing(path) for path in names]
     runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]

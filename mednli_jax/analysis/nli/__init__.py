@@ -1,1 +1,1 @@
-"""What is said of runs on sentence pairs."""
+"""Analyses of runs on sentence pairs."""

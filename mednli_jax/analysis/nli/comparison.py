@@ -1,4 +1,4 @@
-"""Runs on sentence pairs, or on folds of them, against each other."""
+"""Comparison of runs on sentence pairs, or on folds of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +12,9 @@ from mednli_jax.examples import LABELS
 
 
 def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Callable | None = None) -> Comparison:
-    """The first run against each other on the pairs of a split. prepared_of: not needed. read: see outcomes.finished.
+    """Compares the first run with each of the others on the pairs of a split.
+
+    prepared_of: not used. read: see outcomes.finished.
 
     Raises: UserError, DataError(s) where a run is unfinished or damaged, or the runs are of different pairs.
     """
@@ -24,7 +26,7 @@ def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Call
 
 
 def comparison_sections(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Section]:
-    """The first run against each other: `compared` is outcomes.comparisons(runs)."""
+    """The sections of a comparison: `compared` is outcomes.comparisons(runs)."""
     words = [
         f"{compared[0]['pairs']:,} {compared[0]['split']} pairs of {runs[0].corpus}; points of accuracy, mean over the "
         "seeds",
@@ -85,7 +87,7 @@ def _each(counts):
 
 
 def _gains_in_words(flips):
-    """What was gained, beside what section 6 of the paper says of knowledge-directed attention."""
+    """The gains in words, beside those that section 6 of the paper reports for knowledge-directed attention."""
     total = sum(flip["gained"] for flip in flips.values())
     if not total:
         return ["no prediction was gained"]

@@ -1,4 +1,4 @@
-"""Kinds of error of finished runs: by rules over the pairs of their corpus, or as somebody annotated them."""
+"""Categories of errors of finished runs: by rules over the pairs of their corpus, or from an annotation file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -76,7 +76,7 @@ def score_lines(scores: Mapping, result: Mapping, corpus: str, split: str) -> It
     several = len(result["seeds"]) > 1
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
     yield f"{result['model']}{trained} on {corpus}, {split}: {pairs:,} pairs, {seeds_named(result['seeds'])}"
-    sd = f"sd {accuracy['sd']:.4f}; " if several else ""  # of one seed it says nothing
+    sd = f"sd {accuracy['sd']:.4f}; " if several else ""  # a single seed has none
     yield f"accuracy {accuracy['mean']:.4f} ({sd}95 % interval of one run {low:.4f}-{high:.4f})"
     text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
     yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"

@@ -1,4 +1,4 @@
-"""What a run says of new sentence pairs, for `predict`."""
+"""A run's predictions for new sentence pairs, as `predict` prints them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -23,16 +23,16 @@ SOURCE = "download it, see github.com/PetrosStav/BioMRC_code"
 LISTS = ("abstracts", "titles", "entities_list", "answers")
 BLANK = "XXXX"
 _MARKS = re.compile(rf"({ENTITY}\d+|{BLANK})")
-MAX_NAMES = 1 << 16  # characters of an entity: what goes on for longer lists no names
+MAX_NAMES = 1 << 16  # longest text of an entity, in characters
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z@(\[])")
 
 
 def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
-    """Train, dev and test of the one release that a folder holds.
+    """Train, dev and test of the release in a folder, which must be the only one.
 
     Args:
       folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as biomrc/.
-      limit: first queries of train; dev and test are always whole.
+      limit: number of queries of train that are kept; dev and test are always complete.
 
     Raises: DataError(s) for missing or bad files, and for files of several releases.
     """
@@ -59,7 +59,7 @@ def source_files(folder: Path) -> dict[str, Path]:
 def read_biomrc(path: Path, split: str, limit: int | None = None) -> Split:
     """Reads one file; an entity becomes its first name, further names of the answer are its synonyms.
 
-    limit: the first so many queries. uid: "<file stem>:<place from 0>". Raises: DataError(s).
+    limit: number of queries that are read. uid: "<file stem>:<place from 0>". Raises: DataError(s).
     """
     path = either_name(Path(path)) or Path(path)
     lists = _lists(path)
@@ -139,7 +139,7 @@ def _entity(text):
     concept, kind = (*about, "", "")[:2]
     if not token.startswith(ENTITY) or any("\0" in name for name in names):
         raise ValueError
-    "".join((concept, kind, *names)).encode()  # a ValueError for half a surrogate pair
+    "".join((concept, kind, *names)).encode()  # raises ValueError for half a surrogate pair
     return token, (concept, kind, names or [token])
 
 

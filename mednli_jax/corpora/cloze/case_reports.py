@@ -1,4 +1,4 @@
-"""Case reports with marked phrases and learning points: what cloze queries are built from (`query_builder`).
+"""Case reports with marked phrases and learning points, from which `query_builder` builds cloze queries.
 
 JSON lines, plain or gzipped, one report a line; tokens are separated by spaces:
 
@@ -24,7 +24,7 @@ KINDS = ("problem", "treatment", "test")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A marked phrase: tokens `start` to `end` (exclusive), and what the report says of it ("" where it does not)."""
+    """A marked phrase: tokens `start` to `end` (exclusive), its concept id and type ("" if the report gives none)."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Tokens, and the marked phrases among them in order, not overlapping."""
+    """Tokens, and the marked phrases among them, in order and without overlap."""
 
     tokens: tuple[str, ...]
     marks: tuple[Mark, ...]
@@ -45,7 +45,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One case report: what becomes the passage, and the learning points that become queries."""
+    """One case report: the sentences of the passage, and the learning points that become queries."""
 
     uid: str
     title: Sentence
@@ -89,7 +89,7 @@ def _sentence(node: Node) -> Sentence:
     else:
         marked = parse_marked(node.text("text", empty=True))
         marks = _marks(node, len(marked.tokens)) if "entities" in node.values else ()
-        stray = marked.stray + len(marked.entities)  # with entities given there is nothing to mark
+        stray = marked.stray + len(marked.entities)  # marks are not allowed beside given entities
     if stray:
         fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
         raise node.fault(f"has {stray} marks that are unbalanced or mark nothing", fix=fix)

@@ -6,7 +6,7 @@
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
 the context is a sentence; `document.specialty` may name the branch of medicine, or a list of them. Every fault is
 reported by its path in the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never
-appear in a message. Passages without a marked phrase are no fault, nor are a few marks without a partner: a line on
+appear in a message. Passages without a marked phrase are accepted, and so are a few marks without a partner: a line on
 stderr says how many there are.
 """
 
@@ -42,7 +42,7 @@ SOURCE = "ask its authors, see github.com/clips/clicr"
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
 STRAY_MARKS = ("text", "refuse", "ignore")
-MOST_STRAY = 0.01  # of a file's marks; with more of them the file is of another format
+MOST_STRAY = 0.01  # share of a file's marks; with more stray marks the file has another format
 _QUERY_KEY = re.compile(rb'"query"[ \t\r\n]{0,9}:')
 
 
@@ -50,7 +50,7 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -
     """Train, dev and test of a corpus in CliCR's layout.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
-    limit, stray_marks: see read_clicr; the limit is that of train, dev and test are always whole.
+    limit, stray_marks: see read_clicr; the limit applies to train; dev and test are always complete.
     Raises: DataError(s) for missing or bad files, or queries that are in two splits; ConfigError for the options.
     """
     paths = source_files(folder)
@@ -73,9 +73,9 @@ def source_files(folder: Path) -> dict[str, Path]:
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits, each with facts["shared_passages"]: passages it has in common with each earlier one.
+    """The same splits, each with facts["shared_passages"]: number of passages shared with each earlier split.
 
-    Raises: DataError where a query is in two splits: it would be trained and tested on.
+    Raises: DataError for a query in two splits: the model would be tested on a training query.
     """
     checked = {}
     for name, split in splits.items():
@@ -91,14 +91,14 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
 
 
 def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None, stray_marks: str = "text") -> Split:
-    """Reads one file; the name with or without .gz finds either. Memory holds one article besides the examples.
+    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. Memory holds the examples and one article.
 
-    split: its name; else the letters that the file's name begins with (train1.0.json is "train").
+    split: name of the split; by default the letters that the file's name begins with (train1.0.json is "train").
     limit: stop after so many queries.
-    stray_marks: what is done with a BEG__ or __END that has no partner, and with marks around a placeholder. "text":
-    such marks are removed and counted, and the words stay as plain text; a file in which more than MOST_STRAY of all
-    marks are such is refused. "ignore": the same without a limit. "refuse": each is a fault.
-    facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of what was mended.
+    stray_marks: how to treat a BEG__ or __END that has no partner, and marks around a placeholder. "text": such marks
+    are removed and counted, and the words stay as plain text; a file with a larger share of them than MOST_STRAY is
+    refused. "ignore": the same without a limit. "refuse": each is an error.
+    facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of repaired marks.
     Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
     value of stray_marks.
     """
@@ -124,7 +124,7 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
 
 
 def check_options(limit: int | None, stray_marks: str = "text") -> None:
-    """Raises ConfigError where the limit is under 1, or stray_marks is none of STRAY_MARKS."""
+    """Raises ConfigError for a limit under 1, or a value of stray_marks that is not in STRAY_MARKS."""
     if limit is not None and limit <= 0:
         raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
     if stray_marks not in STRAY_MARKS:
@@ -215,7 +215,7 @@ class _Reader:
         if not answers or answers[0].origin != "dataset":
             fix = "add the answer of origin 'dataset', or remove the query"
             raise node.fault("holds no answer of origin 'dataset'", "answers", fix)
-        if passage is None:  # a fault was found in it
+        if passage is None:  # its passage has an error
             return None
         return ClozeExample(uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers))
 
@@ -245,7 +245,7 @@ class _Reader:
         return marked
 
     def check_marks(self):
-        """Says how many marks are stray. Raises: DataError where there are too many of them."""
+        """Warns how many marks are stray. Raises: DataError if there are too many."""
         if not self.stray:
             return
         node, field = self.first_stray
@@ -279,7 +279,7 @@ def count_queries(path: Path) -> int:
     with opened(path) as stream:
         while piece := stream.read(1 << 20):
             rest += piece
-            # A quote inside a text is escaped, so that these bytes are a key; one cut in two is found with the rest.
+            # Quotes inside a text are escaped, so these bytes are always a key. `rest` has a key that was cut in two.
             found = list(_QUERY_KEY.finditer(rest))
             count += len(found)
             rest = rest[max(found[-1].end() if found else 0, len(rest) - 32) :]
@@ -289,7 +289,7 @@ def count_queries(path: Path) -> int:
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
 
-    The queries of a passage are kept together, in the order of its first one. Raises: RunError where the disk refuses.
+    The queries of a passage are kept together, in the order of its first one. Raises: RunError if it cannot be written.
     """
     articles = {}
     for example in examples:

@@ -1,4 +1,4 @@
-"""A corpus of cloze queries over passages: what it is read from, how it is encoded, and its arrays on disk."""
+"""A corpus of cloze queries over passages: its sources, its encoding, and its arrays on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class ClozeCorpus:
         return Vocab.load(path)
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See base.Corpus. Training queries without a right candidate are left out, of other splits none."""
+        """See base.Corpus. Training queries without a right candidate are left out; dev and test keep them."""
         cache = Cache(cache_folder())
         found = cache.get(self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding))
         if self.folder is not None:
@@ -79,7 +79,7 @@ class ClozeCorpus:
             reader = biomrc if self.name == BIOMRC else clicr
             files = list(reader.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
-            if not path.is_file():  # refused before the corpus is read
+            if not path.is_file():  # checked before the corpus is read
                 raise ConfigError(f"{path}: there is no such file.{meant(path)} Fix: check --config.vectors.path.")
             files.append(path)
         return files
@@ -88,7 +88,7 @@ class ClozeCorpus:
 def read(
     name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "text"
 ) -> Mapping[str, Split]:
-    """The splits of a ClozeCorpus, for those who need no arrays. Raises: UserError, DataError(s)."""
+    """The splits of a ClozeCorpus, for callers that need no arrays. Raises: UserError, DataError(s)."""
     if name == DEMO:
         splits = demo.load_demo_cloze()
         train = splits["train"]

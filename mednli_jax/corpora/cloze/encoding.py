@@ -1,8 +1,8 @@
-"""From cloze queries to arrays in one set-up; `corpora.cache` keeps them on disk.
+"""Encodes cloze queries as arrays, in one set-up; `corpora.cache` keeps them on disk.
 
-A passage stands once, for all its queries: passages are of very different lengths (CliCR's have 100 to 6,000 tokens)
-and have about nine queries each, so that the arrays are flat, with offsets, and never of the shape queries x tokens.
-What belongs to passage a is field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
+A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100 to 6,000 tokens)
+and about nine queries each. The arrays are therefore flat, with offsets; none has the shape queries x tokens. The
+part of passage a is field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
 
   passage [P] int32                     tokens
   candidate_type [C] int32              the phrase's number among all phrases (of its tokens, in the set-up anonym);

@@ -1,4 +1,4 @@
-"""The strings that stand behind the arrays of a prepared corpus of cloze queries (corpora.cloze.encoding)."""
+"""The strings that belong to the arrays of a prepared corpus of cloze queries (corpora.cloze.encoding)."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Texts:
-    """The strings that belong to a prepared corpus's arrays: what a candidate is called, and which answers count."""
+    """The strings that belong to a prepared corpus's arrays: the candidates' phrases and the accepted answers."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -48,8 +48,8 @@ class Texts:
 
 
 def types_of_train(prepared: Prepared) -> tuple[str, ...]:
-    """What the phrases that training shows are called, in the order of their numbers: their words; where they have no
-    names (anonym), their tokens."""
+    """The names of the phrases that occur in training, in the order of their numbers: their words, or in the set-up
+    anonym their tokens."""
     arrays, manifest = prepared.arrays, prepared.manifest
     count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
     if manifest["setup"] == "anonym":

@@ -1,8 +1,8 @@
-"""What a reader of cloze queries is given: passages in one of three set-ups, their candidates, and which one is right.
+"""The input of a reader of cloze queries: passages in one of three set-ups, their candidates, and the right one.
 
 Šuster & Daelemans 2018, section 3.3: with marked phrases as single tokens ("ent"), the same without their names
-("anonym"), or without any marks ("noent"). Everything is lower-cased. In each set-up a system chooses among the
-distinct marked phrases of the passage, and what it predicts is the phrase's words.
+("anonym"), or without any marks ("noent"). Everything is lower-cased. In each set-up a system chooses one of
+the distinct marked phrases of the passage, and predicts the words of that phrase.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ class PassageView:
 
     tokens: lower-cased. candidates: distinct marked phrases in the order of their first occurrence, words separated by
     spaces. positions: where each is marked, (start, end) in `tokens`. number_of: candidate -> its place.
-    names: phrase -> the token that stands for it (ent, anonym). cut: candidates that only stand behind the last token
-    kept. dropped: tokens behind it.
+    names: phrase -> the token that stands for it (ent, anonym). cut: candidates that only occur after the last kept
+    token. dropped: number of tokens after it.
     """
 
     tokens: tuple[str, ...]
@@ -68,7 +68,7 @@ def candidates(example: ClozeExample, lowercase: bool = True) -> tuple[str, ...]
 
 
 def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:
-    """Place of the right candidate, -1 where there is none: the dataset's answer comes before its synonyms."""
+    """Place of the right candidate, -1 if there is none. The dataset's answer has priority over its synonyms."""
     phrases = (phrase_of(answer.text) for answer in example.answers)
     return next((number_of[phrase] for phrase in phrases if phrase in number_of), -1)
 
@@ -76,7 +76,7 @@ def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
     """A passage in one set-up.
 
-    max_tokens: keep so many tokens of the view, 0 = all; a phrase that is not kept whole is no longer marked.
+    max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer marked.
     Raises: UserError for an unknown set-up.
     """
     check_setup(setup)
@@ -99,7 +99,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
 def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None) -> View:
     """A query in one set-up; max_tokens as in passage_view.
 
-    passage: the view of its passage, where it is known (`all_views` sees to that).
+    passage: the view of its passage, if the caller has it, as `all_views` does.
     """
     passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
     words, names = [token.lower() for token in example.query], {}
@@ -130,8 +130,8 @@ def all_views(
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
     """Every token that is a word of a candidate, wherever it stands, as one-token spans.
 
-    This is how the published readers score unmarked passages: the mass of a candidate is that of all its words, so
-    that the masses of a passage may sum to more than 1 and long candidates gain. `passage_view` gives true spans.
+    The published readers score unmarked passages like this: the mass of a candidate is the sum over all its words.
+    The masses of a passage may then sum to more than 1, and long candidates gain. `passage_view` gives true spans.
     """
     wanted = {word: [] for phrase in phrases for word in phrase.split()}
     for place, token in enumerate(tokens):
@@ -144,7 +144,7 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
 
 
 def how_answerable(example: ClozeExample, number_of: Mapping[str, int]) -> str:
-    """Where the answer is among the candidates: "exact" is the dataset's own, "synonym" another alone, else "none".
+    """Which answer is among the candidates: "exact" the dataset's own, "synonym" only another one, "none" no answer.
 
     number_of: candidate -> its place.
     """
@@ -154,9 +154,9 @@ def how_answerable(example: ClozeExample, number_of: Mapping[str, int]) -> str:
 
 
 def with_titles(split: Split) -> Split:
-    """The split with each title as the first sentence of its passage, marked phrases and all.
+    """The split with each title as the first sentence of its passage, with its marked phrases.
 
-    So do the published readers, baselines and counts of CliCR read a report; its title is then empty.
+    CliCR's published readers, baselines and counts read reports like this. The title is then empty.
     """
     passages = {id(example.passage): example.passage for example in split.examples}
     joined = {key: _with_title(passage) if passage.title else passage for key, passage in passages.items()}
@@ -183,9 +183,9 @@ def seen_answers(train: Split) -> frozenset[str]:
 
 
 def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits, each dev and test query tagged "seen" or "unseen": is its answer that of any training query?
+    """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen".
 
-    All training queries count, also those whose answer is not in their passage.
+    Training queries whose answer is not in their passage count, too.
     """
     seen = seen_answers(splits["train"])
     return {name: split if name == "train" else _tagged(split, seen) for name, split in splits.items()}

@@ -1,10 +1,10 @@
 """The demo cloze corpus: case reports and gap-filling queries made from a table of clinical facts and MeSH.
 
-It has CliCR's shape, so that every command runs without credentials. A report tells facts that relate two marked names,
-or a name and a circumstance, a sentence or two a fact; other sentences only list names, so that all are mentioned about
-equally often. A query tells one of the facts again in other words. Its answer is found by reading: other names of the
-same kind stand around the same names, any name may be the answer in any split, and how often or where it is mentioned
-says nothing.
+It has CliCR's shape, so that every command runs without credentials. A report states facts that relate two marked
+names, or a name and a circumstance, in a sentence or two each. Other sentences only list names, so that all are
+mentioned about equally often. A query states one of the facts in other words. Its answer can only be found by reading:
+other names of the same type occur near the same names, any name may be the answer in any split, and neither the number
+nor the place of its mentions reveals it.
 """
 
 from collections import Counter, defaultdict
@@ -21,11 +21,11 @@ NOTE = "demo corpus, synthetic: not comparable with CliCR"
 SIZES = {"train": 350, "dev": 75, "test": 75}  # reports
 QUERIES = 4  # of each report
 SEED = 20180601
-KEPT = 0.5  # of the groups of facts that a story has
-OTHER_NAME = 0.5  # how often a report uses another name than that of the table of facts, where there is one
-OTHER_ANSWER = 0.15  # how often the answer's own words are not those of the report
-NEW_FIRST = 0.08  # so many reports of dev and test ask for names that training does not ask for, where they can
-LEAD = 0.2  # how often a fact's sentence has an adverbial in front
+KEPT = 0.5  # share of the groups of facts that a report keeps
+OTHER_NAME = 0.5  # share of names that are replaced by a synonym, if there is one
+OTHER_ANSWER = 0.15  # share of answers whose words differ from the report's
+NEW_FIRST = 0.08  # share of dev and test reports that first ask for names new to training
+LEAD = 0.2  # share of facts whose sentence begins with an adverbial
 MENTIONS, LOUD_MENTIONS, LOUD = 2, 4, 2  # least mentions of a name; of the loud ones; how many of a report's are loud
 LEAST_CANDIDATES, LEAST_TOKENS, MOST_TOKENS = 12, 200, 600
 OF_THE_YOUNG = "obstetrics and gynaecology"  # the branch whose patients are below the age of 45
@@ -68,7 +68,7 @@ def load_demo_cloze(*, linker: Linker | None = None) -> dict[str, Split]:
 class Term:
     """A concept; kind: as in Answer.semantic_type; names: in lower case, that of the table of facts first.
 
-    sex: "man" or "woman" where nobody else can have to do with it.
+    sex: "man" or "woman" if the concept only concerns one of them.
     """
 
     concept: str
@@ -79,7 +79,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Name:
-    """What one report calls a term."""
+    """The name of a term in one report."""
 
     term: Term
     text: str
@@ -138,7 +138,7 @@ class Terms:
 class _Cast:
     """The names of one report: no two of one concept, none whose words are among those of another.
 
-    sex: of the patient; names that are not for it are passed over.
+    sex: of the patient; terms of the other sex are left out.
     """
 
     def __init__(self, draw: Draw, sex: str):
@@ -170,12 +170,12 @@ def _clash(one: Name, other: Name) -> bool:
 
 
 def _story(terms: Terms, draw: Draw):
-    """What a report tells, or None where a draw left too few names: (words, problems, sections).
+    """The content of a report, or None if a draw left too few names: (words, problems, sections).
 
     Two problems have each a test, which also rules out another problem; a treatment that failed and one that helped a
     symptom but had to be stopped; and relatives, travels and colleagues come with names of their own.
 
-    words: slot -> what it says of the patient. sections: the facts of history, work-up and therapy in groups; those of
+    words: slot -> text about the patient. sections: the facts of history, work-up and therapy in groups; those of
     a group are about the same name and are stated together.
     """
     main = draw.choice(terms.main), draw.choice(terms.main)
@@ -216,7 +216,7 @@ def _story(terms: Terms, draw: Draw):
 
 
 def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[ClozeExample]:
-    """The queries of one report, or [] where a draw broke a rule: draws are repeated as a whole."""
+    """The queries of one report, or [] if a draw broke a rule; the caller then draws a whole new report."""
     plan = _story(terms, draw)
     if plan is None:
         return []
@@ -242,9 +242,9 @@ def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[C
 
 
 def _lists(draw: Draw, stated: Counter) -> Iterator[tuple[str, dict[str, Name]]]:
-    """Sentences that only list, as (frame, slots of three names): they bring every name to its due number of mentions.
+    """Sentences that only list names, as (frame, slots of three names), until every name has its number of mentions.
 
-    A few names, drawn without regard to what will be asked, are due more often than the others.
+    A few names are mentioned more often than the others. They are drawn independently of the queries.
     """
     loud = set(draw.shuffled(stated)[:LOUD])
     for kind, frames in table("cloze_words")["lists"].items():
@@ -271,7 +271,7 @@ def _course(draw: Draw, sections: list[list[Fact]], listed) -> Iterator[tuple[st
 
 
 def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
-    """(fact, slot of the answer) of a report's queries: every name is as likely as any other, none is asked twice.
+    """(fact, slot of the answer) of a report's queries: every name is equally likely, and none is asked twice.
 
     known: answers of training; some reports of dev and test ask for other names first.
     """
@@ -291,7 +291,7 @@ def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[F
 
 
 def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slot: str) -> ClozeExample:
-    """What asks for the name in that slot of the fact."""
+    """The query for the name in that slot of the fact."""
     relation, slots = fact
     name = slots[slot]
     if len(name.term.names) > 1 and draw.chance(OTHER_ANSWER):

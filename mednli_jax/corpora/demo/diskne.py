@@ -1,9 +1,10 @@
 """Demo DisKnE: a benchmark of disease knowledge made from the bundled clinical facts and MeSH, free of any record.
 
-Twenty-two diseases in two clusters of neighbours; two premises for each disease and category, each with the disease
-itself and the ten others of its cluster. A premise states facts (clinical_facts.json, and the other words for a disease
-in diskne_words.json) that the table has together for one disease alone: that decides the label, and nothing in the
-words does. Every disease is claimed equally often, one time in eleven truly, so that a hypothesis alone tells nothing.
+Twenty-two diseases in two clusters of neighbours; two premises for each disease and category, each paired with the
+disease itself and with the ten others of its cluster. A premise states facts (clinical_facts.json, and the other words
+for a disease in diskne_words.json) that the table has together for one disease alone. Only this decides the label,
+never the words. Every disease is claimed equally often, one time in eleven truly, so that a hypothesis alone tells
+nothing.
 """
 
 from collections.abc import Iterator
@@ -25,9 +26,9 @@ from mednli_jax.text import treebank_tokens
 FORMAT = 1  # of the examples; tests/corpora/test_prepared_content.py says when to raise it
 NOTE = "demo benchmark, synthetic: not comparable with DisKnE"
 SEED = 20210801
-PREMISES = 2  # of a disease in a category: what a category needs to report the disease
+PREMISES = 2  # of a disease in a category: the fewest for which the category reports it
 NEGATIVES = ("similar", "random")
-# How many facts a premise states where the table leaves a choice; procedures are few and telling.
+# Number of facts of a premise if the table offers more; there are few procedures, and each is specific.
 STATED = {"symptoms": (2, 1), "treatments": (2, 1), "tests": (2, 1), "procedures": (1, 2)}
 
 
@@ -40,7 +41,7 @@ def load_demo_diskne(
       negatives: "similar", the other diseases of the cluster, or "random" ones of all, ten for a positive example.
       wording: of the hypotheses, one of WORDINGS.
       seed: of random negatives.
-      ontology: `read_mesh()` where the caller has it already.
+      ontology: `read_mesh()`, if the caller has it already.
 
     Raises: UserError for unknown words; ValueError where the bundled table does not single a disease out.
     """
@@ -77,7 +78,7 @@ def diseases() -> list[dict]:
 
 
 def entails(facts: tuple[str, ...], row: dict, category: str) -> bool:
-    """Whether the table has all these facts for a disease: then a premise that states them shows it."""
+    """Whether the table has all these facts for a disease, so that a premise with them shows it."""
     return set(facts) <= set(row[category])
 
 

@@ -1,7 +1,7 @@
 """Fact text: the bundled clinical facts and MeSH's names as plain sentences, for models that learn from text alone.
 
-What the demo of DisKnE asks is stated here in other words than there. Its `terminological` premises describe a disease
-in phrases that neither MeSH nor the table has: a model of this text cannot know these, and they are its ceiling.
+The facts that the DisKnE demo tests are stated here in other words. Its `terminological` premises describe diseases in
+phrases that neither MeSH nor the table has, so that a model of this text cannot know them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

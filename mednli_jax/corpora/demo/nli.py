@@ -4,7 +4,7 @@ It has MedNLI's shape (three hypotheses for a premise, one of each label; offici
 runs without credentials. About half of the premises are relation groups. Such a premise makes several statements, and
 only an is-a path between two concepts says which of them a hypothesis is about. Training shows no pair of concepts that
 decides in dev or test. The other premises are fact groups. Words, numbers and facts that training shows decide them,
-and their hypotheses have the annotators' habits that give MedNLI's away (Herlihy and Rudinger 2021).
+and their hypotheses have the annotators' habits that reveal labels in MedNLI (Herlihy and Rudinger 2021).
 """
 
 import re
@@ -39,7 +39,7 @@ MAX_NAMES, MAX_TRIED = 3, 5  # of a concept
 HELD_OUT = 0.25  # share of all pairs of concepts that dev has, and test; they are allotted before any sentence is made
 ONE_STEP = 0.66  # share of the relations at one is-a step, near what MeSH offers; the others are at two
 CANDIDATES = 8
-HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit; sets what a hypothesis alone gives away
+HABIT_RATE = 0.72  # how often a hypothesis shows an annotator's habit, which reveals its label
 NUMBERS_WEIGHT = 5  # against the weights of `fact_kinds` in nli_words.json
 EVERY = 3  # one condition in three is used: few enough for a small model to meet each of them many times
 

@@ -73,7 +73,7 @@ def share_word(name: str, other: str) -> bool:
 
 
 def styled(draw: Draw, text: str, capital: float, period: float) -> str:
-    """The text, so often with a capital letter in front, and so often with a final period."""
+    """The text, with probability `capital` with a capital letter in front, with probability `period` with a period."""
     text = text[0].upper() + text[1:] if draw.chance(capital) else text
     return text + ("." if draw.chance(period) else "")
 

@@ -1,7 +1,7 @@
 """DisKnE: does a premise show a disease? Binary NLI with one fold per disease (Alghanmi et al. 2021, section 3).
 
-Every example claims that the patient of a premise has a disease. A positive one is an entailed pair; a negative one is
-the same premise with a similar disease in its place. All examples of a benchmark are one list: `diskne.folds`
+Every example claims that the patient of a premise has a disease. A positive example is an entailed pair. A negative
+example has the same premise and a similar disease instead. All examples of a benchmark are one list: `diskne.folds`
 divides it by disease, `diskne.published` reads the published annotations, `diskne.builder` makes one of any pairs.
 """
 
@@ -16,14 +16,14 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.examples import LABELS, NLIExample
 from mednli_jax.text import treebank_tokens
 
-# Section 3.1: what a premise shows a disease by. The two groups are built, trained on and tested apart.
+# Section 3.1: how a premise shows a disease. The two groups are built, trained on and tested separately.
 CATEGORIES = ("symptoms", "treatments", "tests", "procedures", "terminological")
 GROUPS = {"medical": CATEGORIES[:4], "terminological": CATEGORIES[4:]}
 GROUP_OF = {category: group for group, categories in GROUPS.items() for category in categories}
-# A negative is not entailed, and nothing contradicts it either. With these two labels NLI models take it as it is.
+# Neutral fits a negative: it is neither entailed nor contradicted. With these labels NLI models need no change.
 POSITIVE, NEGATIVE = LABELS[:2]
-# What a hypothesis is. name: the disease's one name, whatever the label (section 3.4). mention: of positives the words
-# of the pair, of negatives the name, as the published script has it; the words may then give the label away.
+# Forms of a hypothesis. name: the disease's one name, for either label (section 3.4). mention: for positives the words
+# of the pair, for negatives the name, as in the published script; the words may then reveal the label.
 # full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
@@ -53,9 +53,9 @@ class Positive:
 
 @dataclass(frozen=True, slots=True)
 class DiseaseExample:
-    """The claim that the patient of `pair.premise` has `disease`; true (POSITIVE) or made up (NEGATIVE).
+    """The claim that the patient of `pair.premise` has `disease`; true (POSITIVE) or not (NEGATIVE).
 
-    target: the disease of the positive example that this is or was made from: it is tested in the fold of `target`.
+    target: the disease of the positive example that this one is, or was made from. The fold of `target` tests it.
     """
 
     pair: NLIExample
@@ -74,9 +74,9 @@ class DiseaseExample:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """All examples, in the order of category, target and uid, whatever the order they were found in.
+    """All examples, sorted by category, target and uid.
 
-    names: disease -> its name. synonyms: disease -> all names by which it must not be met in its training examples.
+    names: disease -> its name. synonyms: disease -> all names that must not occur in its training examples.
     facts: provenance and counts as plain JSON values, never text of the corpus.
     """
 
@@ -94,9 +94,9 @@ class Benchmark:
 
 
 def with_article(before: str, name: str) -> str:
-    """`before` with the a or an at its end, if there is one, as `name` wants it.
+    """`before`, with an article a or an at its end changed to fit `name`.
 
-    The paper goes by the first letter; this goes by its sound, so that "a urinary tract infection" stays as it is.
+    The paper uses the first letter; this function uses its sound, so that "a urinary tract infection" stays as it is.
     """
     match = _ARTICLE.search(before)
     if not match:
@@ -117,7 +117,7 @@ def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> 
         if is_positive:
             return text
         if positive.mention[:1].isupper() and not positive.mention.isupper():
-            name = name[:1].upper() + name[1:]  # or a capital, at the beginning of a sentence, would mean positive
+            name = name[:1].upper() + name[1:]  # else a capital letter would reveal a positive
         return with_article(text[: positive.start], name) + name + text[positive.end :]
     return positive.mention.strip().lower() if wording == "mention" and is_positive else name
 
@@ -140,11 +140,11 @@ def example_of(positive: Positive, disease: str, names: Mapping[str, str], wordi
     return DiseaseExample(claim, disease, positive.disease, category)
 
 
-_tokens = lru_cache(maxsize=1 << 14)(treebank_tokens)  # hypotheses are few, and repeated
+_tokens = lru_cache(maxsize=1 << 14)(treebank_tokens)  # there are few distinct hypotheses
 
 
 def premise_key(premise: str) -> str:
-    """Premises that differ in case or spaces alone have one key."""
+    """The key of a premise, equal for premises that differ only in case or spaces."""
     return hashlib.sha256(" ".join(premise.casefold().split()).encode()).hexdigest()[:16]
 
 
@@ -157,7 +157,7 @@ def assembled(
     wording: str,
     facts: dict,
 ) -> Benchmark:
-    """The benchmark of positive examples and of (positive example, other disease) negatives; a uid counts once.
+    """The benchmark of positive examples and (positive example, other disease) negatives. Repeated uids are used once.
 
     A negative whose disease has the name of the true one is left out, and counted as `same_name`.
     """

@@ -1,8 +1,8 @@
-"""DisKnE from any NLI pairs and terminology, without the published annotations (Alghanmi et al. 2021, 3.1 and 3.2).
+"""DisKnE from NLI pairs and a terminology, without the published annotations (Alghanmi et al. 2021, 3.1 and 3.2).
 
-The paper selected and sorted its pairs by hand. Here a hypothesis counts where it names one disease and neither denies
-it nor speaks of somebody else, and rules over the concepts of the premise give the category; a table of categories
-made by hand takes the place of both.
+The paper selected and sorted its pairs by hand. Here a hypothesis is used if it names one disease and neither denies
+it nor speaks of somebody else; rules over the concepts of the premise give the category. A table of categories made
+by hand replaces both.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ DISEASE_TYPES = (
     *(f"C{part:02}" for part in (*range(1, 21), 24, 25, 26)),
     *("F03", "T019", "T020", "T037", "T046", "T047", "T048", "T049", "T190", "T191", "disorder", "disease"),
 )
-# What the concepts of a premise show a disease by, the first where they are equally many.
+# The category that each type of concept gives; the first one wins a tie.
 EVIDENCE_TYPES = {
     "procedures": ("E04", "T061", "procedure"),
     "tests": ("E01", "E05", "T034", "T059", "T060", "T063"),
@@ -36,7 +36,7 @@ EVIDENCE_TYPES = {
     ),
     "symptoms": ("C23.888", "T033", "T184", "finding"),
 }
-# A hypothesis with one of these does not say that the patient has the disease.
+# A hypothesis with one of these words does not say that the patient has the disease.
 _DENIED = "no not n't never none neither nor denies denied without negative absent free cannot unlikely ruled"
 _OTHERS = "family mother father brother sister son daughter wife husband parents relative"
 _UNSURE = "risk may might could possible possibly would prevent prevention screening"
@@ -45,7 +45,7 @@ LEFT_OUT = ("not_entailed", "no_disease", "several_diseases", "not_stated", "not
 
 
 def is_disease(ontology: Ontology, index: int) -> bool:
-    """Whether a concept is a disease by its types; every concept is in a terminology without types."""
+    """Whether a concept is a disease by its types. In a terminology without types every concept counts as one."""
     return not len(ontology.types) or _has_type(ontology, index, DISEASE_TYPES)
 
 
@@ -76,8 +76,8 @@ def select(
 ) -> tuple[list[Positive], Counter]:
     """The positive examples among pairs (section 3.1), and how many pairs were left out for what (LEFT_OUT).
 
-    categories: uid -> categories, made by hand: then pairs that are not in it count as `no_category`, and those that
-    are may be put in any words.
+    categories: uid -> categories, made by hand. Pairs without an entry are then left out as `no_category`, and those
+    with one are not checked for denial.
     """
     found, left_out = [], Counter()
     for pair in pairs:
@@ -90,7 +90,7 @@ def select(
 
 
 def _positives(pair, linker, categories) -> list[Positive] | str:
-    """The positive examples of a pair, one for each category, or the reason that there is none."""
+    """The positive examples of a pair, one for each category, or the reason why there is none."""
     if pair.label != POSITIVE:
         return "not_entailed"
     index_of, mentions = linker.ontology.index_of, linker.link(pair.hypothesis_tokens)
@@ -104,14 +104,14 @@ def _positives(pair, linker, categories) -> list[Positive] | str:
         return "no_category"
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
     start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]
-    if min(start, end) < 0:  # the tokens are not those of the sentence
+    if min(start, end) < 0:  # the tokens do not occur in the sentence
         return "not_found"
     return [Positive(pair, mentions[0].concept, category, start, end) for category in given]
 
 
 def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
-    """What a premise shows the disease by: terminological where it names it, else the kind of concept that it names
-    most of (EVIDENCE_TYPES); "" where it names none, or the terminology has no types."""
+    """The category of a premise: terminological if it names the disease, else the most frequent type of its concepts
+    (EVIDENCE_TYPES); "" if it has none, or the terminology has no types."""
     ontology = linker.ontology
     found = [ontology.index_of[mention.concept] for mention in linker.link(pair.premise_tokens)]
     if ontology.index_of[disease] in found:
@@ -124,7 +124,7 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
 
 
 def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category`, perhaps under a header; several rows are several categories.
+    """uid -> categories, from rows `uid TAB category`, with or without a header; a uid may have several rows.
 
     Raises: DataError, or DataErrors with the first 20 faults.
     """
@@ -151,7 +151,7 @@ def build(
     categories: Mapping[str, Sequence[str]] | None = None,
     facts: Mapping = MappingProxyType({}),
 ) -> Benchmark:
-    """A benchmark of the positive examples among `pairs`, in whatever order these come.
+    """A benchmark of the positive examples among `pairs`. It does not depend on their order.
 
     Args:
       linker: of the terminology that names the diseases and says which are related.

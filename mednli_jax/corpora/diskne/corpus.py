@@ -1,10 +1,10 @@
-"""DisKnE as a corpus: all examples encoded once, and which of them each fold takes.
+"""DisKnE as a corpus: all examples, encoded once, and the part of each example in each fold.
 
-The corpus has one split, `train`, which the folds divide among themselves. Beside the arrays of nli.encoding it has
-  fold [F, N] int8      what an example is in a fold: a place in PARTS
+The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it has
+  fold [F, N] int8      the part of an example in a fold: a place in PARTS
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
-and the manifest says under `diskne` which folds there are, what the diseases are called, and where all came from.
-Folds share one vocabulary: vectors are of the words of all examples, and pieces made of texts are made of all.
+and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
+Folds share one vocabulary, of the words or pieces of all examples.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prep
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
-FIELDS = ("fold", "disease", "target", "category")  # that the arrays of nli.encoding lack
+FIELDS = ("fold", "disease", "target", "category")  # arrays besides those of nli.encoding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,8 +42,8 @@ class DisKnECorpus(NLICorpus):
     wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
     demo with `negatives_seed`; of the published files without those that the other word names, "" = all.
     annotations: the published files, () = all of the data folder. names_from: the ontology that names the annotated
-    diseases, "" = what the hypotheses call them. least: positive examples of a disease in a category with a fold. dev:
-    share of dev examples. pool: what a fold may train on, see folds.folds.
+    diseases, "" = what the hypotheses call them. least: positive examples that a disease needs in a category to
+    have a fold. dev: share of dev examples. pool: what a fold may train on, see folds.folds.
     """
 
     wording: str = ""
@@ -173,7 +173,7 @@ def benchmark_of(prepared: Prepared) -> Benchmark:
 
 
 def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
-    """The folds of a prepared DisKnE; what was kept out of them is counted in the manifest alone."""
+    """The folds of a prepared DisKnE; the examples left out of them are counted in the manifest only."""
     found = []
     for part, fold in zip(prepared.arrays["fold"], prepared.manifest["diskne"]["folds"], strict=True):
         rows = (np.flatnonzero(part == number).astype(np.int32) for number in range(1, len(PARTS)))
@@ -182,7 +182,7 @@ def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
 
 
 def example_of(uid: str, label: str, disease: str, target: str, category: str) -> DiseaseExample:
-    """An example without texts: what scores and tables ask for."""
+    """An example without texts, as scores and tables need it."""
     return DiseaseExample(NLIExample(uid, "", "", label, (), ()), disease, target, category)
 
 
@@ -191,5 +191,5 @@ def synonyms_of(about: dict) -> dict[str, tuple[str, ...]]:
 
 
 def is_positive(label: np.ndarray) -> np.ndarray:
-    """Of places in LABELS."""
+    """Whether each label, a place in LABELS, is positive."""
     return np.asarray(label) == LABELS.index(POSITIVE)

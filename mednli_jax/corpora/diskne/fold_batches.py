@@ -1,8 +1,8 @@
-"""Batches of many folds of one set of rows, in step: each slot of the program trains on the rows of its own fold.
+"""Batches of many folds over one set of rows: each slot of a program trains on the rows of its own fold.
 
-A slot is a fold and a seed. The loop knows a slot by one number, in the place of a seed; all that chance decides for a
-slot depends on that number alone. The folds of a group have the same number of batches, of the same static shapes,
-whichever of them are trained together: a slot's batches are the same among others and alone.
+A slot is a fold and a seed. The training loop identifies a slot by one number, in place of a seed; everything random
+in a slot depends on that number alone. The folds of a group have the same number of batches, of the same static shapes,
+whichever of them are trained together. The batches of a slot do not depend on the other slots.
 Dimension letters: N rows of the corpus, F folds, Q units of a batch, G rows of a unit, S slots.
 """
 

@@ -1,8 +1,8 @@
-"""Texts in which concepts stand in place of words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
+"""Texts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
 
 Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths and
 links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
-published code computes and leaves unused), drawn to the vectors of related concepts. A concept without a known word
+published code computes but does not use), retrofitted to related concepts. A concept without a known word
 leaves its words as they are.
 """
 
@@ -25,7 +25,7 @@ def mark(concept: str) -> str:
 class ConceptTexts(encode.WordTexts):
     """WordTexts whose words may be concepts.
 
-    linker: finds them. relations: those of the ontology that draw concepts together.
+    linker: finds the concepts. relations: the ontology's relations that retrofitting follows.
     """
 
     passes = 1 + len(SIDES)
@@ -38,7 +38,7 @@ class ConceptTexts(encode.WordTexts):
         return encode.find_mentions(examples, side, self._linker, self.encoding, self._linked, watch)
 
     def tokens(self, example, side: str) -> list[str]:
-        """Of overlapping mentions the first counts."""
+        """The tokens of one side; of overlapping mentions the first is used."""
         words = super().tokens(example, side)
         (mentions,) = self._mentions([example], side)
         for mention in reversed(mentions):

@@ -1,4 +1,4 @@
-"""Which ontology a corpus is linked to, and what finds its concepts: the linker, or a file of mentions."""
+"""The ontology that a corpus is linked to, and how its concepts are found: by the linker or in a file of mentions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from mednli_jax.knowledge.readers.spans import Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 from mednli_jax.progress import SLOW_SECONDS, Bar
 
-WORDNET = "wordnet"  # the name of the ontology of words; a permuted one has more behind it
+WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
 
 
@@ -52,13 +52,13 @@ class Linking:
         return key | ({"lemmas": True} if self.lemmas else {})
 
     def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
-        """What finds the concepts of one ontology in a sentence. Raises DataError(s) for the files of words."""
+        """The linker of one ontology. Raises DataError(s) for the files of stop words and abbreviations."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
         return Linker(ontology, vocabulary=vocabulary, **self.settings())
 
     def settings(self) -> dict:
-        """The arguments of a Linker besides its ontology. Raises DataError(s) for the files of words."""
+        """The arguments of a Linker besides its ontology. Raises DataError(s) for its files of words."""
         settings = {"min_length": self.min_length}
         if self.types:
             settings["types"] = self.types
@@ -69,7 +69,7 @@ class Linking:
         return settings
 
     def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
-        """What the file of mentions says of the sentences of these splits.
+        """The mentions that the file has for the sentences of these splits.
 
         filtered: the splits are known to leave out pairs of the corpus's files; pairs without label are seen here.
         Raises: DataError(s) where the file is damaged or does not fit the splits.
@@ -96,17 +96,17 @@ class Terminology:
 
     @property
     def names(self) -> list[str]:
-        """Of each ontology; a path may have a + in it."""
+        """The name of each ontology. A path may contain a +."""
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
     def read(self) -> list[Ontology]:
-        """Each of them. Raises: UserError, DataError(s) as load_ontology does."""
+        """Loads each ontology. Raises: UserError, DataError(s) as load_ontology does."""
         cache = cache_folder()
         loaded = [load_ontology(name, self.folder, self.options, cache_dir=cache) for name in self.names]
         return loaded if self.permute_seed is None else [permuted(each, self.permute_seed) for each in loaded]
 
     def files(self) -> list[Path]:
-        """The files that shape it; one that is not there is refused by its reader."""
+        """The files of all ontologies, also missing ones, which their readers refuse."""
         found = (path for name in self.names for path in ontology_files(name, self.folder))
         return [path for path in found if path.is_file()]
 
@@ -128,7 +128,7 @@ def ending(path: Path | str) -> str:
 
 
 def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
-    """`distances.shortest_paths` for a whole corpus: kept on disk in `folder`, with a bar where it takes a while."""
+    """`distances.shortest_paths` for a whole corpus: cached in `folder`, with a progress bar if it takes long."""
 
     def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
         with Bar("paths between concepts", 0, unit="concepts", delay=SLOW_SECONDS) as bar:

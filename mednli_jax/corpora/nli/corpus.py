@@ -1,4 +1,4 @@
-"""A corpus of premise-hypothesis pairs: what it is read from, how it is encoded, and its arrays on disk."""
+"""A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
 import time
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ from mednli_jax.textfiles import check_readable, meant, no_such_file
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
-LARGE = 100_000_000  # bytes of sources that take long enough to say so
+LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
 
 
 @dataclass(frozen=True, eq=False)
 class NLICorpus:
-    """A corpus of pairs (see base.Corpus). What is read for one is read once.
+    """A corpus of pairs (see base.Corpus). An object reads each of its sources once.
 
     Args:
       name: one of NAMES.
@@ -81,7 +81,7 @@ class NLICorpus:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def splits(self) -> dict[str, Split]:
-        """The corpus: as its reader gives it, or of its training pairs a sample, or with another's among them."""
+        """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
         splits = self._read()
         if self.sample:
             splits = {**splits, "train": mixing.sampled(splits["train"], self.sample)}
@@ -96,12 +96,12 @@ class NLICorpus:
         """The corpus as its reader gives it, or its TFDS builder over that reader."""
         choice = {"limit": self.limit, "genre": self.genre}
         if self.builder == "tfds":
-            from mednli_jax.corpora.nli import tfds  # slow to import, and the direct route does without
+            from mednli_jax.corpora.nli import tfds  # slow to import, and not needed by the direct reader
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
         if self.name not in demo.SIZES:
             return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
-        # The demo is made with MeSH: the linker takes longer than the corpus, so that one serves both.
+        # The demo corpus is made with MeSH. The linker takes longer to build than the corpus, so both share one.
         splits = demo.load_demo(self.name, linker=self.linker if self._links_by_bundled_mesh() else None)
         if self.limit:
             train = splits["train"]
@@ -110,7 +110,7 @@ class NLICorpus:
 
     @property
     def needed(self) -> str:
-        """`only`, or "" where the training pairs are needed besides."""
+        """`only`, or "" if the training pairs are needed as well."""
         of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
         of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
         return "" if of_train else self.only
@@ -123,7 +123,7 @@ class NLICorpus:
         return required_folder(self.name, self.folder)
 
     def warn_of_readers(self):
-        """Says where others can read the licensed text, or the ontology, that the corpus was just read from."""
+        """Warns if other users can read the licensed text, or the ontology, that the corpus was just read from."""
         if self.folder is not None:
             names = self._licensed()
             borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
@@ -176,7 +176,7 @@ class NLICorpus:
                 corpus = CORPORA[self.name]
                 filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
             return linking.recognised(self.ontology, splits, filtered)
-        if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces are made of other words
+        if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces consist of other words
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
@@ -184,7 +184,7 @@ class NLICorpus:
 
     @property
     def paths(self):
-        """Finds the distances between a corpus's concepts, or finds them in the cache."""
+        """The function that computes the distances between a corpus's concepts, or reads them from the cache."""
         return corpus_paths(cache_folder() / "paths")
 
     def _retrofit_graph(self, words):
@@ -274,7 +274,7 @@ class NLICorpus:
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:
-            if not lexicon.is_file():  # refused before the vectors are read, which takes minutes
+            if not lexicon.is_file():  # checked before the vectors are read, which takes minutes
                 fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
@@ -299,7 +299,7 @@ class NLICorpus:
 
 
 def _between_blanks(split: Split) -> Split:
-    """The split, with the words of its raw sentences as tokens."""
+    """The split with tokens that are split at the blanks of the raw sentences."""
     examples = tuple(
         replace(e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis))
         for e in split.examples

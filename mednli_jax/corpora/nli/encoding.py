@@ -27,7 +27,7 @@ from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
 FORMAT = 3  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
-GRAPH_SPLITS = ("train", "dev")  # whose concepts span a graph of mentioned concepts, as in the published code
+GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
 Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
@@ -64,7 +64,7 @@ class Encoding:
     relations: tuple[str, ...] | None = None
 
     def first_kept(self, size: int) -> int:
-        """The place of the first token that is kept of a sentence of so many."""
+        """The position of the first token that is kept of a sentence with `size` tokens."""
         return max(0, size - self.max_length) if self.keep == "last" else 0
 
 
@@ -86,8 +86,7 @@ def whole_mentions(
 ) -> list[list[Mention]]:
     """The mentions of one side of each example, in the whole sentence: the linker's, or those of a file.
 
-    found: sentence -> its mentions, filled on the way: a premise stands with several hypotheses, a hypothesis may
-    recur, and each distinct sentence is linked once.
+    found: sentence -> its mentions, filled here, so that each distinct sentence is linked once.
     """
     if encoding.hypothesis_only and side == "premise":
         return [[] for _ in examples]
@@ -104,9 +103,9 @@ def whole_mentions(
 
 
 def kept_mentions(mentions: list[list[Mention]], examples, side: str, encoding: Encoding) -> list[list[Mention]]:
-    """Those of `whole_mentions` that lie within the tokens that are kept, counted from the first of these.
+    """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept token.
 
-    Whole sentences are linked: of one cut short, the head of a name would be taken for another name.
+    Whole sentences are linked, because the beginning of a cut name could be taken for another name.
     """
     sizes = (len(all_tokens(example, side)) for example in examples)
     return [
@@ -136,7 +135,7 @@ def encode_links(
     concepts: Concepts | None = None,
     rows: Mapping[str, slice] | None = None,
 ) -> tuple[dict, dict]:
-    """Link arrays [N, K] of some examples, by the linker's ontology, and what is to be known about them.
+    """(link arrays [N, K] of some examples, by the linker's ontology; facts about the links).
 
     paths: finds distances between concepts, see distances.corpus_links. concepts, rows: see links_of.
     """
@@ -156,7 +155,7 @@ def encode_links(
 
 
 def units_of(examples, linker, encoding):
-    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get the numbers after those it has."""
+    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after the known ones."""
     unknown = {}
 
     @cache
@@ -165,7 +164,7 @@ def units_of(examples, linker, encoding):
 
     def unit_of(side, number, mention):
         indices = linker.indices(mention.concept)
-        if isinstance(linker, Lemmas):  # equal words are those of equal base forms
+        if isinstance(linker, Lemmas):  # words are equal if their base forms are
             return mention.concept, tuple(indices)
         tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
         indices = indices or [len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))]
@@ -185,10 +184,10 @@ def links_of(
     rows: Mapping[str, slice] | None = None,
     unit_of: Callable | None = None,
 ) -> tuple[dict, dict]:
-    """Link arrays [N, K] from the mentions of each side of each example, and what is to be known about them.
+    """(link arrays [N, K] from the mentions of each side of each example; facts about the links).
 
     Args:
-      mentions, whole: among the tokens that are kept, and in whole sentences.
+      mentions, whole: mentions within the tokens that are kept, and in whole sentences.
       max_tokens: the most tokens of a side.
       concepts: of a graph of mentioned concepts, from the mentions in whole sentences, as in the published code; None
         for the ontology's whole graph. They are the fact `graph_concepts`.
@@ -234,7 +233,7 @@ def links_of(
 
 
 def _ids(concepts, linker) -> set[str]:
-    """The concepts as the ontology knows them: a key of several senses is all of them."""
+    """The concepts as the ontology knows them; a key that joins several senses is split."""
     ontology = linker.ontology
     found = ((c, [] if ontology.indices(c) else linker.indices(c)) for c in concepts)
     return {concept for c, senses in found for concept in ([ontology.ids[place] for place in senses] or [c])}
@@ -247,7 +246,7 @@ def _per_length(distance):
 
 
 def _linked(mentions, distance, rows):
-    """How many of some pairs name concepts, and are linked, and over how many edges."""
+    """Counts of some pairs: how many name concepts, how many are linked, and over how many edges."""
     has = [np.array([bool(found) for found in mentions[side][rows]], bool) for side in SIDES]
     return {
         "premises": int(has[0].sum()),
@@ -262,7 +261,7 @@ def _linked(mentions, distance, rows):
 class WordTexts:
     """How the texts of pairs become numbers: words with vectors. `pieces.PieceTexts` is the same for pieces of words.
 
-    passes: over the examples to fit the vocabulary. unknown: the number of what is not in it.
+    passes: number of passes over the examples to fit the vocabulary. unknown: the number of an unknown word.
     """
 
     passes, unknown = 1, UNK
@@ -297,7 +296,7 @@ class WordTexts:
         }
 
     def tokens(self, example, side: str) -> list[str]:
-        """What the numbers of one side stand for, known words or not."""
+        """The words that the numbers of one side stand for, known or not."""
         return tokens_of(example, side, self.encoding)
 
     def arrays(self, examples, watch=unwatched) -> dict:
@@ -313,7 +312,7 @@ class WordTexts:
     def links(
         self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
     ) -> tuple[dict, dict]:
-        """Link arrays [N, K] of these examples, whose token arrays are given, and facts of them."""
+        """(link arrays [N, K] of these examples, facts about the links); their token arrays are given."""
         return encode_links(examples, linker, self.encoding, watch, paths, concepts, rows)
 
     def facts(self, examples) -> dict:
@@ -360,13 +359,13 @@ def encode_corpus(
 
 
 def mentioned_in(counts: Sequence[bool]) -> Concepts:
-    """The concepts that pairs mention, of those pairs that count."""
+    """The concepts that the pairs with `counts` mention."""
     return lambda mentions: {
         mention.concept for lists in mentions.values() for found in compress(lists, counts) for mention in found
     }
 
 
 def domains(examples) -> dict[str, np.ndarray]:
-    """`domain` [N] int8, 1 for the rows of another corpus, where some are mixed in."""
+    """{`domain`: [N] int8, 1 for rows of the corpus that was mixed in}; {} without one."""
     mixed = [MIXED_TAG in example.tags for example in examples]
     return {"domain": np.array(mixed, np.int8)} if any(mixed) else {}

@@ -18,8 +18,7 @@ Unit = tuple[str, ...]  # a token, or the tokens of an entity
 
 
 def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
-    """The tokens, those of an entity as one unit. Of overlapping entities the first counts, of several first ones the
-    longest."""
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of those the longest."""
     longest: dict[int, int] = {}
     for mention in mentions:
         longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
@@ -37,8 +36,8 @@ def name_of(unit: Unit) -> str:
 
 
 def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
-    """What finds the entities of a corpus: a file of spans (see knowledge.readers.spans), whatever their concepts are
-    called, else what finds its concepts; None where nothing does.
+    """The finder of a corpus's entities: a file of spans (knowledge.readers.spans), with any concept names, else the
+    corpus's own linker or file of mentions; None if it has neither.
 
     Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
     corpus.
@@ -52,7 +51,7 @@ def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -
 def mentions_of(
     corpus: NLICorpus, examples: Sequence[NLIExample], side: str, finder: Linker | Recognised | None
 ) -> list[list[Mention]]:
-    """What a finder finds in one side of each example; nothing without one."""
+    """The mentions that a finder finds in one side of each example; none without a finder."""
     if finder is None:
         return [[] for _ in examples]
     with Watch(len(examples)) as watch:
@@ -60,7 +59,7 @@ def mentions_of(
 
 
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
-    """The examples, the tokens of an entity as one."""
+    """The examples, with the tokens of each entity joined into one."""
 
     def tokens(example, side, row):
         return tuple(map(name_of, units(getattr(example, f"{side}_tokens"), mentions[side][row])))

@@ -1,4 +1,4 @@
-"""Where each NLI corpus lives: official file names, what they may be called otherwise, and where to get them."""
+"""Where each NLI corpus is: official file names, other accepted names, and where to get the files."""
 
 import os
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from mednli_jax.corpora.nli.formats import MOST_NAMES, triple_paths
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.textfiles import check_readable, either_name, meant
 
-MOST_FOLDERS = 1000  # below a folder, in which a file is looked for that is not in it
+MOST_FOLDERS = 1000  # searched below a folder for a missing file
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where a corpus lives.
+    """The files of a corpus.
 
     files: split -> official file name; source: where to get it; genres: those of its training file.
-    endings: other endings that the files may have, tried in turn. older: (part, what it was in an older release) of the
-    names. triples: so may `s1.train s2.train labels.train`.
-    folders: split -> the corpus it is borrowed from. ground_truth: the file with the test labels where the test file
+    endings: other endings of the files, tried in this order. older: (part of the names, the same part in an older
+    release). triples: whether files `s1.train s2.train labels.train` are accepted.
+    folders: split -> the corpus that it is taken from. ground_truth: the file with the test labels where the test file
     has none. optional: splits that may be missing. restricted: whether its licence forbids passing it on.
     """
 
@@ -86,7 +86,7 @@ CORPORA = {
 def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dict[str, Path]:
     """split -> the file that holds it.
 
-    needed: a split that is all that is needed: where it is there, the others may be missing.
+    needed: the one split that is needed; if it is there, the others may be missing.
     Raises: DataError(s) for missing files, for two of one split.
     """
     paths, problems = {}, Problems()
@@ -107,7 +107,7 @@ def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dic
 
 
 def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Path]:
-    """The files there that could hold a split, under its official name or another, that name's first."""
+    """The files there that could hold a split, the one with the official name first."""
     places = _places(folder, name, corpus.folders.get(split, name))
     return [path for file in corpus.names(split) if (path := _find(places, file))]
 
@@ -138,7 +138,7 @@ def ground_truth_path(corpus, paths):
 
 
 def _places(folder, name, owner):
-    """Folders where a split of corpus `name`, borrowed from `owner`, may lie."""
+    """Folders that may hold a split of corpus `name`, taken from corpus `owner`."""
     if name == owner:
         return [folder / name if (folder / name).is_dir() else folder]
     return [folder / owner, folder / name, folder, folder.parent / owner]
@@ -164,9 +164,9 @@ def _missing(owner, corpus, file, places):
 
 
 def _elsewhere(folder, file, *, own):
-    """Where the file may be instead, as a sentence after a full stop: below the folder, else under a like name.
+    """Where the file may be instead, as a further sentence of a message: below the folder, else under a similar name.
 
-    own: the user's own files, of which all are named that could be meant.
+    own: for the user's own files, of which all that could be meant are named.
     """
     for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
         if found := {file, f"{file}.gz"} & set(files):

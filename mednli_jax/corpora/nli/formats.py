@@ -33,7 +33,7 @@ MOST_NAMES = 12  # of columns or fields that a message lists
 
 
 class PairFields:
-    """The named fields of one pair; raises DataError for what is wrong with one, without its words.
+    """The named fields of one pair; raises DataError for a bad field, without quoting it.
 
     file, number: where it stands. values: by field. files: the file of each field, where they differ.
     tokenised: blanks separate the tokens of its sentences.
@@ -68,7 +68,7 @@ class PairFields:
         return value
 
     def _found(self):
-        """The names that are there; none where one of them may be text, as in a table without a header."""
+        """The names that were found; none if one may be text, as in a table without a header."""
         if not self.values or not all(map(_NAME.fullmatch, self.values)):
             return ""
         return f"; it has {', '.join(list(self.values)[:MOST_NAMES])}"
@@ -82,7 +82,7 @@ class PairFields:
         return f"use the official file, which has this field{own}"
 
     def sentence(self, field: str) -> str:
-        """A text that is more than blanks."""
+        """The field as a text that is not blank."""
         value = self.text(field)
         if not value.strip():
             raise self.fault("is empty", field, "fill in the sentence or remove the line")
@@ -99,7 +99,7 @@ def json_rows(path: Path, problems: Problems) -> Rows:
 
 
 def tsv_rows(path: Path, problems: Problems) -> Rows:
-    """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are: quotes mean nothing there."""
+    """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are. Quotes have no meaning."""
     lines = text_lines(path, problems)
     return _rows(path, ((number, line.split("\t")) for number, line in lines if line.strip(" ")), problems)
 

@@ -1,7 +1,7 @@
 """A corpus's sentences as MetaMap reads them: one line each, `<uid>-p|sentence` for a premise, `-h` for a hypothesis.
 
-MetaMap reads ASCII alone. Every other character is replaced by exactly one, so that the positions in MetaMap's output
-are those of the original sentence; what was replaced stands in a table beside the lines. Run MetaMap with
+MetaMap reads only ASCII. Every other character is replaced by one ASCII character, so that positions in MetaMap's
+output are those of the original sentence. A table beside the lines lists the replaced characters. Run MetaMap with
 `metamap -N --sldiID`, and give its output to --config.knowledge.mentions (knowledge.readers.metamap).
 """
 

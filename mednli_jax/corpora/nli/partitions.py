@@ -1,9 +1,9 @@
-"""Partitions of a corpus: which pairs are easy, which are difficult, as files of ids.
+"""Partitions of a corpus, such as its easy and difficult pairs, as files of ids.
 
-A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs; that is
-never unpickled. An id is a pair's uid, or, in a whole file of such, the name of a split and a number from 0: the place
-of the pair in the split (dev0 is the first of dev), or as in theirs its place in all splits, one after the other
-(dev11232 is the first of MedNLI's dev). Errors never quote an id.
+A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs. It is
+never unpickled. An id is a pair's uid. Or all ids of a file are the name of a split and a number from 0: the place
+of the pair in its split (dev0 is the first of dev), or, as published, its place in all splits in order (dev11232 is
+the first of MedNLI's dev). Errors never quote an id.
 """
 
 import warnings
@@ -20,7 +20,7 @@ from mednli_jax.textfiles import check_readable, either_name, empty_file, text_l
 
 @dataclass(frozen=True)
 class Partition:
-    """The ids of a file in its order. lines: where each stands, from 1; the place in the array, from 1, of an .npy."""
+    """The ids of a file in its order. lines: the line of each, from 1; for .npy its place in the array, from 1."""
 
     name: str
     file: str
@@ -55,7 +55,7 @@ def read_partition(path: Path, name: str = "") -> Partition:
 
 
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
-    """Several, distinguished by their names, or where those are equal by the paths as given.
+    """Reads several. Their names are the files' names, or the paths as given if names are equal.
 
     Raises: as read_partition; UsageError for a path given twice.
     """
@@ -74,7 +74,7 @@ def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
     gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
     if data.sample or data.mix:
         gaps.add("train")
-    if data.builder == "tfds" or data.genre:  # which shuffles, or leaves pairs out
+    if data.builder == "tfds" or data.genre:  # the builder shuffles, a genre leaves pairs out
         gaps.update(facts)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
     return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.sample or data.genre))
@@ -83,11 +83,11 @@ def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
 def uids_in(
     partition: Partition, splits: Mapping[str, Sequence[str]], *, gaps: Collection[str] = (), filtered: bool = False
 ) -> frozenset[str]:
-    """The uids of a corpus's pairs that are in a partition, of all splits.
+    """The uids of all pairs of a corpus that are in a partition.
 
     splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
-    number is not its number in the file. filtered: the corpus is but a part of itself (a limit, a sample, a genre), and
-    ids that are not in it are no fault, unless none is, or they number pairs of a split that is whole.
+    number is not its number in the file. filtered: only a part of the corpus is loaded (limit, sample,
+    genre). Unknown ids are then no error, unless all are unknown or they number pairs of a complete split.
     Raises: DataError for ids of no pair, or for numbers that count from two places.
     """
     every = {uid for uids in splits.values() for uid in uids}
@@ -100,14 +100,14 @@ def uids_in(
     if filtered and len(unknown) < len(meant):
         faults = [(line, uid) for line, uid in unknown if uid.rstrip("0123456789") in whole]
     if faults:
-        problem = f"{len(unknown):,} of {len(meant):,} ids are of no pair of the corpus, this the first"
-        fix = "give a partition of this corpus, or the corpus it is of; numbers over all splits need all pairs"
+        problem = f"{len(unknown):,} of {len(meant):,} ids belong to no pair of the corpus; this is the first"
+        fix = "give a partition of this corpus, or the corpus of this partition; numbers over all splits need all pairs"
         raise DataError(problem, file=partition.file, line=faults[0][0], fix=fix)
     return frozenset(meant) & every
 
 
 def _numbered(partition, splits, gaps, filtered) -> list[str]:
-    """The uids that an id's numbers stand for, counted in each split or over all; an id of neither stays as it is."""
+    """The uids of numbered ids, counted in each split or over all splits; other ids stay as they are."""
     of_split, of_all, first, counted = {}, {}, 0, not filtered
     for split, uids in splits.items():
         counted = counted and split not in gaps
@@ -121,7 +121,7 @@ def _numbered(partition, splits, gaps, filtered) -> list[str]:
     if known[0] == known[1] == len(partition.ids) and found[0] != found[1]:
         fix = "give a list that has more of the corpus's ids, or write the pairs' uids"
         raise DataError(
-            "its ids number pairs of each split, and as well those of all splits", file=partition.file, fix=fix
+            "its ids can number the pairs of each split or those of all splits", file=partition.file, fix=fix
         )
     return found[known[1] > known[0]]
 
@@ -131,9 +131,9 @@ def _array_ids(path):
     fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
     try:
         with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is in a damaged header
+            warnings.simplefilter("ignore")  # about the content of a damaged header
             array = np.lib.format.read_array(file, allow_pickle=False)
-    except Exception as error:  # a damaged header is Python text to NumPy, whose parsers have errors of their own
+    except Exception as error:  # NumPy parses a damaged header as Python, which may raise anything
         if "allow_pickle" in str(error):
             problem = "is an array of Python objects, which only unpickling could read"
             raise DataError(problem, file=path.name, fix=fix) from None

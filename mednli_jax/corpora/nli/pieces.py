@@ -22,10 +22,10 @@ SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 @dataclass(frozen=True)
 class PieceEncoding:
-    """What is special about pieces. Every field is part of the prepared folder's key.
+    """The settings of pieces. Every field is part of the prepared folder's key.
 
-    file: the weights' folder or vocabulary, None = a vocabulary is made of the training texts. size: pieces of that
-    one. room: pieces of a pair, with the special ones; the longer side is cut first.
+    file: the weights' folder or vocabulary, None = a vocabulary is made of the training texts. size: number of pieces
+    of that vocabulary. room: most pieces of a pair, special ones included; the longer side is cut first.
     """
 
     file: Path | None
@@ -85,7 +85,7 @@ class PieceTexts:
     def links(
         self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
     ) -> tuple[dict, dict]:
-        """Link arrays [N, K] between pieces, and facts of them; the examples are those that `arrays` had last."""
+        """(link arrays [N, K] between pieces, facts about them), of the examples of the last call of `arrays`."""
         linked, whole, mentions = {}, {}, {}
         for side in SIDES:
             found = watch(self._found[side], f"concepts of {encode.PLURAL[side]}")

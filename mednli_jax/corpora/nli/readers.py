@@ -27,9 +27,9 @@ def load_nli(
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under `name`.
-    limit: keep the first so many labelled pairs of train; dev and test are always whole.
+    limit: number of labelled pairs of train that are kept; dev and test are always complete.
     genre: MultiNLI only, train and dev of one genre; "" means all.
-    needed: a split that is all that is needed: where it is there, the files of the others may be missing.
+    needed: the one split that is needed; if it is there, the files of the others may be missing.
     Raises: ConfigError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
     check_options(name, limit, genre)
@@ -51,7 +51,7 @@ def load_nli(
 
 
 def check_options(name: str, limit: int | None, genre: str) -> None:
-    """Raises ConfigError where load_nli knows no such corpus or genre, or the limit is under 1."""
+    """Raises ConfigError for an unknown corpus or genre, or a limit under 1."""
     if name not in CORPORA:
         known, near = ", ".join(CORPORA), _near(name, CORPORA)
         raise ConfigError(f"unknown corpus '{name}'.{near} Fix: give one of {known}.")
@@ -67,7 +67,7 @@ def check_options(name: str, limit: int | None, genre: str) -> None:
 def read_nli_file(
     path, *, split: str, limit: int | None = None, genre: str | None = None, ground_truth: Path | None = None
 ) -> Split:
-    """Reads one file; the name with or without .gz finds either, its ending tells the format.
+    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the format.
 
     .jsonl: JSON lines. .txt, .tsv: a header and TAB-separated columns without quoting, as SNLI and MultiNLI have.
     .csv: a header and quoted cells. s1.SPLIT: the premises of `s1 s2 labels`, tokens separated by blanks.
@@ -75,8 +75,8 @@ def read_nli_file(
     promptID, genre, sentence1_binary_parse and sentence2_binary_parse.
     Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
-    limit: stop after so many labelled pairs. genre: skip pairs of other genres.
-    ground_truth: a CSV file of pairID and label, which then hold instead of the labels of `path`.
+    limit: stop after this many labelled pairs. genre: skip pairs of other genres.
+    ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
     Raises: DataError, or DataErrors with the first 20 faults together, also for an ending that names no format;
     ConfigError for a limit under 1.
     """
@@ -115,9 +115,9 @@ def _format(path):
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits, each with facts["shared_premises"]: distinct premises it has in common with each earlier one.
+    """The same splits, each with facts["shared_premises"]: number of distinct premises shared with each earlier split.
 
-    Raises: DataError where a uid is in two splits: that pair would be trained and tested on.
+    Raises: DataError for a uid in two splits: the model would be tested on a training pair.
     """
     checked = {}
     for name, split in splits.items():
@@ -216,7 +216,7 @@ class _Reader:
 
 
 def _wrong_label(label) -> tuple[str, str, str]:
-    """(problem, field, fix) of a label, which is not quoted unless it is one of LABELS but for its case."""
+    """(problem, field, fix) of a wrong label. It is quoted only if it is one of LABELS in another case."""
     if (meant := label.strip().casefold()) in LABELS:
         return f"is '{meant}' in another case or between blanks", "gold_label", "write labels as they stand here"
     problem = "is a number, " if label.strip().lstrip("-").isdecimal() else "is "

@@ -6,7 +6,7 @@
     builder.as_data_source("train")[0]["premise"]
 
 `load_tfds` does this and gives the same Splits as `readers.load_nli` and `clicr.load`. TFDS shuffles the records by
-hash and gives strings back as bytes, so each has its row number. Labels are strings: the order of classes belongs to
+hash and returns strings as bytes; each record has its row number. Labels are strings: the order of classes belongs to
 `examples.LABELS`. A record of CliCR is an article with all its queries.
 """
 
@@ -42,19 +42,19 @@ _ANSWER = tuple(field.name for field in dataclasses.fields(Answer))
 
 @dataclasses.dataclass
 class Part(tfds.core.BuilderConfig):
-    """Which part of a corpus is built. limit: first so many training pairs, 0 = all; genre: "" = all."""
+    """The part of a corpus that is built. limit: number of training pairs, 0 = all; genre: "" = all."""
 
     limit: int = 0
     genre: str = ""
 
 
 def part(limit: int | None = None, genre: str = "") -> Part:
-    """The config of a part, named by it: all, slate, first2000, slate-first2000."""
+    """The config of a part. Its name is all, slate, first2000 or slate-first2000, for example."""
     name = "-".join([*([genre] if genre else []), *([f"first{limit}"] if limit else [])])
     return Part(name=name, limit=limit or 0, genre=genre) if name else ALL
 
 
-ALL = Part(name="all")  # TFDS wants this very object, not one like it
+ALL = Part(name="all")  # TFDS compares configs by identity
 
 
 class _CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
@@ -245,8 +245,8 @@ def load_tfds(
     """The Splits of readers.load_nli(name, manual_dir, ...) or clicr.load, pair by pair and fact by fact, through a
     TFDS builder.
 
-    folder: where built corpora are kept, each for its owner alone; one is built when it is missing or damaged, or
-    when its files or the numbers of formats changed (the older build is then removed).
+    folder: where built corpora are kept, readable for their owner alone. A corpus is built if it is missing or damaged,
+    or if its files or a FORMAT number changed (the older build is then removed).
     manual_dir: the corpus's own folder, or the data folder that holds it.
     Raises: as they do; UserError for a corpus without a builder or a folder that cannot be written.
     """
@@ -287,7 +287,7 @@ def _digest(records):
 
 
 def _build(name, root, manual_dir, choice):
-    """Builds below a temporary root, closes it to others and renames it: readers see all of it or nothing."""
+    """Builds below a temporary root, makes it private and renames it: readers see a complete build or none."""
     private_folder(root.parent, ours=True, fix=_FIX)
     with atomic_folder(root, keep=lambda: False, fix=_FIX) as temporary:
         with _quiet():
@@ -300,7 +300,7 @@ def _build(name, root, manual_dir, choice):
 
 
 def _read(name, root, choice):
-    """The splits below `root`; None where there are none, or where they differ from what was written."""
+    """The splits below `root`; None if they are missing or differ from what was written."""
     if not root.is_dir():
         return None
     try:
@@ -313,7 +313,7 @@ def _read(name, root, choice):
             }
         digests = {split: _digest(builder.records(found.examples)) for split, found in splits.items()}
         damaged = any(digest != metadata["sha256"][split] for split, digest in digests.items())
-    # What a damaged record raises is up to array_record and protobuf: all of it means the same here.
+    # array_record and protobuf raise many types of errors for a damaged record.
     except Exception:
         damaged = True
     if damaged:
@@ -324,7 +324,7 @@ def _read(name, root, choice):
 
 @contextlib.contextmanager
 def _quiet():
-    """TFDS prints its progress, also to stdout, where a command's answer belongs."""
+    """Silences TFDS, which prints its progress to stdout, too."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     tfds.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""Where pretrained weights are: a folder, a file, or an installed package that carries them."""
+"""Finds pretrained weights: a folder, a file, or an installed package that contains them."""
 
 import re
 from importlib import metadata
@@ -12,7 +12,7 @@ WEIGHTS = "model.safetensors"
 
 
 def find_weights(name: str | Path) -> Path:
-    """The folder or file of some weights: a path, or the name of an installed package that carries them.
+    """The folder or file of some weights: a path, or the name of an installed package that contains them.
 
     The package is not imported. Raises: ConfigError.
     """
@@ -30,6 +30,6 @@ def find_weights(name: str | Path) -> Path:
     files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
     folders = sorted({file.parent for file in files if any((file.parent / name).is_file() for name in CONFIGS)})
     if len(folders) != 1:
-        problem = f"package {name}: it carries {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}"
+        problem = f"package {name}: it contains {len(folders) or 'no'} folders with {CONFIGS[0]} and {WEIGHTS}"
         raise ConfigError(f"{problem}. Fix: name the folder of the weights.")
     return folders[0]

@@ -33,8 +33,8 @@ _COPY = "copy the file again from where the weights came from"
 
 @dataclass(frozen=True)
 class Pieces:
-    """One text. numbers: of its pieces. words: of the text, in its own case, split at spaces and punctuation.
-    word_of_piece: the place among the words of each piece's own."""
+    """A text as pieces. numbers: of the pieces. words: of the text, in its own case, split at spaces and punctuation.
+    word_of_piece: for each piece, the position of its word in words."""
 
     numbers: tuple[int, ...]
     words: tuple[str, ...]
@@ -45,9 +45,8 @@ class Pieces:
 class WordPieces:
     """Pieces in order of their numbers, and how text is prepared for them.
 
-    words: the pieces; one that starts with ## continues a word. lowercase: text is lower-cased; strip_accents: and
-    loses its accents. Special pieces cannot be reached from text: "[SEP]" is three words, so that no sentence can end
-    itself.
+    words: the pieces; one that starts with ## continues a word. lowercase: text is lower-cased; strip_accents:
+    accents are removed. Text never becomes special pieces: "[SEP]" in a text is three words.
     """
 
     words: tuple[str, ...]
@@ -86,7 +85,7 @@ class WordPieces:
     pad, unk, cls, sep = (property(lambda self, piece=piece: self.words.index(piece)) for piece in SPECIALS)
 
     def encode(self, text: str) -> Pieces:
-        """The pieces of a text, without special ones. A word that no pieces spell is one unknown piece."""
+        """The pieces of a text, without special ones. A word that no pieces compose is one unknown piece."""
         text = text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no character
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece = tuple(encoded.word_ids)
@@ -98,7 +97,7 @@ class WordPieces:
         return Pieces(tuple(encoded.ids), tuple(text[first:last] for first, last in spans), word_of_piece)
 
     def check_size(self, vocab_size: int) -> None:
-        """Raises DataError where weights for `vocab_size` pieces are not those of this vocabulary."""
+        """Raises DataError if weights for `vocab_size` pieces cannot belong to this vocabulary."""
         if not 0 <= vocab_size - len(self) < _PADDING_ROWS:
             fault = f"the vocabulary has {len(self)} pieces, the weights are for {vocab_size}"
             fix = "give the weights and the vocabulary of one model"
@@ -118,7 +117,7 @@ class WordPieces:
         else:
             words = tuple(line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n"))
         if said.get("tokenize_chinese_chars") is False:
-            raise _other_kind(path, "characters of Chinese do not stand alone")
+            raise _other_kind(path, "it does not split Chinese characters")
         lowercase = said.get("do_lower_case")
         if not isinstance(lowercase, bool):
             lowercase = all(word == word.lower() or _BRACKETED.fullmatch(word) for word in words)
@@ -168,7 +167,7 @@ class WordPieces:
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":
-        """Reads what `save` wrote. Raises: DataError where the file is something else."""
+        """Reads a file that `save` wrote. Raises: DataError for any other file."""
         path = Path(path)
         content = _json(path)
         pieces, flags = content.get("pieces"), (content.get("lowercase"), content.get("strip_accents"))
@@ -185,7 +184,9 @@ def vocabulary_files(path: Path | str) -> list[Path]:
 
 
 def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
-    """How many pieces of each side are kept where both together may have `size`: the longer side is cut first."""
+    """(premise pieces, hypothesis pieces) that are kept of these numbers if both together may have `size` pieces.
+
+    The longer side is cut first."""
     premise = min(premise, max(size - hypothesis, size - size // 2))
     return premise, min(hypothesis, size - premise)
 

@@ -1,8 +1,8 @@
 """Running text as rows of pieces for masked language models: the demo's fact text, or the user's own text files.
 
-A row is filled with consecutive sentences of one document, as many as fit; the first half of them is its `premise`,
-the other its `hypothesis`, so that a row looks like the pairs that the encoder is fine-tuned on. A sentence that is
-alone in its row is a premise without a hypothesis.
+A row holds as many consecutive sentences of one document as fit. The first half is its `premise`, the second half its
+`hypothesis`, so that a row looks like the pairs that the encoder is fine-tuned on. The only sentence of a row is a
+premise without a hypothesis.
 """
 
 from array import array
@@ -29,12 +29,12 @@ from mednli_jax.textfiles import either_name, no_such_file
 DEMO, FILE = "demo", "file"
 NAMES = (DEMO, FILE)
 FORMAT = 1  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
-DEV = 20  # without a file for it, each 20th document is for dev
+DEV = 20  # every 20th document goes to dev if there is no file for it
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the cache keeps of a row beside its arrays."""
+    """What the cache keeps for a row besides its arrays."""
 
     uid: str
     tags: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class TextCorpus:
         return self.name
 
     def splits(self) -> Mapping[str, Split]:
-        """No examples: a document is no unit that is scored."""
+        """No examples, because documents are not scored."""
         return {}
 
     def read_vocabulary(self, path: Path) -> WordPieces:
@@ -110,11 +110,11 @@ class TextCorpus:
                 raise DataError("holds no text", file=path.name, fix="give text, a sentence or more a line")
 
     def _first(self, split, documents):
-        """The documents of a split that `limit` leaves."""
+        """The documents of a split, at most `limit`."""
         return islice(documents, self.limit if split == "train" else None)
 
     def _source(self, split) -> dict:
-        """Where a split's text is from."""
+        """The source of a split's text, for the key."""
         if self.name == DEMO:
             return {"note": facts.NOTE, "seed": facts.SEED}
         files = self._files()

@@ -24,7 +24,7 @@ ALIAS_HEADER = ("alias", "concept")
 ABBREVIATION_HEADER = ("abbreviation", "expansion", "concept")
 TREE_NUMBER = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3})*")
 
-# Kinds worth linking in clinical text: anatomy, fungi, bacteria and viruses, diseases, drugs and chemicals, diagnosis,
+# Types worth linking in clinical text: anatomy, fungi, bacteria and viruses, diseases, drugs and chemicals, diagnosis,
 # treatment and equipment, drinking, smoking, symptoms of behaviour, anxiety and mental disorders, body functions.
 # Left out are the trees of general things that a text mentions all the time without stating a finding: animals, plants,
 # food, research methods, behaviour at large, people, places, professions, publications, administration.
@@ -57,7 +57,7 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     descriptor has that name already. `types` are the tree numbers.
 
     Args:
-      path: another table, else the bundled one. Bundled aliases of descriptors it does not have are then left out.
+      path: another table, else the bundled one. Bundled aliases of descriptors that it lacks are then left out.
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
 
     Raises: DataError, or DataErrors with the first 20 faults of a file.
@@ -126,7 +126,7 @@ def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[
 
     content = hashlib.sha256()
     lines = text_lines(path, digest=content)
-    lines = chain([next(lines, (1, ""))], lines)  # the first line is the header, also where it is empty
+    lines = chain([next(lines, (1, ""))], lines)  # the first line is the header, even if it is empty
     records = ((number, line.split("\t")) for number, line in lines if line or number == 1)
     yield from table_rows(path.name, records, problems, columns)
     digest.update(content.digest())

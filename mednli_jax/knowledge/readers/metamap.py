@@ -3,15 +3,15 @@
 A line holds, between bars: ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional
 information|tree codes. MetaMap Lite leaves the location out; both are read, as are the positions of old releases
 (start:length, ^ between the parts of a text that is not in one piece). See MMI_Output_2016.pdf of the National Library
-of Medicine. Lines on acronyms (AA and UA in place of MMI) say nothing of concepts and are counted.
+of Medicine. Lines on acronyms (AA and UA in place of MMI) contain no concepts. They are counted.
 
 Give MetaMap one sentence a line (--sldiID) under the ID <uid>-p for a premise and <uid>-h for a hypothesis; -premise,
 -hypothesis, .premise and .hypothesis are understood too. MetaMap uses full stops in its identifiers, so an ID
 is safer without.
 
-Positions count characters from 0, say the official pages. Wrappers that hand MetaMap a quoted sentence shift them by
-one: whether the file counts from 0 or 1 is seen from the trigger texts, which stand in the sentence at their position.
-Where most of them do not, the file was made from other sentences, and is refused.
+Positions count characters from 0 by the official documentation. Wrappers that pass a quoted sentence to MetaMap shift
+them by one. The trigger texts, which must be in the sentence at their positions, show which is the case. If most of
+them are at neither position, the file was made from other sentences, and is refused.
 """
 
 import re
@@ -102,7 +102,7 @@ def read_metamap(
 
 
 def best_per_tokens(spans: Sequence[Span]) -> list[Span]:
-    """Of spans of the same tokens, the one of the best score, then the first given."""
+    """One span for each set of tokens: the one with the best score, then the first given."""
     best = {}
     for span in spans:
         known = best.get((span.start, span.end))
@@ -131,7 +131,7 @@ def _occurrences(placing: Placing, line: int, fields: list[str]) -> list[_Occurr
         return []
     uid, side = match[1], _SIDE[(match[2] or match[3])[0]]
     triggers = _triggers(rest[0])
-    if len(triggers) != len(sections):  # which text stands where is then unknown
+    if len(triggers) != len(sections):  # the text of each position is then unknown
         triggers = [(None, bool(triggers) and all(negated for _, negated in triggers))] * len(sections)
     score = placing.score(line, fields[2])
     found = []
@@ -157,9 +157,9 @@ def _triggers(field: str) -> list[tuple[str | None, bool]]:
 
 
 def _first_position(placing: Placing, occurrences: Sequence[_Occurrence]) -> int:
-    """1 where more triggers stand in their sentences when counted from 1, else 0.
+    """1 if more triggers match their sentences when positions count from 1, else 0.
 
-    Notes a fault where most stand at neither place, and says so where some do. Sentences that are not ASCII are left
+    Adds a problem if most match at neither, and warns if some do not. Sentences that are not ASCII are left
     out: their triggers have other characters.
     """
     agree, checked = Counter(), 0
@@ -183,7 +183,7 @@ def _first_position(placing: Placing, occurrences: Sequence[_Occurrence]) -> int
 
 
 def _place(placing: Placing, occurrence: _Occurrence, first: int) -> None:
-    """Keep a span for each piece of the occurrence; pieces on neighbouring tokens are one."""
+    """Keeps a span for each piece of the occurrence; pieces on neighbouring tokens are joined."""
     spans = []
     for start, length in occurrence.parts:
         begin = start - first

@@ -2,7 +2,7 @@
 
 A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id, name, namespace,
 synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id, is_obsolete, replaced_by; of [Typedef]
-stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...) and [Instance] stanzas are left aside.
+stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...) and [Instance] stanzas are ignored.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ class _Term:
 
 @dataclass
 class _File:
-    """What the lines of a file say, before ids are looked up."""
+    """The content of a file, before ids are resolved."""
 
     header: dict[str, str] = field(default_factory=dict)
     shorthand: set[str] = field(default_factory=set)  # synonym types that mark abbreviations
@@ -66,7 +66,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     find it, too. With relations="all" a relationship is kept by the name of its [Typedef] ("part_of").
 
     A relation may lead to a term of another ontology (its id begins otherwise than all ids of the file), as in the
-    "-base" editions: it is left out and counted. So is a term without a name kept, but never linked.
+    "-base" editions: it is left out and counted. A term without a name is kept, but never linked.
 
     Args:
       path: .obo or .obo.gz.
@@ -137,7 +137,7 @@ def _read_stanzas(path, digest) -> _File:
             fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
             problems.add(line_fault(path.name, number, problem, fix))
             if not found.terms and not found.header:
-                break  # something else than OBO: one line says it
+                break  # not an OBO file: one problem is enough
     problems.raise_if_any()
     if not found.terms:
         raise empty_file(path, "no [Term] stanza")

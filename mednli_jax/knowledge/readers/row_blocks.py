@@ -27,9 +27,9 @@ _NEWLINE, _RETURN, _BLANK, _ZERO = b"\n\r 0"
 
 @dataclass(frozen=True)
 class RowFile:
-    """A file and how its rows are laid out.
+    """A file and the layout of its rows.
 
-    columns: their names, in order. delimiter: one byte. closed: it also stands after the last column (RRF).
+    columns: their names, in order. delimiter: one byte. closed: it also follows the last column (RRF).
     header: the first line names the columns (RF2).
     """
 

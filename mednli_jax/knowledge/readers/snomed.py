@@ -131,7 +131,7 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
         kind, language, edition = match.groups()
         if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
             editions.add(edition)
-            found[kind].setdefault(path.name.removesuffix(".gz"), path)  # the plain file where both are there
+            found[kind].setdefault(path.name.removesuffix(".gz"), path)  # the plain file if both exist
     for kind, paths in found.items():
         if not paths:
             pattern = f"sct2_{kind}_Snapshot{f'-{wanted[0]}' if kind == 'Description' and wanted else ''}_*.txt"

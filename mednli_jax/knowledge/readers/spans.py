@@ -1,4 +1,4 @@
-"""Concepts that another program found in a corpus's sentences, in place of the linker's: their way from file to tokens.
+"""Concepts that another program found in a corpus's sentences, in place of the linker: from the file to tokens.
 
 The plain file for them is a table with tabs (.tsv) whose header names, in any order,
 
@@ -34,12 +34,12 @@ _NEGATED = {"": False, "0": False, "1": True, "false": False, "true": True}
 # Tokenisers write some characters of a sentence in another way; each side of this table has one character.
 _STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
 _SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
-_AHEAD = 12  # characters that a token may stand further on than where it is due
+_AHEAD = 12  # characters by which a token may be later than expected
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A concept at tokens `start` to `end` (exclusive). score: higher is better; negated: as its finder says."""
+    """A concept at tokens `start` to `end` (exclusive). score: higher is better; negated: as the program says."""
 
     start: int
     end: int
@@ -50,9 +50,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Recognised:
-    """What another program found in a corpus, in place of a Linker.
+    """The concepts that another program found in a corpus, in place of a Linker.
 
-    ontology: of the concepts; one it does not have is kept (and is related to itself alone).
+    ontology: of the concepts; an unknown concept is kept (and is related only to itself).
     spans: (uid, side) -> the sentence's spans in order; a sentence without any is absent.
     facts: counts and the name of the file, as plain JSON values.
     """
@@ -71,10 +71,10 @@ class Recognised:
 
 
 class Placing:
-    """Spans on their way from a file to the tokens of a corpus: checked, placed and counted.
+    """Checks and counts the spans of a file, and places them on the tokens of a corpus.
 
     examples: the corpus's; their uids are distinct. partial: the corpus leaves out pairs of its files (a limit, a
-    genre, pairs without label), so that a uid it does not have is counted ("other_pairs") and no fault.
+    genre, pairs without label), so that an unknown uid is counted ("other_pairs") and is not an error.
     problems: the faults so far; the caller adds more. counts: of what was left out, and why.
     """
 
@@ -87,7 +87,7 @@ class Placing:
         self._spans: dict[tuple[str, str], list[Span]] = {}
 
     def sentence(self, line: int, uid: str, side: str) -> tuple[str, tuple[str, ...]] | None:
-        """(text, tokens) of a sentence; None where there is none, which is then noted or counted."""
+        """(text, tokens) of a sentence; None if it is missing, which is then noted or counted."""
         if side not in SENTENCE:
             fix = f"write {' or '.join(SENTENCE)}"
             self.fault(line, "field 'side' is neither premise nor hypothesis", "side", fix)
@@ -129,14 +129,14 @@ class Placing:
         return None
 
     def keep(self, uid: str, side: str, span: Span) -> None:
-        """Note a span that is known to lie on tokens of its sentence."""
+        """Keeps a span that is known to be on tokens of its sentence."""
         self._spans.setdefault((uid, side), []).append(span)
 
     def fault(self, line: int, problem: str, field: str, fix: str) -> None:
         self.problems.add(DataError(problem, file=self.path.name, line=line, field=field, fix=fix))
 
     def score(self, line: int, value) -> float:
-        """A score; one that is no finite number is noted and becomes 0."""
+        """The score as a number; one that is not finite is noted and becomes 0."""
         try:
             score = 0.0 if value is None or value == "" else float(value)
         except (OverflowError, TypeError, ValueError):
@@ -162,7 +162,7 @@ class Placing:
         return found, {"file": self.path.name} | {name: counts[name] for name in named} | dict(self.counts)
 
     def _check_corpus(self):
-        """Notes that the file is of another corpus: by pairs that the corpus lacks, or by naming none of its pairs."""
+        """Notes if the file belongs to another corpus: it has pairs that the corpus lacks, or none of its pairs."""
         known = len({uid for uid, _ in self._spans})
         if self._unknown:
             line, total = min(self._unknown.values()), len(self._unknown)
@@ -211,7 +211,7 @@ def read_spans(
 
 
 def without_overlaps(spans: Sequence[Span]) -> list[Span]:
-    """Of spans that overlap, the one of the best score; then the longest, then the first given."""
+    """Of overlapping spans, the one with the best score, then the longest, then the first given."""
     chosen = []
     for span in sorted(spans, key=lambda span: (-span.score, span.start - span.end)):
         if all(span.end <= other.start or other.end <= span.start for other in chosen):
@@ -220,10 +220,10 @@ def without_overlaps(spans: Sequence[Span]) -> list[Span]:
 
 
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each token stands in the text it was made from: (first character, last + 1); (-1, -1) if it is not found.
+    """The position of each token in its text: (first character, last + 1); (-1, -1) if it is not found.
 
-    Tokens are looked for in order and without regard to case; quotes and dashes may be written in another way, and
-    what a tokeniser changed (one token) does not move those after it.
+    Tokens are searched in order and case is ignored. Quotes and dashes may be written in another way, and a token that
+    a tokeniser changed does not shift those after it.
     """
     text, offsets, at, missed = text.translate(_STRAIGHT), [], 0, 0
     for token in tokens:
