@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import jax
@@ -26,8 +27,6 @@ from mednli_jax import files
 from mednli_jax.errors import RunError, UserError, is_echo
 from mednli_jax.progress import warn
 
-# Orbax's threads log tracebacks when a save fails. They are dropped, because `save` raises the error.
-logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
 KEEP = 2
 # Most bytes of a checkpoint's arrays: a constant plus a multiple of its size on disk. Weights are hardly compressed,
 # but optimiser moments that are all zero are.
@@ -47,6 +46,17 @@ def _reason(error) -> str:
     """The message of the operating system; in errors of tensorstore it is part of a longer message."""
     message = getattr(error, "reason", None) or getattr(error, "strerror", None)
     return message or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
+
+
+def _is_not_from_orbax(record) -> bool:
+    frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else ()
+    return not any("orbax" in frame.filename for frame in frames)
+
+
+# When a save fails, Orbax's threads log tracebacks, and asyncio logs those of the tasks that Orbax did not wait for.
+# They are dropped, because `save` raises the error.
+logging.getLogger("absl").addFilter(lambda record: record.levelno < logging.ERROR)
+logging.getLogger("asyncio").addFilter(_is_not_from_orbax)
 
 
 @contextlib.contextmanager
