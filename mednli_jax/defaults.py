@@ -51,10 +51,10 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     named, _, genre = variant.partition("/")
     corpus = named.removesuffix(CODE)
     config = config_dict.ConfigDict()
-    config.task = "nli"
-    config.seeds = (0,)
+    config.task = "nli"  # the kind of experiment; the config file sets it
+    config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
-        name=corpus,
+        name=corpus,  # the corpus; the variant of the config sets it
         dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         builder="direct",  # or "tfds": read through a TFDS builder, which gives the same arrays
         genre=genre,  # genre of MultiNLI
@@ -79,7 +79,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         # Retrofitting moves vectors of related words together (Faruqui et al. 2015): "ontology", or a lexicon file.
         # "concepts": vectors of concepts, whose ids replace their mentions. "unit": a control that sets lengths to 1.
         retrofit="",
-        retrofit_rounds=10,
+        retrofit_rounds=10,  # passes over all words
         retrofit_relations=("is_a",),  # relations of the ontology that count as related, besides shared names
     )
     config.knowledge = _section(
@@ -107,8 +107,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     )
     config.model = _section(
         name=model,  # see models/table.py
-        hidden_size=300,
-        dropout=0.5,
+        hidden_size=300,  # units of a layer; of a recurrent layer, in each direction
+        dropout=0.5,  # share of values that training sets to zero
         train_vectors=False,  # whether word vectors are trained
         # "none"; "replace": attention from the ontology only; "bias": added to the model's attention; esim: "typed"
         knowledge=knowledge,
@@ -117,18 +117,33 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     if model == "bow":
         config.model.matching = "concat"  # or "full": also the difference and product of both sides
     if model == "infersent":
-        config.model.update(cell="lstm", pooling="max", matching="full")
+        config.model.update(
+            cell="lstm",  # "lstm" or "gru"
+            pooling="max",  # of the states of a sentence: "max", "mean" or "last"
+            matching="full",  # input of the classifier: "full" [p, h, |p - h|, p * h], or "concat" [p, h]
+        )
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
     if model == "bert":
         config.model = transformer(model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked")
     elif model == "features":
         config.model = _section(
-            name=model, knowledge=knowledge, masking="masked", trees=300, depth=3, learning_rate=0.1, subsample=1.0
+            name=model,
+            knowledge=knowledge,
+            masking="masked",
+            trees=300,  # trees of each class
+            depth=3,  # levels of a tree
+            learning_rate=0.1,  # factor of each tree's values
+            subsample=1.0,  # share of the pairs that each tree sees
         )
     elif model == "fasttext":
         config.model = _section(
-            name=model, knowledge=knowledge, masking="masked", dim=100, buckets=1 << 17, train_vectors=True
+            name=model,
+            knowledge=knowledge,
+            masking="masked",
+            dim=100,  # numbers of a word's or bigram's vector
+            buckets=1 << 17,  # rows of the hashed table of bigrams
+            train_vectors=True,
         )
     else:
         config.model.update(
@@ -177,7 +192,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
-    config.task = "diskne"
+    config.task = "diskne"  # the kind of experiment; the config file sets it
     config.knowledge = nli(model, "demo").knowledge  # not that of mednli, which follows the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
@@ -190,7 +205,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         pool="group",  # a fold trains on examples of its own group (medical or terminological), or on "all"
         wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
         negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
-        negatives_seed=0,
+        negatives_seed=0,  # demo: seed of the drawn negatives
         annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # source of the names of the annotated diseases
     )
@@ -216,17 +231,17 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
 
 def transformer(name: str, **more) -> config_dict.ConfigDict:
     return _section(
-        name=name,
+        name=name,  # see models/table.py
         weights="",  # a folder in Hugging Face's layout, or an installed package; it sets the sizes below
-        vocab_size=0,
-        hidden_size=128,
-        layers=2,
-        attention_heads=2,
-        intermediate_size=512,
-        positions=512,
-        epsilon=1e-12,
-        activation="gelu",
-        dropout=0.1,
+        vocab_size=0,  # word pieces; 0 = those of the corpus
+        hidden_size=128,  # units of a layer
+        layers=2,  # transformer layers
+        attention_heads=2,  # heads of each layer; they divide hidden_size
+        intermediate_size=512,  # units of the feed-forward part of a layer
+        positions=512,  # most pieces of a row
+        epsilon=1e-12,  # added to the variance in layer normalisation
+        activation="gelu",  # of the feed-forward part
+        dropout=0.1,  # share of values that training sets to zero
         rematerialise=False,  # saves memory: the backward pass computes activations again instead of storing them
         **more,
     )
@@ -244,11 +259,11 @@ def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDi
     """
     _check_variant(variant, MLM_VARIANTS)
     config = config_dict.ConfigDict()
-    config.task = "mlm"
-    config.seeds = (0,)
+    config.task = "mlm"  # the kind of experiment; the config file sets it
+    config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
-        name=variant,
-        dir=config_dict.placeholder(str),
+        name=variant,  # the corpus; the variant of the config sets it
+        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         limit=config_dict.placeholder(int),  # only the first N documents of train
         lowercase=True,  # whether a vocabulary made from the texts is lower-cased
         pieces=8000,  # size of the vocabulary, made from the texts unless the weights contain one
@@ -267,13 +282,13 @@ def _train() -> config_dict.ConfigDict:
     """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
         epochs=40,  # most epochs
-        batch_size=512,
-        learning_rate=1e-3,
-        weight_decay=1e-6,
+        batch_size=512,  # examples of a step, on all devices together
+        learning_rate=1e-3,  # the highest rate of the schedule
+        weight_decay=1e-6,  # adamw: decoupled; other optimisers: added to the gradient
         clip=0.0,  # largest global norm of the gradient; 0 = no limit
-        optimizer="adam",  # or "amsgrad", "adamw", "sgd"
+        optimizer="adam",  # "adam", "amsgrad", "adamw" or "sgd"
         momentum=0.0,  # sgd: momentum
-        schedule="constant",  # or "plateau", "halving", "cyclical", "linear", "warmup_linear"
+        schedule="constant",  # "constant", "plateau", "halving", "cyclical", "linear" or "warmup_linear"
         warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
         accumulate=1,  # batches whose gradients are accumulated for one step
         decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: in epochs from halve_from
@@ -318,10 +333,10 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     """
     _check_variant(variant, CLOZE_VARIANTS)
     config = config_dict.ConfigDict()
-    config.task = "cloze"
-    config.seeds = (0,)
+    config.task = "cloze"  # the kind of experiment; the config file sets it
+    config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
-        name=CLOZE_VARIANTS[variant],
+        name=CLOZE_VARIANTS[variant],  # the corpus; the variant of the config sets it
         dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         setup=setup,  # phrases as single tokens (ent), as anonymous single tokens (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
@@ -334,30 +349,36 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         renumber=False,  # anonym: the phrases of a training passage get new numbers in each epoch
     )
     config.vectors = _section(
-        path=config_dict.placeholder(str),
-        dim=200,
-        seed=0,
+        path=config_dict.placeholder(str),  # file of word vectors; random without a file
+        dim=200,  # length of a vector
+        seed=0,  # seed of random vectors
         random_sd=0.4,  # standard deviation of the random vectors of words without one; about that of GloVe
     )
     config.train = _train()
     config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy")
     if model == "sa_reader":
-        config.model = _section(name=model, hidden_size=70, dropout=0.57, attention="bilinear", train_vectors=True)
+        config.model = _section(
+            name=model,
+            hidden_size=70,  # units of a recurrent layer, in each direction
+            dropout=0.57,  # share of values that training sets to zero
+            attention="bilinear",  # of the query to the passage: "bilinear", "dot", "mlp", "average" or "last"
+            train_vectors=True,  # whether word vectors are trained
+        )
         config.train.update(optimizer="sgd", learning_rate=0.1, epochs=100, patience=3, least_epochs=26)
         config.data.max_words = 50_000
     else:
         config.model = _section(
             name=model,
-            hidden_size=64,
-            hops=3,
-            gate="mul",  # or "sum", "concat"
-            dropout=0.5,
+            hidden_size=64,  # units of a recurrent layer, in each direction
+            hops=3,  # layers, each of which reads the passage again
+            gate="mul",  # "mul", "sum" or "concat"
+            dropout=0.5,  # share of values that training sets to zero
             query_feature=True,  # an input feature: whether the word of the passage occurs in the query
             characters=0,  # size of a recurrent encoder of each word's characters; 0 = none
             # noent: probability of a candidate. "sum": over all its words; "share": divided by the sum of all
             # candidates; "mean": divided by its number of words; "span": the sum over its marked spans only
             pointer="sum",
-            train_vectors=True,
+            train_vectors=True,  # whether word vectors are trained
         )
         config.train.update(learning_rate=5e-4, epochs=10, patience=1, schedule="halving", halve_from=4)
     if variant == "demo":
@@ -454,7 +475,7 @@ def _fasttext(config):
     16 times the rate: the sum of their 16 steps.
     """
     config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
-    config.seeds = (0,)
+    config.seeds = (0,)  # one model is trained with each seed
     config.vectors.update(path="", dim=1)  # not used: the model trains its own word vectors
     config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)
     config.train.update(optimizer="sgd", schedule="linear", select="last", max_buckets=1)

@@ -42,6 +42,11 @@ def _meanings(tasks) -> dict[str, str]:
     for name in (*OF_HELPERS, *tasks):
         for statement in ast.walk(functions[name]):
             call = getattr(statement, "value", None)
+            if isinstance(statement, ast.Assign) and isinstance(call, ast.Constant | ast.Tuple):
+                field = statement.targets[0]  # config.FIELD = VALUE
+                comment = _comment(text, statement)
+                if comment and isinstance(field, ast.Attribute) and getattr(field.value, "id", "") == "config":
+                    found.setdefault(field.attr, comment)
             if not isinstance(call, ast.Call):
                 continue
             if getattr(call.func, "id", "") == "_section":  # config.SECTION = _section(...), or return _section(...)
@@ -53,7 +58,7 @@ def _meanings(tasks) -> dict[str, str]:
             section = target.attr if isinstance(target, ast.Attribute) else OF_HELPERS.get(name, "")
             for given in call.keywords:
                 if given.arg and (comment := _comment(text, given)):
-                    found[f"{section}.{given.arg}"] = comment
+                    found.setdefault(f"{section}.{given.arg}", comment)
     return found
 
 
