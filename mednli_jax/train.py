@@ -15,7 +15,7 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on tes
   python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
 
 {cli.CONFIG_HELP}
-  --workdir=DIR                the folder of the run (default: runs/<config>-<variant>, numbered if taken)
+  --workdir=DIR                the run directory (default: runs/<config>-<variant>, numbered if taken)
   --resume                     continue the interrupted run in --workdir
   --force                      delete the run in --workdir and start over
   --dry-run                    print shapes, parameters, memory and the time of an epoch; do not train

@@ -118,8 +118,8 @@ def matrix(
     seen: dict[tuple[str, ...], int] = {}
     sides = []
     for side in SIDES:
-        said = (_tokens(example, side, lowercase, hypothesis_only) for example in examples)
-        sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in said], np.int64))
+        texts = (_tokens(example, side, lowercase, hypothesis_only) for example in examples)
+        sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in texts], np.int64))
     sentences, terms = list(seen), terms or terms_of(splits["train"], lowercase, hypothesis_only)
     columns = {
         **_wording([wording.read(tokens) for tokens in sentences], *sides, examples, watch),
@@ -131,7 +131,7 @@ def matrix(
 
 
 def _tokens(example: NLIExample, side: str, lowercase: bool, hypothesis_only: bool) -> tuple[str, ...]:
-    """The whole sentence: nothing here needs it cut to a length."""
+    """All tokens of a sentence, whatever `data.max_length` is."""
     if hypothesis_only and side == "premise":
         return ()
     tokens = all_tokens(example, side)
@@ -150,8 +150,8 @@ def _wording(sentences: Sequence[wording.Sentence], left, right, examples, watch
 
 def terms_of(train: Split, lowercase: bool, hypothesis_only: bool) -> dict:
     """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...], "idf": [...]}."""
-    said = (_tokens(example, side, lowercase, hypothesis_only) for example in train.examples for side in SIDES)
-    fitted = list(dict.fromkeys(said))
+    texts = (_tokens(example, side, lowercase, hypothesis_only) for example in train.examples for side in SIDES)
+    fitted = list(dict.fromkeys(texts))
     if not any(fitted):  # empty sentences only: no terms
         return {"terms": [], "idf": []}
     vectorizer = _vectorizer().fit(fitted)

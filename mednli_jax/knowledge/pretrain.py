@@ -93,12 +93,12 @@ def pretrain(
     start = None if initial is None else _initial(initial, settings)
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, key)):
-        say(f"{out.name} is there already, made of the same text with the same settings.")
+        say(f"{out.name} exists, made of the same text with the same settings.")
         return facts
     if out.exists():
         if not _facts_path(out).is_file():
-            raise UsageError(f"{out}: is there already, and was not made here. Fix: give another name.")
-        warn(f"{out.name} is there already, but of other text or settings, or damaged: it will be replaced")
+            raise UsageError(f"{out}: exists, and this command did not make it. Fix: give another name.")
+        warn(f"{out.name} exists, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:

@@ -281,7 +281,7 @@ def test_the_script_chains_text_articles_and_notes(tmp_path):
     found = look(tmp_path / "x.bin", "ague", "quokka", "htn", "wrong", dim=4)
     assert found.words == ("ague", "quokka", "htn")
     again = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
-    assert again.stderr.count("is there already") == 2
+    assert again.stderr.count(" exists, made of the same text") == 2
 
 
 def test_the_script_tells_faults_in_a_line(tmp_path):

@@ -22,7 +22,7 @@ def write_attention(run, queries) -> Path:
 
     Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
     over the seeds) and so on.
-    run: a finished_run.FinishedRun. Raises: UserError where the model aligns nothing.
+    run: a finished_run.FinishedRun. Raises: UserError where the model has no attention.
     """
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))

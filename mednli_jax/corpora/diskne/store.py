@@ -34,7 +34,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path, w
     """
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already. Fix: give a folder that is empty or not there yet.")
+        raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     try:
         private_folder(temporary)
