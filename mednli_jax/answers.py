@@ -60,11 +60,11 @@ def _bleu_counts(prediction, answers):
     """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of both sides."""
     from nltk.translate import bleu_score  # imported here because it is slow and few commands need it
 
-    said, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
+    tokens, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
     orders = range(1, ORDERS + 1)
-    matches = [bleu_score.modified_precision(references, said, n).numerator for n in orders]
-    totals = [max(0, len(said) - n + 1) for n in orders]
-    return [*matches, *totals, len(said), bleu_score.closest_ref_length(references, len(said))]
+    matches = [bleu_score.modified_precision(references, tokens, n).numerator for n in orders]
+    totals = [max(0, len(tokens) - n + 1) for n in orders]
+    return [*matches, *totals, len(tokens), bleu_score.closest_ref_length(references, len(tokens))]
 
 
 def _bleu(counts, order):

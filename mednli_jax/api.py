@@ -102,13 +102,13 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)
-    asked = experiment.of(config)
+    spec = experiment.of(config)
     with _signals_kept():
         code = new_run.train(
-            asked,
+            spec,
             Path(workdir).expanduser(),
-            {**config.to_dict(), "model": asked.model.fields},
-            name=Path(named.partition(":")[0]).stem or asked.model.name,
+            {**config.to_dict(), "model": spec.model.fields},
+            name=Path(named.partition(":")[0]).stem or spec.model.name,
             resume=resume,
             force=force,
             command=f"train_model(..., {str(workdir)!r}, resume=True)",

@@ -359,22 +359,22 @@ def linked_corpus(folder: Path) -> NLICorpus:
     return experiment.nli_corpus(config)
 
 
-def source_run(asked: experiment.Experiment, prepared) -> FinishedRun:
+def source_run(target: experiment.Experiment, prepared) -> FinishedRun:
     """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run.
 
     Raises UserError where the named run is missing or unfinished, or lacks a seed or the vectors of the words.
     """
-    source = load_run(asked.transfer.init_from)
+    source = load_run(target.transfer.init_from)
     if source.trees:
         raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
     if table.entry(source.experiment.model.name).writer:
         problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
         raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
-    if source.experiment.trains_words and not asked.trains_words:
+    if source.experiment.trains_words and not target.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
         raise RunError(f"{problem}. Fix: also give --config.model.train_vectors=True.")
-    transfer.seed_rows(source.experiment.seeds, asked.seeds)
+    transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
 
 

@@ -19,7 +19,7 @@ from mednli_jax.training.loop import Interrupted
 
 
 def train(
-    asked: Experiment,
+    experiment: Experiment,
     folder: Path,
     config: dict,
     *,
@@ -45,8 +45,8 @@ def train(
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
-    prepared, hit = _prepared(asked, here)  # before the directory is created, so that bad data leaves none
-    source = source_run(asked, prepared) if asked.transfer.init_from else None  # likewise for a bad source
+    prepared, hit = _prepared(experiment, here)  # before the directory is created, so that bad data leaves none
+    source = source_run(experiment, prepared) if experiment.transfer.init_from else None  # likewise for a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
     session = Session(directory, resume=resume, profile=profile, source=source, keep_weights=keep_weights)
     if resume and directory.status() == "complete":
@@ -64,12 +64,12 @@ def train(
     session.write_status("running")
     if here.watch:
         here.watch.on_loss = interrupted
-    session.say(f"corpus {asked.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+    session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
     use_compile_cache()
-    if asked.precision != "default" and (line := precision.remark(asked.precision, jax.default_backend())):
+    if experiment.precision != "default" and (line := precision.remark(experiment.precision, jax.default_backend())):
         session.say(line)
     try:
-        _finish(asked, name, prepared, asked.fit(prepared, session), session)
+        _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
         return cli.OK
     except (Interrupted, KeyboardInterrupt):
         interrupted()
@@ -84,15 +84,15 @@ def train(
         directory.close_scalars()
 
 
-def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
+def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
     """Scores dev and test, writes the result and its page, prints the summary."""
-    directory, task = session.directory, asked.task
+    directory, task = session.directory, experiment.task
     result = {
-        "corpus": asked.corpus.title,
+        "corpus": experiment.corpus.title,
         "task": task.name,
-        "model": asked.model.name,
+        "model": experiment.model.name,
         "config": name,
-        "seeds": list(asked.seeds),
+        "seeds": list(experiment.seeds),
         **fitted.facts,
         "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + fitted.notes,
         "prepared": prepared.folder.name,
@@ -116,14 +116,14 @@ def _finish(asked: Experiment, name: str, prepared, fitted: Fitted, session: Ses
     print(directory.folder / "result.json")
 
 
-def train_along(asked: Experiment) -> int:
+def train_along(experiment: Experiment) -> int:
     """Runs in every process except the first: trains with the others, without output and without writing files."""
     here = hosts.here()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        prepared, _ = _prepared(asked, here)
+        prepared, _ = _prepared(experiment, here)
         use_compile_cache()
         try:
-            fitted = asked.fit(prepared, Session(None))
+            fitted = experiment.fit(prepared, Session(None))
         except (Interrupted, KeyboardInterrupt):
             return cli.INTERRUPTED
         for split in ("dev", "test"):
@@ -133,11 +133,11 @@ def train_along(asked: Experiment) -> int:
         return cli.OK
 
 
-def _prepared(asked, here):
+def _prepared(experiment, here):
     """(prepared corpus, whether it was on disk). The first process prepares it, the others wait and read it."""
     if not here.leads:
         here.meet()
-    prepared, hit = asked.prepare()
+    prepared, hit = experiment.prepare()
     if here.leads:
         here.meet()
     here.check_same("corpus", prepared.manifest["files"])

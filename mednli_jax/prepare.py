@@ -46,10 +46,10 @@ def main(values: cli.Flags) -> None:
         counts = metamap_input.write(examples, Path(values.metamap).expanduser())
         print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
         return
-    asked = experiment.of(config)
-    prepared, hit = asked.corpus.prepare()
+    spec = experiment.of(config)
+    prepared, hit = spec.corpus.prepare()
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
-    for line in prepared_lines.LINES[asked.task.name](prepared):
+    for line in prepared_lines.LINES[spec.task.name](prepared):
         print(line)
 
 

@@ -50,13 +50,13 @@ def main(values: cli.Flags) -> int:
     from mednli_jax import experiment, new_run  # imports jax, so it follows the check of the flags
     from mednli_jax.training import hosts
 
-    asked = experiment.of(config)
-    if values.keep_weights and asked.fitter != "folds":
+    spec = experiment.of(config)
+    if values.keep_weights and spec.fitter != "folds":
         raise UsageError("--keep_weights is for runs of folds; other runs always keep weights. Fix: leave it out.")
     if values.dry_run:
-        return _describe(asked)
+        return _describe(spec)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
-    if here.count > 1 and asked.fitter != "gradient":
+    if here.count > 1 and spec.fitter != "gradient":
         raise RunError("several processes can only train networks on one corpus. Fix: start one process.")
     name = cli.config_name()
     folder = Path(values.workdir or Path("runs") / name).expanduser()
@@ -65,9 +65,9 @@ def main(values: cli.Flags) -> int:
 
     def train():
         return new_run.train(
-            asked,
+            spec,
             folder,
-            {**config.to_dict(), "model": asked.model.fields},
+            {**config.to_dict(), "model": spec.model.fields},
             name=name,
             resume=values.resume,
             force=values.force,
@@ -81,22 +81,22 @@ def main(values: cli.Flags) -> int:
 
     def work():
         here.check_same("config", config.to_dict())
-        return train() if here.leads else new_run.train_along(asked)
+        return train() if here.leads else new_run.train_along(spec)
 
     return here.run(lambda: cli.script(work, here.report, piped=False))
 
 
-def _describe(asked) -> int:
-    if asked.fitter != "gradient":
+def _describe(spec) -> int:
+    if spec.fitter != "gradient":
         raise UsageError("--dry-run is for a network on one corpus, not for features or folds. Fix: leave it out.")
     from mednli_jax import experiment
     from mednli_jax.training.describe import describe
     from mednli_jax.training.loop import Trainer
 
     experiment.use_compile_cache()
-    prepared, _ = asked.prepare()
-    program, batches = asked.program(prepared)
-    for line in describe(Trainer(program, asked.settings, prepared.splits, batches, asked.seeds)):
+    prepared, _ = spec.prepare()
+    program, batches = spec.program(prepared)
+    for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):
         print(line, flush=True)  # shown at once, because each line takes seconds to measure
     return cli.OK
 

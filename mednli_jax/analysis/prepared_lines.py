@@ -58,8 +58,8 @@ def queries(prepared: Prepared) -> Iterator[str]:
     for name, rows in prepared.splits.items():
         facts = manifest["splits"][name]
         answerable, passages = facts["answerable"], max(facts["passages"], 1)
-        asked = sum(answerable.values())
-        left_out = f", {asked - len(rows)} without an answer in their passage left out" if asked > len(rows) else ""
+        total = sum(answerable.values())
+        left_out = f", {total - len(rows)} without an answer in their passage left out" if total > len(rows) else ""
         passage, query = (max(length.tolist(), default=0) for length in rows.length)
         yield (
             f"  {name}: {len(rows)} queries of {facts['passages']} passages{left_out}; longest passage {passage}, "

@@ -27,11 +27,11 @@ TABLES = ("diskne",)  # first letters of the tables that show single diseases
 
 def check(given, runs: Sequence, table: str) -> None:
     """Raises UsageError for flags that ask for few pairs or for names of runs. given: the flags, by name."""
-    asked = [f"--{name}" for name in FLAGS if given[name].value]
-    asked += ["--csv of a run"] * bool(given["csv"].value and runs)
-    asked += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
-    if asked:
-        raise UsageError(f"--public shows no {asked[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
+    refused = [f"--{name}" for name in FLAGS if given[name].value]
+    refused += ["--csv of a run"] * bool(given["csv"].value and runs)
+    refused += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
+    if refused:
+        raise UsageError(f"--public shows no {refused[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:

@@ -192,16 +192,16 @@ def filled(table: Table, folder: Path) -> dict:
     with Bar(f"table {table.number}", len(every), unit="cells") as bar:
         for cell in every:
             bar.advance(1)
-            asked = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
-            lacks = [key for key in asked if states[key] != "complete"]
-            if lacks and cell.paper is None and states[asked[0]] == "missing":
+            required = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
+            lacks = [key for key in required if states[key] != "complete"]
+            if lacks and cell.paper is None and states[required[0]] == "missing":
                 continue
             missed.update((name, states[name, split]) for name, split in lacks)
             values = {**vars(cell), "state": "complete"}
             if lacks:
-                values["state"] = states[lacks[0]] if lacks[0] == asked[0] else f"baseline {states[lacks[0]]}"
+                values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
             else:
-                run, baseline = runs[asked[0]], runs.get((cell.baseline, cell.split))
+                run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
                 values |= _ours(cell, run, baseline, comparable=corpus == paper)
                 if baseline and other_training(baseline, run):
                     notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")

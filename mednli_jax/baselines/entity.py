@@ -67,12 +67,12 @@ def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str,
 
 def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, choices_of=mentions) -> dict[str, str]:
     """One of the choices for each query; the same ones for the same seed and the same examples in the same order."""
-    rng, said = np.random.default_rng(seed), {}
+    rng, predictions = np.random.default_rng(seed), {}
     for passage, queries in by_passage(examples):
         if choices := choices_of(passage):
             drawn = rng.integers(len(choices), size=len(queries))
-            said |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
-    return said
+            predictions |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
+    return predictions
 
 
 def random_expectation(
@@ -107,22 +107,22 @@ def random_expectation(
 
 
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
-    said = {}
+    predictions = {}
     for passage, queries in by_passage(examples):
         ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # ties: first seen, first used
         for query in queries if ranking else ():
             named = set(_phrases(query.query, query.query_entities)) if outside_query else ()
-            said[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
-    return said
+            predictions[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
+    return predictions
 
 
 def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
-    said = {}
+    predictions = {}
     for passage, queries in by_passage(examples):
         words = (word for word in _words(passage) if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
         if ranking := Counter(words).most_common(1):
-            said |= {query.uid: ranking[0][0] for query in queries}
-    return said
+            predictions |= {query.uid: ranking[0][0] for query in queries}
+    return predictions
 
 
 # -- similarity of contexts --------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def most_similar_word(
 
 def _nearest(examples, vocab, vectors, window, spans_of):
     """The span of the passage whose context is most like the blank's, the first of several."""
-    said = {}
+    predictions = {}
     for passage, queries in by_passage(examples):
         spans = np.array(spans_of(passage), np.int64).reshape(-1, 2)
         if not len(spans):
@@ -177,8 +177,8 @@ def _nearest(examples, vocab, vectors, window, spans_of):
             cosines = contexts @ context
             # Contexts of one direction differ only by rounding, which must not decide.
             start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
-            said[query.uid] = " ".join(passage.tokens[start:end]).lower()
-    return said
+            predictions[query.uid] = " ".join(passage.tokens[start:end]).lower()
+    return predictions
 
 
 def _contexts(tokens, spans, sentences, vocab, vectors, window):
@@ -207,8 +207,8 @@ def best_window(
     found = {}
     with Bar("sim-entity", len(windows), unit="windows") as bar:
         for window in windows:
-            said = most_similar_entity(examples, vocab, vectors, window=window)
-            found[window] = summary(query_scores(examples, said, vocab, vectors))
+            predictions = most_similar_entity(examples, vocab, vectors, window=window)
+            found[window] = summary(query_scores(examples, predictions, vocab, vectors))
             bar.advance(1, f"window {window}")
     return max(sorted(found), key=lambda window: found[window]["f1"]), found
 
@@ -218,13 +218,13 @@ def best_window(
 
 def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
     """Per query the entity that matches an answer, else the one with the highest F1; the first of several."""
-    said = {}
+    predictions = {}
     for passage, queries in by_passage(examples):
         phrases = list(dict.fromkeys(mentions(passage)))
         for query in queries if phrases else ():
             answers = texts(query)
-            said[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))
-    return said
+            predictions[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))
+    return predictions
 
 
 def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:

@@ -225,8 +225,8 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path,
             codes[mention.concept] = tuple(ontology.indices(mention.concept)) or (len(ontology) + len(codes),)
         return codes[mention.concept]
 
-    said = zip(premise_mentions, hypothesis_mentions, strict=True)
-    for pair, (premise, hypothesis) in enumerate(watch(list(said), "paths between concepts")):
+    mention_pairs = zip(premise_mentions, hypothesis_mentions, strict=True)
+    for pair, (premise, hypothesis) in enumerate(watch(list(mention_pairs), "paths between concepts")):
         here = {place for mention in premise for place in places(mention)}
         there = sorted(set(map(places, hypothesis)))
         rows.extend((pair, number, b, a) for number, of in enumerate(there) for b in of for a in sorted(here))

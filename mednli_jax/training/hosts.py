@@ -141,7 +141,7 @@ def join(
         return _here
     if any(value is not None for value in explicit):
         _check(*explicit, automatic)
-    stderr, said = _quiet() if process else (2, None)
+    stderr, output = _quiet() if process else (2, None)
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
@@ -163,14 +163,14 @@ def join(
         ) from None
     if len(set(counts)) != 1:
         raise RunError(f"the processes have {counts} devices. Fix: give each process the same number.")
-    if said is None and jax.process_index():
-        stderr, said = _quiet()
+    if output is None and jax.process_index():
+        stderr, output = _quiet()
     from orbax.checkpoint import multihost  # a slow import
 
-    streams = {"host": coordinator and coordinator.rpartition(":")[0].strip("[]"), "stderr": stderr, "said": said}
+    streams = {"host": coordinator and coordinator.rpartition(":")[0].strip("[]"), "stderr": stderr, "output": output}
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), **streams)
     if _here.watch:
-        if said is not None:
+        if output is not None:
             _catch_abort(_here.watch)
         sys.excepthook = lambda kind, error, trace: (_here.report(error), _here.watch.leave(1))
     return _here
@@ -205,13 +205,13 @@ def _quiet():
     Processes other than the first call this to hide the output of libraries. Python's sys.stderr still writes to the
     user's stderr, so that a bug is printed.
     """
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - open for the life of the process
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - open for the life of the process
     stderr = os.dup(2)
     sys.stderr.flush()
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
     for stream in (1, 2):
-        os.dup2(said.fileno(), stream)
-    return stderr, os.dup(said.fileno())
+        os.dup2(output.fileno(), stream)
+    return stderr, os.dup(output.fileno())
 
 
 def _catch_abort(over):

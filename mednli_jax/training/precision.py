@@ -25,8 +25,8 @@ INLINED = ("custom_vjp_call", "custom_jvp_call", "custom_vjp_call_jaxpr")
 
 def context(precision: str):
     """The context in which a body is traced and compiled."""
-    asked = PRECISIONS[precision]
-    return jax.default_matmul_precision(asked) if asked else contextlib.nullcontext()
+    matmul_precision = PRECISIONS[precision]
+    return jax.default_matmul_precision(matmul_precision) if matmul_precision else contextlib.nullcontext()
 
 
 def of(precision: str, body):

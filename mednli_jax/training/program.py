@@ -127,8 +127,8 @@ class Program:
         if not self.devices.chooses_formats:
             return state, self.frozen, self.data
 
-        def put(leaf, asked):
-            return leaf if leaf.format == asked else jax.device_put(leaf, asked)
+        def put(leaf, required):
+            return leaf if leaf.format == required else jax.device_put(leaf, required)
 
         of_state, of_frozen, of_data, _ = call.input_formats[0]
         self.frozen, self.data = (jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data)))

@@ -37,16 +37,16 @@ class Watch:
       count: number of processes.
       host: address of process 0 for the others; None: the host's own name.
       stderr: file descriptor of the user's stderr.
-      said: file descriptor of the file with the output of libraries, where that is redirected.
+      output: file descriptor of the file with the output of libraries, where that is redirected.
     """
 
     def __init__(self, client, index: int, count: int, *, host: str | None = None, stderr: int = 2,
-                 said: int | None = None):  # fmt: skip
+                 output: int | None = None):  # fmt: skip
         self.on_loss = lambda: None  # called before this process ends because of another one
         self.parted = False
         self.patience = LOADING_PATIENCE
         self._client, self._index, self._count = client, index, count
-        self._stderr, self._said = stderr, said
+        self._stderr, self._output = stderr, output
         self._code: int | None = None  # exit code, once this process is about to end
         self._ending = threading.Lock()
         self._marks: dict[int, str] = {}
@@ -166,7 +166,7 @@ class Watch:
         """Handles SIGABRT. jax calls abort() once the first process is gone; any other abort is printed."""
         text = b""
         with contextlib.suppress(OSError):
-            text = os.pread(self._said, 1 << 16, max(0, os.fstat(self._said).st_size - (1 << 16)))
+            text = os.pread(self._output, 1 << 16, max(0, os.fstat(self._output).st_size - (1 << 16)))
         if _FATAL in text and self._code is not None:  # this process is also ending, and the first one ended before it
             os._exit(self._code)
         if _FATAL in text:

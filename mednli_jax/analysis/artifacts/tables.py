@@ -62,8 +62,8 @@ def _accuracies(result, paper) -> Grid:
 def _confusion(result, paper) -> Grid:
     counts, seeds = result["test"]["confusion"], len(result["test"]["accuracy"]["per_seed"])
     columns = [
-        (said, {gold: f"{counts[g][s] / seeds:.0f} ({paper[g][s]})" for g, gold in enumerate(LABELS)})
-        for s, said in enumerate(LABELS)
+        (predicted, {gold: f"{counts[g][s] / seeds:.0f} ({paper[g][s]})" for g, gold in enumerate(LABELS)})
+        for s, predicted in enumerate(LABELS)
     ]
     caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
     return fill(caption, ("",), {label: (label,) for label in LABELS}, columns)

@@ -69,8 +69,8 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
         shared = sum(query.uid in uids for query in queries)
         problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
         raise RunError(f"{name}: {problem}. Fix: {SAME_FILES}.")
-    said = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
-    each = tuple(answers.query_scores(queries, of_seed) for of_seed in said)
+    predictions = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
+    each = tuple(answers.query_scores(queries, of_seed) for of_seed in predictions)
     return System(name, result["corpus"], tuple(queries), each)
 
 

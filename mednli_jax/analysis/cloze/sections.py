@@ -131,5 +131,5 @@ def attention_page(found: dict, answer: str) -> str:
         "<b>_____</b>" if token == PLACEHOLDER else html.escape(found["names"].get(token, token))
         for token in found["query"]
     )
-    said = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><p class='passage'>{' '.join(body)}</p>"
-    return f"{_HEAD}<body><h1>Where the reader looked</h1>{said}</body></html>\n"
+    content = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><p class='passage'>{' '.join(body)}</p>"
+    return f"{_HEAD}<body><h1>Where the reader looked</h1>{content}</body></html>\n"

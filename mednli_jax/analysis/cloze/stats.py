@@ -34,12 +34,13 @@ PAPER = published("clicr")["statistics"]  # Tables 2 and 3, and section 4
 class _Tally:
     """Counts of one split, or of several. Keys of dicts are passages' uids.
 
-    lengths: tokens; found: candidates; asked: queries about the passage; specialties: how many passages have each.
+    lengths: tokens; found: candidates; query_counts: queries about the passage; specialties: how many passages have
+    each.
     """
 
     lengths: dict[str, int] = field(default_factory=dict)
     found: dict[str, int] = field(default_factory=dict)
-    asked: Counter = field(default_factory=Counter)
+    query_counts: Counter = field(default_factory=Counter)
     specialties: Counter = field(default_factory=Counter)
     words: set[str] = field(default_factory=set)
     phrases: set[str] = field(default_factory=set)
@@ -58,7 +59,7 @@ class _Tally:
             self.found[passage.uid] = len(found)
             self.phrases.update(found)
             self.specialties.update({name.strip().lower() for name in passage.specialty.split(SEVERAL)} - {""})
-        self.asked[passage.uid] += 1
+        self.query_counts[passage.uid] += 1
         first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
         self.answers.add(first)
         self.extended.update(texts)
@@ -95,7 +96,7 @@ class _Tally:
 
     def _by_query(self, values):
         """The sum of a passage's value over all queries."""
-        return sum(value * self.asked[uid] for uid, value in values.items())
+        return sum(value * self.query_counts[uid] for uid, value in values.items())
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
@@ -130,7 +131,7 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     return {
         "splits": {name: tally.figures() for name, tally in tallies.items()},
         "all": whole.figures(),
-        "passage_lengths": _density(list(whole.lengths.values()), [whole.asked[uid] for uid in whole.lengths]),
+        "passage_lengths": _density(list(whole.lengths.values()), [whole.query_counts[uid] for uid in whole.lengths]),
         "answer_lengths": {str(n): whole.answer_lengths[n] / queries for n in sorted(whole.answer_lengths)},
         "specialties": {name: count / cases for name, count in whole.specialties.most_common()},
         "specialty_names": whole.specialties.total() / cases,

@@ -55,8 +55,8 @@ def _of_disease(examples: Sequence[DiseaseExample], category: str, runs) -> dict
     from sklearn.metrics import average_precision_score  # a slow import, of a run's end alone
 
     result = {name: [] for name in MEASURES}
-    for said in runs.values():
-        p = np.array([said[example.uid] for example in examples])
+    for predictions in runs.values():
+        p = np.array([predictions[example.uid] for example in examples])
         hits, reciprocal = zip(*(_rank(p[places], gold[places]) for places in ranked), strict=True)
         result["hits"].append(np.mean(hits))
         result["reciprocal_rank"].append(np.mean(reciprocal))

@@ -119,12 +119,12 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     if split != "test":
         raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
-    said = defaultdict(dict)
+    predictions = defaultdict(dict)
     for slot in read_slots(directory):
-        said[slot["seed"]] |= slot["test"]
+        predictions[slot["seed"]] |= slot["test"]
     try:
-        uids = sorted(next(iter(said.values())))
-        probabilities = np.array([[said[seed][uid] for seed in sorted(said)] for uid in uids], float)
+        uids = sorted(next(iter(predictions.values())))
+        probabilities = np.array([[predictions[seed][uid] for seed in sorted(predictions)] for uid in uids], float)
         gold = np.array([LABELS.index(labels[uid]) for uid in uids])
         return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
     except (KeyError, TypeError, ValueError, StopIteration) as error:

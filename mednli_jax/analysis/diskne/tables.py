@@ -31,11 +31,11 @@ PAPER = published("diskne")
 Runs = Mapping[str, Mapping[str, str]]
 
 
-def f1_of(gold: Sequence[bool], said: Sequence[bool]) -> float:
+def f1_of(gold: Sequence[bool], predicted: Sequence[bool]) -> float:
     """F1 of the positive class; 0 where there is nothing to find or nothing found."""
-    gold, said = np.asarray(gold, bool), np.asarray(said, bool)
-    positives = int(gold.sum() + said.sum())
-    return 2 * int((gold & said).sum()) / positives if positives else 0.0
+    gold, predicted = np.asarray(gold, bool), np.asarray(predicted, bool)
+    positives = int(gold.sum() + predicted.sum())
+    return 2 * int((gold & predicted).sum()) / positives if positives else 0.0
 
 
 def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str, dict]:
@@ -63,8 +63,8 @@ def _check(benchmark, folds, runs):
     tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
     if not runs:
         raise RunError("there are no runs to score. Fix: give one at least.")
-    for run, said in runs.items():
-        if missing := sorted(tested - set(said)):
+    for run, predicted in runs.items():
+        if missing := sorted(tested - set(predicted)):
             problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
             raise RunError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
@@ -72,7 +72,7 @@ def _check(benchmark, folds, runs):
 def _of_disease(benchmark, fold, category, runs):
     examples = [benchmark.examples[row] for row in fold.test if benchmark.examples[row].category == category]
     gold = [example.is_positive for example in examples]
-    per_run = [f1_of(gold, [said[example.uid] == POSITIVE for example in examples]) for said in runs.values()]
+    per_run = [f1_of(gold, [predicted[example.uid] == POSITIVE for example in examples]) for predicted in runs.values()]
     return {
         "f1": float(np.mean(per_run)),
         "per_run": per_run,

@@ -52,7 +52,7 @@ def category_section(found: dict[str, dict], source: str) -> Section:
             rows.append(
                 (category, str(score["pairs"]), points(score["accuracy"]), str(score["errors"]), share, most or "-")
             )
-        header = ("category", "pairs", "accuracy", "errors", "of all errors", "most frequent (gold > said)")
+        header = ("category", "pairs", "accuracy", "errors", "of all errors", "most frequent (gold > predicted)")
         grids.append(
             Grid(f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors", header, rows)
         )

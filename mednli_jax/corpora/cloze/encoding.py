@@ -236,15 +236,15 @@ class _Words:
     def vocabulary(self) -> tuple[Vocab, np.ndarray]:
         """(vocabulary, vectors [V, D]); words of training without a vector get a random one, like unseen words of
         pretrained files in the published readers."""
-        asked = [self._words[place] for place in self._places]
-        rows, matrix = list(range(len(asked))), None
+        all_words = [self._words[place] for place in self._places]
+        rows, matrix = list(range(len(all_words))), None
         known = frozenset()
         if self._encoding.vectors_path is not None:
-            vectors = self._load(asked)
+            vectors = self._load(all_words)
             known = frozenset(vectors.words)
-            rows = [row for row in rows if row < self._train or asked[row] in known]
+            rows = [row for row in rows if row < self._train or all_words[row] in known]
             matrix = vectors.matrix[[0, 1, *(row + 2 for row in rows)]]
-        vocab = Vocab(SPECIALS + tuple(asked[row] for row in rows))
+        vocab = Vocab(SPECIALS + tuple(all_words[row] for row in rows))
         if matrix is None:
             matrix = np.zeros((len(vocab), self._encoding.vectors_dim), np.float32)
             self._draw(matrix, SPECIALS, [UNK])
@@ -254,9 +254,9 @@ class _Words:
         self.facts |= {"words": len(rows), "of_other_splits": len(rows) - self._train, "with_vector": len(known)}
         return vocab, matrix
 
-    def _load(self, asked):
+    def _load(self, all_words):
         settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
-        vectors = load_vectors(self._encoding.vectors_path, (*SPECIALS, *asked), **settings)
+        vectors = load_vectors(self._encoding.vectors_path, (*SPECIALS, *all_words), **settings)
         counts = {word: int(count) for word, count in zip(self._words, self._counts, strict=True)}
         self.facts |= {"source": vectors.source, "sha256": vectors.sha256, "coverage": coverage(vectors, counts)}
         return vectors

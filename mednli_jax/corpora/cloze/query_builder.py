@@ -177,9 +177,9 @@ class _Answers:
         self._names: dict[int, list[str]] = {}
         if ontology is None:
             return
-        asked = Counter((phrase, mark.concept) for phrase, mark in marks)
-        linker = Linker(ontology, types=(), vocabulary={word for phrase, _ in asked for word in phrase.split()})
-        for (phrase, concept), times in asked.items():
+        marked = Counter((phrase, mark.concept) for phrase, mark in marks)
+        linker = Linker(ontology, types=(), vocabulary={word for phrase, _ in marked for word in phrase.split()})
+        for (phrase, concept), times in marked.items():
             how, index = _concept(ontology, linker, phrase, concept)
             self.found[how] += times
             self._index[phrase, concept] = index

@@ -235,10 +235,10 @@ def _report(terms: Terms, draw: Draw, uid: str, known: frozenset[str]) -> list[C
     title.add(draw.choice(frames["titles"]), dict(zip("pq", problems, strict=True)))
     body = tuple(text.tokens), tuple(text.entities), tuple(text.sentences)
     passage = Passage(uid, tuple(title.tokens), *body, words["specialty"], tuple(title.entities))
-    asked = _asked(draw, facts, known)
-    if len(asked) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
+    queried = _queried(draw, facts, known)
+    if len(queried) < QUERIES or not LEAST_TOKENS <= len(passage.tokens) <= MOST_TOKENS:
         return []
-    return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(asked, start=1)]
+    return [_query(terms, draw, passage, f"{uid}.{n}", *which) for n, which in enumerate(queried, start=1)]
 
 
 def _lists(draw: Draw, stated: Counter) -> Iterator[tuple[str, dict[str, Name]]]:
@@ -270,7 +270,7 @@ def _course(draw: Draw, sections: list[list[Fact]], listed) -> Iterator[tuple[st
         yield from draw.shuffled(part)
 
 
-def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
+def _queried(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[Fact, str]]:
     """(fact, slot of the answer) of a report's queries: every name is equally likely, and none is asked twice.
 
     known: answers of training; some reports of dev and test ask for other names first.
@@ -280,14 +280,14 @@ def _asked(draw: Draw, facts: list[Fact], known: frozenset[str]) -> list[tuple[F
         relation, slots = fact
         for slot in relation["queries"]:
             ways[slots[slot]].append((fact, slot))
-    asked, names = [], draw.shuffled(ways)
+    queried, names = [], draw.shuffled(ways)
     if known and draw.chance(NEW_FIRST):
         names.sort(key=lambda name: name.text in known)
     for name in names:
-        free = [way for way in ways[name] if all(way[0] is not fact for fact, _ in asked)]
-        if free and len(asked) < QUERIES:
-            asked.append(draw.choice(free))
-    return asked
+        free = [way for way in ways[name] if all(way[0] is not fact for fact, _ in queried)]
+        if free and len(queried) < QUERIES:
+            queried.append(draw.choice(free))
+    return queried
 
 
 def _query(terms: Terms, draw: Draw, passage: Passage, uid: str, fact: Fact, slot: str) -> ClozeExample:

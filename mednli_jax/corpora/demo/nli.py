@@ -102,11 +102,11 @@ class _Corpus:
 
         Draws are repeated as a whole, so that no label is favoured. earlier: the pairs of the splits before this one.
         """
-        asked, decisive, tags = [], {}, ()
+        labelled, decisive, tags = [], {}, ()
         if is_relation:
             statements = [self.relations.draw(draw, split, *which) for which in statement_plan(draw)]
-            asked, tags = [one for one in statements if one.label], (SEEN if split == "train" else UNSEEN,)
-            decisive = {one.label: _pair(one.concept, one.middle) for one in asked}
+            labelled, tags = [one for one in statements if one.label], (SEEN if split == "train" else UNSEEN,)
+            decisive = {one.label: _pair(one.concept, one.middle) for one in labelled}
             collide = any(self.relations.collide(*two) for two in combinations(statements, 2))
             if collide or not earlier.isdisjoint(decisive.values()):
                 return []
@@ -133,7 +133,7 @@ class _Corpus:
         self.premises.add(premise.lower())
         self.shown |= shown
         self.decisive.update(decisive.values())
-        self.relations.use(split, asked)
+        self.relations.use(split, labelled)
         return examples
 
 

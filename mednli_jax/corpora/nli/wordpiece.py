@@ -110,18 +110,18 @@ class WordPieces:
         Raises: DataError(s).
         """
         path = _vocabulary_file(Path(path))
-        said = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
+        options = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
         if path.suffix == ".json":
             words, read = _of_tokenizer(path)
-            said = read | {key: value for key, value in said.items() if value is not None}
+            options = read | {key: value for key, value in options.items() if value is not None}
         else:
             words = tuple(line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n"))
-        if said.get("tokenize_chinese_chars") is False:
+        if options.get("tokenize_chinese_chars") is False:
             raise _other_kind(path, "it does not split Chinese characters")
-        lowercase = said.get("do_lower_case")
+        lowercase = options.get("do_lower_case")
         if not isinstance(lowercase, bool):
             lowercase = all(word == word.lower() or _BRACKETED.fullmatch(word) for word in words)
-        strip = said.get("strip_accents")
+        strip = options.get("strip_accents")
         return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
 
     @classmethod
@@ -233,9 +233,9 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     numbers = model.get("vocab")
     if not isinstance(numbers, dict) or sorted(numbers.values(), key=str) != sorted(range(len(numbers)), key=str):
         raise _unreadable(path, "its pieces are not numbered from 0 on, each once", _COPY)
-    said = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
-    said["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
-    return tuple(sorted(numbers, key=numbers.get)), said
+    options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
+    options["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
+    return tuple(sorted(numbers, key=numbers.get)), options
 
 
 def _json(path: Path) -> dict:
