@@ -1,11 +1,12 @@
 """One round of adversarial filtering at MedNLI's size: `python launch/aflite_scale.py [--vectors=FILE --dim=100 ...]`.
 
-Makes the demo corpus with MedNLI's 14,049 pairs, the mean vectors of its hypotheses (300 numbers; random vectors unless
-a file is given) and the 64 training subsets of 5,620 rows of a round, and times the 64 logistic regressions: trained
-together by training.logistic, apart from compiling, and one after the other by scikit-learn with its default tolerance.
-That stops short of the optimum: held-out predictions are compared with those, and with scikit-learn's at a tolerance
-of 1e-6, where they hardly change any more. Prints all, and a JSON line. About two minutes on two cores. On a machine
-with other work scikit-learn is faster with OPENBLAS_NUM_THREADS=1.
+The corpus is the demo with as many pairs as MedNLI (14,049). Each hypothesis is represented by the mean of its word
+vectors (300-d, random unless a file is given). A round has 64 training subsets of 5,620 rows. The script times the 64
+logistic regressions in two ways: all at once by training.logistic (without compilation), and one after the other by
+scikit-learn with its default tolerance. The default tolerance stops before the optimum. Therefore held-out predictions
+are compared with scikit-learn's at the default tolerance and at 1e-6, where they hardly change any more. The output is
+a list of figures and a JSON line. The script takes about two minutes on two cores. On a busy machine scikit-learn is
+faster with OPENBLAS_NUM_THREADS=1.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def main() -> int:
     """Print the figures. Returns 1 where the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", default="demo_full", help="demo_full (14,049 pairs) or demo (4,200)")
-    parser.add_argument("--vectors", default="", help="a file of word vectors; random ones without")
+    parser.add_argument("--vectors", default="", help="a file of word vectors (default: random vectors)")
     parser.add_argument("--dim", type=int, default=300)
     parser.add_argument("--inputs", default="hypothesis", choices=("hypothesis", "pair"))
     parser.add_argument("--models", type=int, default=64)

@@ -1,4 +1,4 @@
-"""The step of a config, compiled for an accelerator that is not here, and what the compiler says of it."""
+"""Compiles the step of a config for an accelerator that this machine does not have, and counts its operations."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ from mednli_jax import cli
 from mednli_jax.errors import UsageError
 from mednli_jax.files import write_atomic
 
-USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count what it would take.
+USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its operations.
 
   python launch/aot.py --config=configs/infersent.py:mednli --config.train.batch_size=64 --target=h100
   python launch/aot.py --config=configs/esim.py:mednli --target=v5e --mode=predict
@@ -30,26 +30,26 @@ USAGE = """Compile the step of a config for an H100 or for v5e chips on any mach
   --config=FILE[:VARIANT]      a file of configs/; --config.FIELD=VALUE sets any field of it
   --target=h100|v5e            one H100, or v5e chips
   --devices=N                  chips of v5e, 1 to 4 (default 1)
-  --mode=train|predict         the step of training (default), or that of prediction
+  --mode=train|predict         the training step (default) or the prediction step
   --tokens=N                   tokens of a passage on average (1500), of readers
   --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
-  --layouts=first|all          the layout that most batches of an epoch have (default), or a line for each
+  --layouts=first|all          the layout of most batches of an epoch (default), or a line for each layout
   --json                       one JSON object in a line
   --text=FOLDER                also writes the compiled programs there, as text
 
-No data and no device is needed: the corpus is the benchmark's, made up with the lengths of MedNLI or CliCR. All figures
-are the compiler's, none is measured:
-  launches          operations that the device starts in one step; those of a loop times its trips
-  cycles            the compiler's estimate (v5e), loops likewise; it knows nothing of custom calls
-  bytes, flops      read and written by the operations; of the matrix products alone; loops likewise
-  memory_bytes      of one device: arguments, results and work space
+No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths of MedNLI or CliCR.
+All figures come from the compiler; none is measured. An operation in a loop counts once for each iteration:
+  launches          operations that the device starts in one step
+  cycles            the compiler's estimate (v5e); custom calls are not included
+  bytes, flops      bytes read and written by all operations; FLOPs of the matrix products
+  memory_bytes      memory of one device: arguments, results and work space
   all_reduce_bytes  results of all-reduces on one device (--devices)
-  compile_seconds   on this machine, as busy as it is
+  compile_seconds   on this machine; other programs make it longer
 pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
 
 TARGETS, MODES = ("h100", "v5e"), ("train", "predict")
-PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # what compiles for each
-# What libtpu asks a chip's host for; there is none.
+PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # package that compiles for the target
+# Settings that libtpu reads from the host of a chip. This machine is no such host.
 TPU_HOST = {
     "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -88,7 +88,7 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 
 # -- the compiled program as text (HLO) --------------------------------------------------------------------------------
 
-# Instructions that nothing is launched for.
+# Instructions for which the device launches nothing.
 NO_LAUNCH = {
     "parameter", "tuple", "get-tuple-element", "bitcast", "constant", "partition-id", "replica-id", "after-all",
     "opt-barrier", "async-done", "copy-done", "all-reduce-done", "all-gather-done",
@@ -105,8 +105,12 @@ NAME = re.compile(r"%([\w.\-]+)")
 class Instruction:
     """One line of a computation.
 
-    shape: of its result, as text. kind: what it does. given: its operands, or a constant's value, as text. rest: its
-    attributes, as text. root: whether the computation returns it.
+    Args:
+      shape: of its result, as text.
+      kind: name of the operation.
+      given: its operands, or the value of a constant, as text.
+      rest: its attributes, as text.
+      root: whether the computation returns it.
     """
 
     name: str
@@ -127,13 +131,13 @@ class Instruction:
         return NAME.findall(self.given)
 
     def called(self, *names: str) -> str | None:
-        """The computation that the instruction names as one of these attributes."""
+        """The computation that is the value of one of these attributes of the instruction."""
         found = re.search(rf"\b(?:{'|'.join(names)})=%?([\w.\-]+)", self.rest)
         return found and found[1]
 
 
 def _closing(text: str, start: int = 0) -> int:
-    """The place of the bracket that closes the one at `start`."""
+    """The index of the bracket that closes the bracket at `start`."""
     depth = 0
     for place in range(start, len(text)):
         depth += (text[place] == "(") - (text[place] == ")")
@@ -151,7 +155,7 @@ def _instruction(root, name, text) -> Instruction:
 
 
 class Hlo:
-    """A compiled program: its computations by name, and which of them is run first."""
+    """A compiled program: its computations by name, and the name of the entry computation."""
 
     def __init__(self, text: str):
         self.computations, self.entry, current = {}, "", None
@@ -166,8 +170,10 @@ class Hlo:
                 current[each.name] = each
 
     def trips(self, loop: Instruction) -> int:
-        """How often a loop runs: as the compiler states it; else the number that its condition compares a counter with,
-        since scans count from 0."""
+        """The number of iterations of a loop, as the compiler states it.
+
+        Without such a statement it is the number with which the condition compares the counter: scans count from 0.
+        """
         if stated := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.rest):
             return int(stated[1])
         return max(self._numbers(loop.called("condition")), default=1)
@@ -180,9 +186,9 @@ class Hlo:
                 yield from self._numbers(called)
 
     def launched(self, computation: str = "", times: int = 1):
-        """(instruction, the instructions of its computation, how often it runs) of all that a step launches.
+        """(instruction, the instructions of its computation, number of runs) for each launched operation.
 
-        Of a condition's branches the first counts.
+        Only the first branch of a condition counts.
         """
         body = self.computations[computation or self.entry]
         for each in body.values():
@@ -196,7 +202,7 @@ class Hlo:
                 yield each, body, times
 
     def moved(self, each: Instruction, body) -> int:
-        """Bytes that an operation reads and writes: of slices, gathers and updates in place only what they touch."""
+        """Bytes that an operation reads and writes. Slices, gathers and updates in place count used rows only."""
         sizes = [body[name].size for name in each.operands if name in body]
         if each.kind != "fusion":
             if each.kind in SLICES:
@@ -234,7 +240,7 @@ class Hlo:
         return found
 
     def by_kind(self) -> dict[str, int]:
-        """Launches of each kind of operation, the most first."""
+        """The number of launches of each kind of operation, in descending order."""
         found = Counter()
         for each, _, times in self.launched():
             target = re.search(r'custom_call_target="([^"]+)"', each.rest)
@@ -255,7 +261,7 @@ def check_installed(target: str) -> None:
 
 
 def described(target: str, count: int) -> list:
-    """Devices that are not here, for compilers. Raises UsageError for more than there are."""
+    """Descriptions of the target's devices, for the compiler. Raises UsageError where the target has fewer."""
     from jax.experimental import topologies
 
     if target == "v5e":
@@ -268,9 +274,9 @@ def described(target: str, count: int) -> list:
 
 
 def made_up(asked, config, tokens: int, length: int):
-    """A synthetic, prepared corpus of the shape of a config's corpus; with links and features where its model has them.
+    """A synthetic prepared corpus with the lengths of the config's corpus. It has links and features if the model does.
 
-    Raises: UsageError for a model that is no network.
+    Raises: UsageError for a model without a network.
     """
     import numpy as np
 
@@ -278,7 +284,7 @@ def made_up(asked, config, tokens: int, length: int):
     from mednli_jax.models import table
 
     if table.entry(asked.model.name).module is None:
-        raise UsageError(f"the model '{asked.model.name}' is no network and has no step. Fix: give another config.")
+        raise UsageError(f"the model '{asked.model.name}' is not a network and has no step. Fix: give another config.")
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
     elif asked.task.pieces:
@@ -315,7 +321,7 @@ def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, 
     from mednli_jax.training.devices import Devices
 
     class Described(Devices):
-        """Devices that hold shapes in the place of arrays."""
+        """Devices whose arrays are only shapes."""
 
         def replicate(self, tree):
             place = jax.sharding.NamedSharding(self._mesh, jax.sharding.PartitionSpec()) if self.count == 1 else None
@@ -334,7 +340,7 @@ def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, 
             return SimpleNamespace(lower=lower)
 
     asked = experiment.of(config)
-    if config.task == "diskne":  # a slot's step is that of its pairs
+    if config.task == "diskne":  # DisKnE: the step of a slot is the step of sentence pairs
         asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
     devices = Described(described(target, count))
     program, batches = asked.program_over(made_up(asked, config, tokens, length), devices=devices)
@@ -358,7 +364,7 @@ def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, 
 
 
 def product_flops(jaxpr) -> int:
-    """Operations of all matrix products of a traced program, on one device; those of a scan times its length."""
+    """FLOPs of all matrix products of a traced program on one device; products in a scan count once per iteration."""
     total = 0
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
@@ -374,7 +380,7 @@ def product_flops(jaxpr) -> int:
 
 
 def figures(compiled, flops: int) -> dict:
-    """What the command prints of a compiled step."""
+    """The figures of a compiled step that the command prints."""
     memory = compiled.memory_analysis()
     held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     found = Hlo(compiled.as_text()).counts()
@@ -418,7 +424,7 @@ def main(values: cli.Flags) -> None:
     jax.config.update("jax_platforms", "cpu")
     folder = cli.path(values.text)
     if folder and not folder.is_dir():
-        raise UsageError(f"--text={folder}: no such folder. Fix: make it first.")
+        raise UsageError(f"--text={folder}: there is no such folder. Fix: make it first.")
     how = {"count": values.devices, "mode": values.mode, "tokens": values.tokens, "length": values.length}
     layouts = counted(config, target, text=folder, **how)
     for found in layouts if values.layouts == "all" else itertools.islice(layouts, 1):

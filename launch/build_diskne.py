@@ -6,11 +6,12 @@
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
                                                                                    from scratch, any corpus of ours
 
-Writes examples.jsonl, benchmark.json and dropped.tsv (corpora/diskne/store.py describes them), whole or not at all, for
-the owner alone; --fold=DISEASE (an id, a name, or all) also writes the disease's train, dev and test.jsonl, a corpus
-that `--config=configs/NAME.py:file --config.data.dir=FOLDER/folds/...` trains on. Prints the counts as JSON. From
-scratch, negatives are the most similar diseases by --vectors (of concepts), by --word-vectors (of the words of their
-names), or without either by their common ancestors.
+Writes examples.jsonl, benchmark.json and dropped.tsv, which corpora/diskne/store.py describes. Only the owner can read
+them; an interrupted build leaves none of them. --fold=DISEASE (an id, a name, or all) also writes train.jsonl,
+dev.jsonl and test.jsonl of the disease, a corpus for `--config=configs/NAME.py:file
+--config.data.dir=FOLDER/folds/...`. The counts are printed as JSON. Without annotations, the negatives of a disease are
+the diseases most similar to it: by --vectors (of concepts), else by --word-vectors (of the words of their names), else
+by their common ancestors.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from mednli_jax.knowledge.load import load_ontology
 
 
 def made(arguments: argparse.Namespace) -> Benchmark:
-    """The benchmark that the flags ask for."""
+    """Builds the benchmark that the flags describe."""
     if arguments.annotations:
         pairs, facts = source_pairs(_data(arguments))
         ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
@@ -60,7 +61,7 @@ def made(arguments: argparse.Namespace) -> Benchmark:
 
 def _pairs(arguments):
     if arguments.corpus == "mednli":
-        return source_pairs(_data(arguments))  # with MEDIQA-NLI's, as the paper has it
+        return source_pairs(_data(arguments))  # together with MEDIQA-NLI, as in the paper
     demo = arguments.corpus in SIZES
     splits = load_demo(arguments.corpus) if demo else load_nli(arguments.corpus, _data(arguments))
     return [pair for split in splits.values() for pair in split.examples], {"files": {}}
@@ -98,7 +99,7 @@ def main_build(arguments: argparse.Namespace) -> None:
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark, empty or not there yet")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark, empty or new")
     parser.add_argument("--annotations", type=Path, nargs="+", default=[], help="published CSV files")
     parser.add_argument("--corpus", default="", help="mednli, snli, multinli, file, demo, ...: build from scratch")
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
@@ -109,8 +110,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=ranks.COUNT, help="negatives of a positive example")
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
-    parser.add_argument("--categories", type=Path, help="table of uid and category, in place of the rules")
-    parser.add_argument("--pool", choices=("group", "all"), default="group", help="what a fold may be trained on")
+    parser.add_argument("--categories", type=Path, help="table of uid and category, instead of the rules")
+    parser.add_argument("--pool", choices=("group", "all"), default="group", help="the training examples of a fold")
     parser.add_argument("--fold", action="append", default=[], help="a disease, or all: write its fold as a corpus")
     arguments = parser.parse_args()
     return cli.script(lambda: main_build(arguments))

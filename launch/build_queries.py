@@ -1,10 +1,10 @@
 """Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]`.
 
-Reads case reports with marked phrases and learning points (corpora/cloze/case_reports.py describes the JSON lines),
-builds one query for every phrase of a learning point, leaves out those that the report repeats, extends the answers by
-the names of an ontology (of the UMLS by all English ones, whatever their vocabulary), and writes train1.0.json,
-dev1.0.json and test1.0.json in CliCR's layout: FOLDER is then a corpus like CliCR's own. All queries of a report go to
-one file. Prints what was mended and left out, as JSON.
+Reads case reports with marked phrases and learning points; corpora/cloze/case_reports.py describes the JSON lines.
+Builds one query for every phrase of a learning point, except for queries that the report repeats. Adds the
+names of an ontology to the answers (from the UMLS all English names of all vocabularies). Writes train1.0.json,
+dev1.0.json and test1.0.json in CliCR's layout, so that FOLDER is a corpus like CliCR. All queries of a report are in
+one file. The counts of corrected and omitted parts are printed as JSON.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Reads the reports, writes the corpus, and prints the counts. Raises: UserError over another corpus."""
+    """Reads the reports, writes the corpus and prints the counts. Raises: UserError where --out has a corpus."""
     there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
     if there:
         raise UserError(f"{there[0]}: exists already. Fix: give --out another folder, or remove it.")
@@ -43,12 +43,12 @@ def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the corpus, without one yet")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the new corpus")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
-    sources = "vocabularies of the UMLS whose names and types count (SNOMEDCT_US MSH, say); all where it is left out"
+    sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
     parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
-    parser.add_argument("--max-per-point", type=int, default=0, help="queries of a learning point at most; 0: all")
+    parser.add_argument("--max-per-point", type=int, default=0, help="most queries of a learning point; 0: all")
     parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
     parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
     arguments = parser.parse_args()

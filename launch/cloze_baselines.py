@@ -3,10 +3,10 @@
   python launch/cloze_baselines.py --corpus=demo_cloze
   python launch/cloze_baselines.py --corpus=clicr --vectors=vectors.bin --out=runs/clicr_baselines
 
-Prints Table 4 in Markdown. --corpus: demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr) or a folder in its layout.
---vectors: any file of word vectors; without one there are neither sim-entity, sim-word nor an embedding score. The
-window of the similarities is searched on dev. --out: also writes all scores with their slices, and the answers of each
-baseline into OUT/private, which `evaluate --predictions=FILE` scores likewise.
+Prints Table 4 in Markdown. --corpus is demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr) or a folder in CliCR's layout.
+--vectors is a file of word vectors; sim-entity, sim-word and the embedding score need it. The window of the
+similarities is chosen on dev. --out=FOLDER also writes all scores with their slices, and the answers of each baseline
+to FOLDER/private; `evaluate --predictions=FILE` scores such a file.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def untrained(examples, seed: int) -> dict[str, dict[str, str]]:
 
 
 def language_model(splits, examples, order: int) -> tuple[dict[str, dict[str, str]], dict]:
-    """Answers of the language model, and what is to be known of it."""
+    """Answers of the language model, and facts about it."""
     started = time.monotonic()
     model = ngram_lm.estimate(ngram_lm.training_text(splits["train"].examples), order=order)
     facts = {
@@ -112,9 +112,9 @@ def main() -> int:
     parser.add_argument("--vectors", default="", help="word vectors")
     parser.add_argument("--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)")
     parser.add_argument("--seed", type=int, default=0, help="of the random answers")
-    parser.add_argument("--out", type=Path, help="folder for scores and answers; older ones are replaced")
+    parser.add_argument("--out", type=Path, help="folder for scores and answers; existing files are replaced")
     paper = argparse.BooleanOptionalAction
-    parser.add_argument("--paper", action=paper, default=True, help="the paper's other systems below the table")
+    parser.add_argument("--paper", action=paper, default=True, help="also the paper's other systems, below the table")
     options = parser.parse_args()
     return cli.script(lambda: measure(options))
 

@@ -1,15 +1,15 @@
 """Time and memory of CliCR at full size: `python launch/cloze_scale.py [--passages=12000] [--setup=ent]`.
 
-Makes up a corpus of CliCR's size in its official format in a temporary folder (about 140 MB of JSON and 1 GB of arrays,
-removed at the end): --passages reports of 100 to 6,000 tokens, 1,466 on average, --queries queries about them with four
-synonyms each, 113,000 word types and some 590,000 types of marked phrases, as in the paper's Table 2. Then a child
-process reads, checks and prepares it with random vectors. Prints one line of JSON for each set-up: seconds and peak
-megabytes of memory, and what there was to do. Preparing is fit for CliCR when that is at most 360 s and 6,000 MB.
+Writes a synthetic corpus of CliCR's size, in its official format, into a temporary folder (about 140 MB of JSON and 1
+GB of arrays, removed at the end). As in the paper's Table 2 it has --passages reports of 100 to 6,000 tokens (1,466 on
+average), --queries queries with four synonyms each, 113,000 distinct words and about 590,000 distinct marked phrases. A
+child process reads, checks and prepares the corpus with random vectors. The output is one line of JSON for each set-up:
+seconds, peak megabytes of memory, and the size of the corpus. The target is at most 360 s and 6,000 MB.
 
-With --steps=N training steps are timed instead, of GA-Ent and SA-Ent with CliCR's settings: N in turn with the tables
-of 600,000 types of phrases and of 2,000. A step reads the rows of its own passages whatever the table, so that some
-72 passages do, with tables filled up by rows that none of them reads. Prints one line of JSON for each reader: the
-median seconds of a step, and the peak megabytes of training with the large table.
+With --steps=N the script times training steps of GA-Ent and SA-Ent with CliCR's settings: N steps, in turn with tables
+of 600,000 and of 2,000 phrases. A step reads only the rows of its own passages. Therefore the corpus has only 72
+passages, and the tables are filled up with rows that no passage uses. The output is one line of JSON for each reader:
+median seconds of a step and peak megabytes of training with the large table.
 """
 
 import argparse
@@ -44,7 +44,7 @@ STEP_PASSAGES, TYPES, ROUNDS = 72, (600_000, 2_000), 3  # of --steps: passages, 
 
 
 class Writer:
-    """Makes up articles: words by Zipf's law, phrases of one to four words, most of them of one passage only."""
+    """Generates articles: words follow Zipf's law, phrases have one to four words, most occur in one passage only."""
 
     def __init__(self):
         self.random = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def write(folder: Path, passages: int, queries: int) -> None:
 
 
 def prepare(folder: Path, setup: str) -> dict:
-    """What the child process reports."""
+    """The report of the child process."""
     begun, read = time.perf_counter(), []
 
     def load():
@@ -127,7 +127,7 @@ def prepare(folder: Path, setup: str) -> dict:
 
 
 def time_steps(folder: Path, model: str, types: int, count: int) -> dict:
-    """What the child process reports of a reader's training steps with a table of so many types."""
+    """The report of the child process on training steps of a reader with a table of this many phrases."""
     config = defaults.cloze(model, "clicr")
     config.data.dir, config.vectors.path = str(folder), ""
     asked = experiment.of(config)
@@ -141,7 +141,7 @@ def time_steps(folder: Path, model: str, types: int, count: int) -> dict:
     program, batches = asked.program_over(corpus)
     trainer = Trainer(program, asked.settings, corpus.splits, batches, asked.seeds)
     layout, index = batches["train"].epoch(1, np.asarray(asked.seeds))[0]
-    seconds = [step(program, layout, trainer, index) for _ in range(count + 1)][1:]  # the first compiles
+    seconds = [step(program, layout, trainer, index) for _ in range(count + 1)][1:]  # the first step compiles
     return {
         "reader": model,
         "types": types,
@@ -153,7 +153,7 @@ def time_steps(folder: Path, model: str, types: int, count: int) -> dict:
 
 
 def median_steps(reports: list[dict]) -> dict:
-    """One report of several of the same steps."""
+    """Merges several reports of the same steps into one."""
     seconds, of_processor = np.median([step for report in reports for step in report["seconds"]], axis=0)
     peak = max(report["peak_mb"] for report in reports)
     medians = {"seconds": round(float(seconds), 3), "seconds_of_processor": round(float(of_processor), 3)}
@@ -161,7 +161,7 @@ def median_steps(reports: list[dict]) -> dict:
 
 
 def with_tables(prepared, words: int, types: int):
-    """The corpus with tables of these sizes: rows that nothing reads fill up the vectors, types share numbers."""
+    """The corpus with tables of these sizes: unused rows fill up the vectors, and phrases share numbers."""
     vectors = np.zeros((words, prepared.vectors.shape[1]), np.float32)
     vectors[: len(prepared.vectors)] = prepared.vectors
     arrays = {**prepared.arrays, "candidate_type": prepared.arrays["candidate_type"] % types}
@@ -181,8 +181,8 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=12_000)
     parser.add_argument("--queries", type=int, default=105_000)
     parser.add_argument("--setup", choices=SETUPS, nargs="+", default=["ent"])
-    parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
-    parser.add_argument("--steps", type=int, default=0, help="training steps to time, in place of preparing")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
+    parser.add_argument("--steps", type=int, default=0, help="time this many training steps instead of preparing")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

@@ -1,14 +1,14 @@
-"""Search for the word vectors of sim-entity (Šuster & Daelemans 2018, Appendix A): word2vec with settings at random.
+"""Random search for the word2vec vectors of sim-entity (Šuster & Daelemans 2018, Appendix A).
 
   python launch/cloze_vectors.py --corpus=demo_cloze --out=vectors/demo_cloze --trials=5                  (minutes)
   python launch/cloze_vectors.py --corpus=clicr --text=pubmed/ --out=vectors/clicr --trials=20 --dims=200,400,750 \\
       --min_counts=200 --threads=16
 
-Each trial draws window, model (cbow or skipgram), negative samples and dimension, trains on the sentences of the
-training passages (and on the text files of --text), and is scored by sim-entity on dev: F1, as in the paper, beside EM
-and the embedding score. OUT/trials.jsonl has a line for each; what is there already is not trained again, so that a
-search that was cut off, or is given more trials, continues where it was. OUT/best.vec are the best vectors.
-Needs `pip install 'mednli_jax[embeddings]'`.
+Each trial draws the window, the model (cbow or skipgram), the number of negative samples and the dimension. It trains
+vectors on the sentences of the training passages, and on the text files of --text. Its score is the F1 of sim-entity on
+dev, as in the paper; EM and the embedding score are also reported. OUT/trials.jsonl has a line for each trial. Trials
+in this file are not repeated, so that the same command continues an interrupted search or adds trials. OUT/best.vec has
+the best vectors. Needs `pip install 'mednli_jax[embeddings]'`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ NEGATIVES = range(3, 16)
 
 
 def drawn(trial: int, given) -> Settings:
-    """The settings of one trial: of its number and the seed alone, however many trials there are."""
+    """The settings of a trial. They depend on its number and the seed only, not on the number of trials."""
     rng = np.random.default_rng((given.seed, trial))
     return Settings(
         method="word2vec",
@@ -72,7 +72,7 @@ def provenance(given, split) -> dict:
 
 
 def kept(path: Path) -> list[dict]:
-    """The finished trials, without a last line cut short."""
+    """The finished trials, without an incomplete last line."""
     rows = []
     for line in path.read_text().split("\n")[:-1] if path.is_file() else []:
         try:
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--corpus", default=cloze_tables.DEMO, help="demo_cloze (default), clicr or a folder")
     parser.add_argument("--text", type=Path, help="more text to train on: a file or folder, see pretrain_vectors.py")
     parser.add_argument("--out", required=True, type=Path, help="folder for trials.jsonl and best.vec")
-    parser.add_argument("--trials", type=int, default=5, help="how many (default 5; the paper: 20)")
+    parser.add_argument("--trials", type=int, default=5, help="number of trials (default 5; the paper: 20)")
     parser.add_argument("--dims", type=numbers, default=(50, 100, 200), help="to draw from (default 50,100,200)")
     parser.add_argument("--min_counts", type=numbers, default=(2, 5), help="to draw from (default 2,5)")
     parser.add_argument("--epochs", type=int, default=5, help="passes over the text (default 5)")

@@ -3,7 +3,8 @@
   python launch/compare_cloze.py --runs=runs/clicr_table4
   python launch/compare_cloze.py --runs=runs/clicr_table4 --run=ga_ent --json
 
---runs: what launch/clicr_table4.sh filled, with the run's predictions and the baselines' answers. No text is shown.
+--runs: the folder that launch/clicr_table4.sh wrote, with predictions of the run and answers of the baselines. No text
+is printed.
 """
 
 import argparse

@@ -1,9 +1,11 @@
-"""What the demo corpus gives away to a model that does not solve it: `python launch/demo_controls.py [--size=demo]`.
+"""How much of the demo corpus is solved by models that see only a part of it.
 
-Prints one table: accuracy of a classifier that sees the hypothesis alone, the premise alone, or only the distances of a
-pair's concept links, on the whole test split, on its unseen relations and on the rest; then the corpus's shape. The
-corpus is sound when the hypothesis alone reaches 50-60 % over all and about 1/3 on unseen relations, and the distances
-alone at most 45 % over all and about 1/3 on unseen relations. Runs in about half a minute (scikit-learn is needed).
+  python launch/demo_controls.py [--size=demo]
+
+Prints a table of accuracies on the whole test split, on its unseen relations and on the rest. One classifier sees only
+the hypothesis, one only the premise, and one only the distances of a pair's concept links. Sizes of the corpus follow.
+The corpus is sound if the hypothesis alone reaches 50-60 % over all pairs, the distances alone at most 45 %, and both
+about 1/3 on unseen relations. The script takes about half a minute and needs scikit-learn.
 """
 
 import argparse
@@ -37,7 +39,7 @@ class Control:
 
 
 def labels(split: Split) -> np.ndarray:
-    """int [N], the place of each label in LABELS."""
+    """int [N], the index of each label in LABELS."""
     return np.array([LABELS.index(example.label) for example in split.examples])
 
 
@@ -90,7 +92,7 @@ def distance_controls(splits: dict[str, Split], linker: Linker) -> list[Control]
 
 
 def shape_lines(split: Split) -> list[str]:
-    """Lengths, balance and shares of one split, as lines of text."""
+    """Lines of text: sentence lengths, label balance and shares of one split."""
     premise = [len(example.premise_tokens) for example in split.examples]
     hypothesis = [len(example.hypothesis_tokens) for example in split.examples]
     balance = Counter(example.label for example in split.examples)

@@ -1,13 +1,13 @@
-"""All folds of DisKnE in one program against a process for each fold, on the demo: seconds of both, and their ratio.
+"""Compares one program for all folds of DisKnE with one process for each fold, on the demo: seconds and their ratio.
 
     python launch/diskne_speed.py                                     ESIM, hidden size 32, one seed, two epochs
     python launch/diskne_speed.py --processes=4 --flag=--config.model.hidden_size=16 --flag=--config.train.epochs=1
-    python launch/diskne_speed.py --slots=1,4,8                       BERT's steps of so many slots at once, in turn
+    python launch/diskne_speed.py --slots=1,4,8                       BERT's steps with 1, 4 and 8 slots, in turn
 
-Together: one `train` of all folds. Apart: a `train` for each of some folds (--processes, spread over the groups), whose
-mean by group is taken times the number of folds: that is extrapolated, as said in the output. Each process compiles for
-itself; --shared-cache lets the later ones find the programs of the first. Both are of the same epochs, batches and
-results. Wall time is right on a machine with nothing else to do; processor time is shown beside it.
+"Together" is one `train` of all folds. "Apart" is one `train` for each of some folds (--processes, spread over the
+groups). The mean of each group times its number of folds is an extrapolation, as the output says. Each process compiles
+its own programs; with --shared-cache later processes find the programs of the first. Epochs, batches and results are
+the same in both ways. Wall time is meaningful on an idle machine only; processor time is printed, too.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def timed(flags: list[str], folder: Path, cache: Path) -> dict[str, float]:
 
 
 def fresh_cache(place: Path, prepared: Path) -> Path:
-    """A cache that has the corpus prepared, and no program compiled."""
+    """A new cache with the prepared corpus and without compiled programs."""
     (place / "prepared").mkdir(parents=True)
     (place / "prepared" / prepared.name).symlink_to(prepared)
     return place
@@ -73,7 +73,7 @@ def measure(processes: int, flags: list[str], shared: bool) -> dict:
                 say(f"{group}, a process for one fold: {apart[group][-1]}")
     result = {"together": together, "folds": {group: len(folds) for group, folds in by_group.items()}, "apart": apart}
     for kind in together:
-        # With a shared cache the first process of a group compiles, once: it counts as it is.
+        # With a shared cache only the first process of a group compiles, so it counts once.
         total = sum(_total([one[kind] for one in apart[group]], len(by_group[group]), shared) for group in apart)
         result[f"{kind}_apart_extrapolated"] = round(total, 1)
         result[f"{kind}_ratio"] = round(total / together[kind], 2)
@@ -91,7 +91,7 @@ def _total(seconds, folds, shared):
 
 
 def steps(counts: list[int], rounds: int = 5) -> dict[int, list[float]]:
-    """Examples a second in training steps of BERT on the demo, by slots at once; the counts take turns."""
+    """Examples per second in training steps of BERT on the demo, for each number of slots, measured in turn."""
     asked = experiment.of(defaults.diskne("bert"))
     prepared, _ = asked.prepare()
     program, batches = asked.program(prepared, ["medical/train"])
@@ -110,22 +110,22 @@ def steps(counts: list[int], rounds: int = 5) -> dict[int, list[float]]:
                 learners[count], sums = program.train(layout, learners[count], index)
             jax.block_until_ready(sums)
             examples = sum(int((index >= 0).sum()) for index in plans[count])
-            if turn:  # the first compiles
+            if turn:  # the first step compiles
                 speeds[count].append(round(examples / (time.monotonic() - begun), 1))
     return speeds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, default=4, help="folds that are trained by a process each")
+    parser.add_argument("--processes", type=int, default=4, help="number of folds that get a process of their own")
     parser.add_argument(
         "--flag",
         action="append",
         default=[],
         help="a flag of train, of model or train, for both ways",
     )
-    parser.add_argument("--slots", help="numbers of slots whose steps are timed, instead")
-    parser.add_argument("--shared-cache", action="store_true", help="processes share what they compiled")
+    parser.add_argument("--slots", help="time only steps, with these numbers of slots")
+    parser.add_argument("--shared-cache", action="store_true", help="processes share compiled programs")
     arguments = parser.parse_args()
 
     def work():

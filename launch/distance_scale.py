@@ -1,10 +1,10 @@
 """Distances at the size of SNOMED CT: `python launch/distance_scale.py [--direction either ...] [--json=FILE]`.
 
-Makes an ontology of 350,000 concepts and 1,500,000 edges (600,000 is-a, the rest other relations) and a corpus of
-14,049 premise-hypothesis pairs that mention 6,000 distinct concepts, all from a seed. Then, for each direction in a
-separate process, finds the distances of the corpus's distinct concept pairs, compares 200 of them, and 200 that have
-a path, with networkx, and prints: seconds, peak memory, and how many times longer one networkx call per pair would have
-taken (extrapolated from the 200). Takes less than a minute; networkx is needed (`pip install mednli_jax[test]`).
+Generates an ontology of 350,000 concepts and 1,500,000 edges (600,000 of them is-a) and a corpus of 14,049 sentence
+pairs that mention 6,000 distinct concepts. Each direction runs in a separate process. The process computes the
+distances of all distinct concept pairs of the corpus. It compares 200 random pairs and 200 pairs with a path with
+networkx. It prints seconds, peak memory, and how many times longer networkx would take for all pairs (extrapolated from
+the 200). The script takes less than a minute and needs networkx (`pip install mednli_jax[test]`).
 """
 
 import argparse
@@ -27,16 +27,17 @@ from mednli_jax.knowledge.search import UNREACHABLE
 
 CONCEPTS, IS_A, EDGES = 350_000, 600_000, 1_500_000
 KINDS = 19  # top-level kinds, as in SNOMED CT: findings, procedures, body structures, ...
-COPIED = 0.5  # share of concepts put beside a random earlier one, not below it: gives the branching its heavy tail
+# Share of concepts that become siblings, not children, of a random earlier concept, so that a few have many children.
+COPIED = 0.5
 RELATIONS = {"finding_site": 0.4, "morphology": 0.25, "method": 0.2, "part_of": 0.15}  # shares of the other edges
 PREMISES, HYPOTHESES, DISTINCT = 4_683, 14_049, 6_000  # sentences and the concepts they mention
 MENTIONS = (6, 2)  # of concepts in a premise, in a hypothesis: means
-TAKEN_UP = 0.25  # so many more concepts of a hypothesis are ancestors of its premise's
+TAKEN_UP = 0.25  # further concepts of a hypothesis that are ancestors of concepts of its premise
 CHECKED = 200
 
 
 def tree(size: int, rng: np.random.Generator) -> np.ndarray:
-    """int [size]: the first parent of each concept, of lower index; the root is its parent itself."""
+    """int [size]: the first parent of each concept. It has a lower index; the root is its own parent."""
     earlier = (rng.random(size) * np.arange(size)).astype(np.int64)
     earlier = np.maximum(earlier, 1)
     copied = rng.random(size) < COPIED
@@ -45,10 +46,10 @@ def tree(size: int, rng: np.random.Generator) -> np.ndarray:
     parent = np.where(concept <= KINDS, 0, earlier)
     beside = copied.copy()
     where = concept.copy()
-    while beside.any():  # beside a concept that stands beside another one, and so on
+    while beside.any():  # a sibling of a sibling of a concept, and so on
         where[beside] = earlier[where[beside]]
         beside = copied[where]
-    kind = where <= KINDS  # nothing new is put beside a kind: it goes below
+    kind = where <= KINDS  # a top-level kind gets no new sibling, only children
     return np.where(copied, np.where(kind, where, parent[where]), parent)
 
 
@@ -61,7 +62,7 @@ def kinds(parent: np.ndarray) -> np.ndarray:
 
 
 def further_parents(parent: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """int [count, 2]: (child, parent) edges besides the tree, each once: mostly to an aunt, else within the kind."""
+    """int [count, 2]: distinct (child, parent) edges besides the tree: most to an aunt, else within the kind."""
     size, top = len(parent), kinds(parent)
     by_parent = np.argsort(parent, kind="stable")
     first = np.searchsorted(parent[by_parent], np.arange(size + 1))
@@ -81,7 +82,7 @@ def matrix(edges: np.ndarray, size: int) -> csr_array:
 
 
 def relation(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """int [count, 2]: edges from any concept to few favoured ones (a power law over 60,000); none repeated."""
+    """int [count, 2]: distinct edges from random concepts to frequent ones (a power law over 60,000)."""
     targets = rng.permutation(size)[: min(size, 60_000)]
     found = np.zeros(0, np.int64)
     while len(found) < count:
@@ -92,7 +93,7 @@ def relation(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def made_up(size: int = CONCEPTS, is_a: int = IS_A, edges: int = EDGES, seed: int = 0) -> Ontology:
-    """An ontology with the shape of a clinical terminology; the same for the same seed. Concepts stand in any order."""
+    """An ontology with the shape of a clinical terminology, with concepts in random order. A seed determines it."""
     rng = np.random.default_rng(seed)
     parent = tree(size, rng)
     below = np.arange(1, size)
@@ -114,7 +115,7 @@ def one_above(ontology: Ontology, concepts: np.ndarray, rng: np.random.Generator
 def vocabulary(ontology: Ontology, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(concepts [DISTINCT] that the corpus mentions, place [DISTINCT] among them of an ancestor of each, or itself).
 
-    Two in three are ancestors of others, one to six steps above: people say the special and the general.
+    Two thirds are ancestors of others, one to six steps above, because texts name general and special concepts.
     """
     special = rng.permutation(np.flatnonzero(np.diff(ontology.parents.indptr)))[:DISTINCT]
     chain = [special]
@@ -138,8 +139,8 @@ def vocabulary(ontology: Ontology, rng: np.random.Generator) -> tuple[np.ndarray
 def sentences(ontology: Ontology, seed: int = 0) -> np.ndarray:
     """int [M, 2]: the distinct (premise concept, hypothesis concept) pairs of a corpus, each once, lower index first.
 
-    Concepts recur as words do (Zipf), but each of the DISTINCT is mentioned. Three hypotheses share a premise and take
-    up some of its concepts in general terms.
+    Concepts follow Zipf's law, but each of the DISTINCT concepts occurs. Three hypotheses share a premise and mention
+    ancestors of some of its concepts.
     """
     rng = np.random.default_rng([seed, 1])
     concepts, ancestor = vocabulary(ontology, rng)
@@ -157,12 +158,12 @@ def sentences(ontology: Ontology, seed: int = 0) -> np.ndarray:
 
 
 def megabytes() -> float:
-    """The largest resident size this process has had."""
+    """The peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(direction: str) -> dict:
-    """What one direction takes in this process, and pairs to check: CHECKED at random and CHECKED that have a path."""
+    """The cost of one direction in this process, and pairs to check: CHECKED random ones and CHECKED with a path."""
     ontology = made_up()
     pairs, before = sentences(ontology), megabytes()
     start, busy = time.perf_counter(), time.process_time()
@@ -196,7 +197,7 @@ def measured(direction: str) -> dict:
 
 
 def networkx_graph(ontology: Ontology, direction: str) -> networkx.Graph:
-    """The same graph for networkx; directed from child to parent where only steps up count."""
+    """The same graph for networkx, directed from child to parent where only steps up count."""
     graph = networkx.DiGraph() if direction == "either" else networkx.Graph()
     for edges in walked_edges(ontology, direction):
         graph.add_edges_from(edges.T.tolist())
@@ -212,9 +213,9 @@ def one_call(graph: networkx.Graph, one: int, other: int) -> int:
 
 
 def compare(row: dict, ontology: Ontology) -> dict:
-    """`row` with what networkx says: pairs on which it differs, seconds for all pairs by the CHECKED random ones."""
+    """`row` with the results of networkx: number of different pairs, seconds for all pairs (extrapolated)."""
     graph, checked = networkx_graph(ontology, row["direction"]), row.pop("checked")
-    start = time.process_time()  # of one thread: what others do on the machine does not count for us
+    start = time.process_time()  # of one thread, so that other programs on the machine have no effect
     lengths = [one_call(graph, *pair) for *pair, _ in checked[:CHECKED]]
     seconds = (time.process_time() - start) / CHECKED * row["pairs"]
     lengths += [one_call(graph, *pair) for *pair, _ in checked[CHECKED:]]
@@ -234,7 +235,7 @@ def line_of(row: dict) -> str:
 
 
 def main() -> int:
-    """Print the table; 1 where a length differs."""
+    """Prints the table. Returns 1 where a length differs."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--direction", nargs="+", choices=DIRECTIONS, default=DIRECTIONS, help="which to measure")
     parser.add_argument("--json", type=Path, help="a file for the figures")

@@ -1,9 +1,9 @@
-"""Write the demo's fact text as files: what clinical_facts.json and MeSH say of 259 diseases, in plain sentences.
+"""Writes the demo's fact text: sentences from clinical_facts.json and MeSH about 259 diseases.
 
   python launch/fact_text.py --out=text/both
   python launch/fact_text.py --out=text/withheld --content=facts --withhold=tested
 
-train.txt and dev.txt have a sentence a line; an empty line ends a document. Word vectors are trained on them by
+train.txt and dev.txt have one sentence per line. An empty line ends a document. Word vectors are trained on them by
 `launch/pretrain_vectors.py --corpora=FOLDER/train.txt`, masked language models by `--config=configs/mlm.py:file`.
 """
 

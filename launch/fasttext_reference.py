@@ -1,11 +1,12 @@
-"""The fastText library on the texts that configs/hypothesis_only.py and premise_hypothesis_fasttext.py train on.
+"""Trains the fastText library on the texts of configs/hypothesis_only.py and premise_hypothesis_fasttext.py.
 
   python launch/fasttext_reference.py --corpus=demo
   python launch/fasttext_reference.py --corpus=snli --input=pair --buckets=131072
 
-Herlihy & Rudinger 2021, sections 3 and 6: raw text, lower-cased, words and bigrams, everything else as the library has
-it (rate .1, 100 numbers a word, 5 epochs, 2 million buckets: 800 MB). One thread, so that a seed repeats itself. Prints
-the accuracy of each split, in %, beside that of the most frequent class. Needs `pip install 'mednli_jax[embeddings]'`.
+Settings are those of Herlihy & Rudinger 2021, sections 3 and 6: raw text, lower-cased, words and bigrams, and the
+library's defaults (learning rate 0.1, 100-d vectors, 5 epochs, 2 million buckets, which take 800 MB). One thread is
+used, so that a seed repeats its result. The output is the accuracy of each split and of its most frequent class, in %.
+Needs `pip install 'mednli_jax[embeddings]'`.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from mednli_jax.knowledge.pretrain import library_version
 
 
 def corpus(variant: str, folder: str | None, sides: str) -> tuple[dict[str, Split], dict[str, list[str]]]:
-    """The splits, and a line of fastText's format for each labelled pair of them: its label and its tokens."""
+    """The splits, and for each labelled pair a line in fastText's format: its label and its tokens."""
     config = defaults.nli("fasttext", variant)
     config.data.hypothesis_only = sides == "hypothesis"
     if folder:

@@ -1,9 +1,9 @@
 """The feature-based system at MedNLI's size: `python launch/features_scale.py [--seeds=0,1 ...] [--json=FILE]`.
 
-Makes the demo corpus with MedNLI's 14,049 pairs and 300-d random vectors, and times, in this process and with a cache
-that is empty before: the features (the corpus read again, concepts linked in MeSH, 35 columns), the same found on disk,
-and gradient boosting with the paper's 300 rounds. Prints seconds, peak memory, accuracies and the importance table.
-About two minutes on two cores, with one seed or two.
+The corpus is the demo with as many pairs as MedNLI (14,049) and random 300-d vectors. With an empty cache the script
+times three steps: computing the features (reading the corpus, linking concepts in MeSH, 35 columns), loading them from
+the cache, and gradient boosting with the paper's 300 rounds. It prints seconds, peak memory, accuracies and the
+importance of the features. It takes about two minutes on two cores with one or two seeds.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def timed(call):
 
 
 def peak() -> float:
-    """Megabytes that this process has held at most."""
+    """The peak memory of this process in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 

@@ -1,12 +1,13 @@
-"""A reader in PyTorch, trained on what a config's reader is trained on, for a comparison of what the two reach.
+"""Trains a reader in PyTorch on the corpus of a config, to compare its scores with those of our reader.
 
   python launch/ga_reference.py --config=configs/ga_ent.py
   python launch/ga_reference.py --config=configs/ga_anonym.py:file --config.data.dir=FOLDER --config.seeds=0,1
 
-The model is that of benchmarking/torch_readers.py: nn.GRU on batches of like length, since packed passages take
-several times as long to train on a CPU; the same batch size, rate, halving, clipping, dropout, evaluations and rule to
-stop, with other weights, drawn alike, and shuffles. The evaluation with the best exact match on dev counts. Prints
-exact match and F1 of dev and test, a JSON line for each seed. Needs PyTorch: `pip install 'mednli_jax[torch]'`.
+The model is that of benchmarking/torch_readers.py. It runs nn.GRU on batches of passages of similar length, because
+packed passages take several times as long on a CPU. Batch size, learning rate, halving, clipping, dropout, evaluations
+and the stopping rule are those of the config. The initial weights have the same distributions; weights and batches are
+drawn by other generators. The evaluation with the best exact match on dev counts. The output is a JSON line for each
+seed with exact match and F1 of dev and test. Needs PyTorch: `pip install 'mednli_jax[torch]'`.
 """
 
 import json
@@ -25,7 +26,7 @@ from mednli_jax.tasks.cloze import ClozeTask
 
 
 def workload_of(config) -> tuple[Workload, dict]:
-    """The config's prepared corpus as the PyTorch side takes it, and its splits."""
+    """The prepared corpus of the config in the form of the PyTorch side, and its splits."""
     asked = experiment.of(config)
     task, (prepared, _) = asked.task, asked.prepare()
     arrays = task.resident(prepared)
@@ -39,7 +40,7 @@ def workload_of(config) -> tuple[Workload, dict]:
 
 
 def scores(torch_side, work, rows) -> dict:
-    """ClozeTask.score of a split by the present weights of the PyTorch side."""
+    """ClozeTask.score of a split with the current weights of the PyTorch side."""
     most = int(np.diff(work.arrays["candidate_type_start"]).max())
     logits = np.full((1, len(rows), most), MASKED_ENERGY, np.float32)
     batches = torch_side.batches("predict", 0, 0, rows.name)
@@ -49,7 +50,7 @@ def scores(torch_side, work, rows) -> dict:
 
 
 def train(torch_side, work, splits, config, seed: int) -> dict:
-    """Trains one seed; exact match and F1 of dev and test at its best evaluation."""
+    """Trains one seed. Returns exact match and F1 of dev and test at the best evaluation."""
     torch_side.start(seed)
     best, train = {"epoch": 0, "dev": {"exact_match": -1.0}}, config.train
     rate = torch_side.optimizer.param_groups[0]["lr"] = train.learning_rate
@@ -79,7 +80,7 @@ def train(torch_side, work, splits, config, seed: int) -> dict:
 def main(values) -> None:
     config = cli.config(values)
     if config.task != "cloze":
-        raise UsageError("--config: no reader. Fix: give one of configs/ga_*.py, sa_*.py.")
+        raise UsageError("--config: the model is not a reader. Fix: give one of configs/ga_*.py, sa_*.py.")
     if config.data.setup == "noent" and config.model.pointer != "span":
         raise UsageError("the reference points at marked spans. Fix: give --config.model.pointer=span.")
     from mednli_jax.benchmarking import torch_readers

@@ -1,8 +1,8 @@
-"""Seconds of a training step of ESIM with each kind of knowledge, over one corpus, the kinds in turn in one process.
+"""Seconds of a training step of ESIM with each kind of knowledge. The kinds run in turn, in one process.
 
     python launch/knowledge_cost.py snli limit=2000 hidden=100 vectors=glove.6B.100d.txt dim=100 rounds=7
 
-All kinds read the typed links, so that they differ in what they do with them alone.
+All kinds read the same typed links, so that only their computation differs.
 """
 
 import sys
@@ -24,7 +24,7 @@ def main() -> int:
         config.vectors.update(path=given.get("vectors", ""), dim=int(given.get("dim", 300)))
         config.model.hidden_size = int(given.get("hidden", 300))
         config.train.max_buckets = 1
-        if kind == kinds[0]:  # the links of all
+        if kind == kinds[0]:  # its links serve all kinds
             prepared, _ = experiment.of(config).prepare()
         config.model.knowledge = kind
         experiments[kind] = experiment.of(config)
@@ -42,7 +42,7 @@ def main() -> int:
             for index in plan:
                 learners[kind], sums = programs[kind].train(layout, learners[kind], index)
             jax.block_until_ready(sums)
-            if turn:  # the first compiles
+            if turn:  # the first step compiles
                 seconds[kind].append((time.monotonic() - begun) / len(plan))
     for kind, found in seconds.items():
         ratios = [each / bias for each, bias in zip(found, seconds[kinds[0]], strict=True)]

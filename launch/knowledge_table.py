@@ -1,4 +1,4 @@
-"""Knowledge by model, with and without retrofitting: a table from the runs of mednli_table6_7.sh.
+"""A table of models and kinds of knowledge, with and without retrofitting, from the runs of mednli_table6_7.sh.
 
 python launch/knowledge_table.py runs/table6_7
 """
@@ -11,7 +11,7 @@ SLICE = "unseen_relation"
 
 
 def cell(folder: Path) -> str:
-    """Test accuracy, and that of the slice where there is one, in %; how it stands where it is not complete."""
+    """Test accuracy and accuracy of the slice, if it has one, in %; the status of an incomplete run."""
     path = folder / "result.json"
     result = json.loads(path.read_text()) if path.is_file() else {"status": "missing"}
     if result["status"] != "complete":

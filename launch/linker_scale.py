@@ -1,10 +1,10 @@
-"""How long a linker for a large terminology takes to make, how much memory it needs, and how fast it links.
+"""Measures a linker of a large terminology: seconds to build it, its memory, and its speed.
 
   python launch/linker_scale.py [--concepts 350000 --names 1000000 --sentences 20000]
 
-Names are made up, of 1 to 9 words in the proportions of a clinical terminology, from a vocabulary whose frequencies
-fall like those of a language; sentences of 20 words draw on the same words, and a third of each is a name. Each linker
-is made in a separate process: one for all names, one for the words of the sentences.
+Names are synthetic. They have 1 to 9 words, as often as in a clinical terminology, from a vocabulary with the word
+frequencies of natural language. Sentences have 20 words of the same vocabulary; a third of each is a name. Two linkers
+are built, each in a separate process: one for all names, one for names whose words occur in the sentences.
 """
 
 import argparse

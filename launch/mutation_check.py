@@ -1,19 +1,19 @@
-"""Which small faults the test suite catches: each is planted alone in a copy of the package, and tests are run on it.
+"""Measures which small faults the test suite catches. Each fault is planted in a copy of the package and tested.
 
   python launch/mutation_check.py --results /tmp/faults.json --coverage /tmp/coverage.json
   python launch/mutation_check.py --results /tmp/old.json --coverage /tmp/old_coverage.json --checkout /tmp/old
 
-The faults are in mutation_faults.toml beside this script. A fault is a file, a text that stands in it exactly once, and
-the text that replaces it. A fault whose old text is not there exactly once is not planted, and the table says so.
+The faults are in mutation_faults.toml beside this script. A fault has a file, a text that occurs in it exactly once,
+and the text that replaces it. A fault whose text does not occur exactly once is not planted; the table lists it.
 
-A fault first gets up to six test files that import its module: the one named like it (or named in the table as
-`first`), then those that import the fewest modules of the package. If they miss it, it gets every other test file that
-runs a line of the old text. Which lines a test file runs is measured for this, once, with pytest-cov, and kept in the
-file given by --coverage. All tests that caught a fault are run at the end on the code as it is: where one fails there,
-too, its fault is "broken", neither caught nor survived.
+First, up to six test files that import the module are run: the file with the module's name (or named in the table as
+`first`), then those that import the fewest modules of the package. If these pass, all other test files that run a line
+of the replaced text are run. pytest-cov measures once which lines a test file runs; the file given by --coverage stores
+them. At the end all tests that caught a fault are run on the original code. If such a test fails there too, its fault
+is "broken", neither caught nor survived.
 
-An interrupted check continues where it stopped: both files keep what was done, of one state of the code. One process
-runs at a time. Tests marked slow are left out.
+An interrupted check continues where it stopped: both files store the finished part for one state of the code. One
+process runs at a time. Tests marked slow are left out.
 """
 
 import argparse
@@ -31,24 +31,24 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# One process, and the lines of each test apart, which pytest-cov cannot tell where pytest-xdist is loaded.
+# One process, because with pytest-xdist pytest-cov cannot separate the lines of different tests.
 PYTEST = ("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout", "600")
 PYTEST += ("-m", "not slow")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - (.*))?$", re.MULTILINE)
-TIMED_OUT, NO_TESTS = 124, 5  # exit codes: of ours, of pytest's
+TIMED_OUT, NO_TESTS = 124, 5  # exit codes of this script and of pytest
 
 
 def flags():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="JSON file of the outcomes")
     parser.add_argument("--coverage", type=Path, required=True, help="JSON file of the lines that test files run")
-    parser.add_argument("--checkout", type=Path, default=HERE.parent, help="what to test (default: this one)")
+    parser.add_argument("--checkout", type=Path, default=HERE.parent, help="the checkout to test (default: this one)")
     parser.add_argument("--faults", type=Path, default=HERE / "mutation_faults.toml", help="the table of faults")
     parser.add_argument("--only", default="", help="names of faults, with commas between (default: all)")
-    parser.add_argument("--first", type=int, default=6, help="test files that a fault gets at first")
+    parser.add_argument("--first", type=int, default=6, help="most test files in the first round of a fault")
     parser.add_argument("--quick", action="store_true", help="no more than these")
     parser.add_argument("--seconds", type=int, default=900, help="time limit of one run of tests")
-    parser.add_argument("--check", action="store_true", help="only tell which faults cannot be planted")
+    parser.add_argument("--check", action="store_true", help="only list the faults that cannot be planted")
     return parser.parse_args()
 
 
@@ -57,7 +57,7 @@ def main():
     faults = tomllib.loads(given.faults.read_text())["fault"]
     names = [fault["name"] for fault in faults]
     if len(set(names)) < len(names):
-        sys.exit("error: the table names two faults alike")
+        sys.exit("error: two faults of the table have the same name")
     wanted = set(filter(None, given.only.split(",")))
     if unknown := wanted - set(names):
         sys.exit(f"error: the table has no fault {', '.join(sorted(unknown))}")
@@ -93,7 +93,7 @@ def main():
 
 
 def unfit_because(fault, checkout):
-    """Why a fault cannot be planted; "" where it can."""
+    """The reason why a fault cannot be planted; "" where it can."""
     path = checkout / fault["file"]
     if not path.is_file():
         return f"there is no {fault['file']}"
@@ -108,7 +108,7 @@ def unfit_because(fault, checkout):
 
 
 def attempt(results, name, files, given, code, work):
-    """Plants a fault that nothing caught yet in a fresh copy, runs test files on it and notes the outcome."""
+    """Plants a fault in a fresh copy, runs test files on it and stores the outcome."""
     known, started = results[name], time.monotonic()
     files = [file for file in files if file not in known["files"]]
     if known["outcome"] != "survived" or not files:
@@ -132,7 +132,7 @@ def attempt(results, name, files, given, code, work):
 
 
 def drop_false_catches(results, given, work):
-    """Takes back what was caught by tests that fail on the code as it is."""
+    """Marks faults as broken whose tests also fail on the original code."""
     tests = sorted({found["by"] for found in results.values() if found["outcome"] == "caught"})
     _, output = run([*PYTEST, *tests], copied(given.checkout, work), given.seconds, work) if tests else (0, "")
     failing = {test for test, _ in FAILED.findall(output)}
@@ -162,7 +162,7 @@ def covering(fault, checkout, covered):
     first = before.count("\n") + 1
     lines = set(range(first, first + fault["old"].count("\n") + 1))
     files = [name for name, found in covered.items() if lines & set(found.get(fault["file"], ()))]
-    if not files:  # it is read when the module is imported
+    if not files:  # the line runs when the module is imported
         files = [name for name, found in covered.items() if fault["file"] in found]
     return sorted(files, key=lambda name: sum(map(len, covered[name].values())))
 
@@ -177,7 +177,7 @@ def copied(checkout, work):
 
 
 def run(arguments, copy, seconds, work, **environment):
-    """(exit code, output) of Python on the package of a copy; TIMED_OUT past the limit."""
+    """(exit code, output) of Python on the package of a copy; TIMED_OUT after the time limit."""
     own = dict(PYTHONPATH=str(copy), PYTHONPYCACHEPREFIX=str(work / "bytecode"), OMP_NUM_THREADS="1", **environment)
     command = [sys.executable, *arguments, f"--basetemp={work / 'tests'}"]
     how = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
@@ -185,7 +185,7 @@ def run(arguments, copy, seconds, work, **environment):
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)  # tests start processes of their own
+        os.killpg(process.pid, 9)  # tests start processes
         return TIMED_OUT, process.communicate()[0]
     return process.returncode, output
 
@@ -207,7 +207,7 @@ def coverage(given, code, work):
 
 
 def lines_run(data, copy):
-    """{file: lines run within a test}; what runs on import alone is left out."""
+    """{file: lines that run within a test}, without lines that run only on import."""
     from coverage import CoverageData
 
     found, result = CoverageData(str(data)), {}
@@ -223,7 +223,7 @@ def lines_run(data, copy):
 
 
 def digest(checkout):
-    """Of the package and its tests."""
+    """The digest of the package and its tests."""
     files = sorted(file for part in ("mednli_jax", "tests") for file in (checkout / part).rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

@@ -1,9 +1,10 @@
 """The language model at CliCR's size: `python launch/ngram_scale.py [--tokens=16500000] [--json=FILE]`.
 
-Makes a text of 16.5 million tokens (Table 2 of Šuster & Daelemans 2018) over up to 700,000 words, as many as CliCR's
-passages have words and distinct marked phrases; trains the 4-gram model on it, takes the perplexity of 200,000 fresh
-tokens, checks that distributions sum to 1, and answers 7,184 contexts, as many as CliCR's test part has. Prints seconds
-and peak memory; exit code 1 over five minutes of training, 4 GB, or where a distribution does not sum to 1.
+Generates a text of 16.5 million tokens (Table 2 of Šuster & Daelemans 2018) with up to 700,000 words, the number of
+words and distinct marked phrases of CliCR's passages. Trains the 4-gram model on it, computes the perplexity of 200,000
+new tokens, checks that distributions sum to 1, and answers 7,184 contexts, the size of CliCR's test split. Prints
+seconds and peak memory. The exit code is 1 if training takes over five minutes or 4 GB, or if a distribution does not
+sum to 1.
 """
 
 import argparse
@@ -25,7 +26,7 @@ QUERIES, FRESH, CHECKED = 7_184, 200_000, 200
 
 
 def sentences(tokens: int, words: int, seed: int) -> Iterator[list[str]]:
-    """Sentences whose words follow Zipf's law; half of them are one of a few that often follow the word before."""
+    """Sentences whose words follow Zipf's law. Half of the words are frequent successors of the word before."""
     rng, names = np.random.default_rng(seed), [f"w{number}" for number in range(words)]
     for start in range(0, tokens, 1_000_000):
         rows = min(1_000_000, tokens - start) // LENGTH + 1
@@ -68,7 +69,7 @@ def measure(tokens: int, words: int) -> dict:
 
 
 def unit() -> int:
-    """Bytes in which the system counts memory."""
+    """The unit, in bytes, in which the system reports memory."""
     return 1 if sys.platform == "darwin" else 1024
 
 

@@ -1,9 +1,10 @@
-"""The plan of launch/mednli_all.sh --dry-run: its runs, and about how many hours those take that are not done.
+"""Prints the plan of launch/mednli_all.sh --dry-run: its runs, and estimated hours of those that are not done.
 
   DRY_RUN=1 bash launch/mednli_table3.sh runs/table3 mednli | python launch/plan.py [FOLDER]
 
-Reads lines "RUN TAB done or to do TAB flags". A model's speed and epochs are those of its largest run in FOLDER that
-is done; without any, a speed measured on 2 cores of an AMD EPYC at hidden 300 (docs/benchmarks.md), and 12 epochs.
+Reads lines of three columns: run, "done" or "to do", flags; tabs separate them. Speed and epochs of a model are taken
+from its largest finished run in FOLDER. Without such a run the speed is that of 2 cores of an AMD EPYC at hidden size
+300 (docs/benchmarks.md), with 12 epochs.
 """
 
 import json
@@ -12,13 +13,13 @@ import sys
 from pathlib import Path
 
 PAIRS_PER_SECOND = {"bow": 13_850, "infersent": 1_147, "esim": 463, "features": 100}
-EPOCHS = 12  # of at most 40: patience is 5
+EPOCHS = 12  # of at most 40, because patience is 5
 GENRE = 78_540  # of MultiNLI, on average
 PAIRS = {"mednli": 11_232, "snli": 549_367, "multinli": GENRE, "demo": 3_000, "demo_full": 11_232}
 
 
 def done_runs(folder: Path) -> dict[str, tuple[int, float, int]]:
-    """model -> (pairs, pairs per second, epochs) of that one of its done runs that had the most pairs."""
+    """model -> (pairs, pairs per second, epochs) of its finished run with the most pairs."""
     found = {}
     for path in sorted(folder.glob("**/result.json")):
         try:
@@ -30,7 +31,7 @@ def done_runs(folder: Path) -> dict[str, tuple[int, float, int]]:
             if result["status"] == "complete" and result.get("transfer", {}).get("mode") != "direct":
                 found[result["model"]] = max(found.get(result["model"], (0,)), (pairs, speed, epochs))
         except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-            continue  # a run that is under way
+            continue  # an unfinished run
     return found
 
 
@@ -60,7 +61,7 @@ def main(folder: str = ".") -> None:
     done = sum(state == "done" for _, state, _ in rows)
     print(f"\n{len(rows)} runs, {done} done; about {sum(hours.values()):,.1f} hours for the others")
     if measured := ", ".join(sorted(known)):
-        print(f"speed and epochs of the largest run that is done: {measured}")
+        print(f"speed and epochs of the largest finished run: {measured}")
     if rest := [model for model in PAIRS_PER_SECOND if model not in known]:
         print(f"measured on 2 cores of an AMD EPYC at hidden 300, {EPOCHS} epochs: {', '.join(rest)}")
 

@@ -4,11 +4,11 @@
   python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv --number=5000 --seed=1 \\
       --categories='Discharge summary,Physician'
 
-Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences whose keyed hashes
-are the lowest: every distinct sentence is as likely as any other, the same seed gives the same sentences, and the first
-M rows are the sample of --number=M. Writes rows of uid (ROW_ID:place in the note), TAB, sentence below a header, for
-the owner alone (0600). The sentences are licensed text: keep the file out of git and off shared disks. Prints counts
-as JSON, never text.
+Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences with the lowest
+keyed hashes. Every distinct sentence is equally likely, a seed always gives the same sentences, and the first M rows
+are the sample of --number=M. The output has a header and one row per sentence: uid (ROW_ID:place in the note), tab,
+sentence. Only the owner can read it (0600). The sentences are licensed text: keep the file out of git and off shared
+disks. Counts are printed as JSON; text is never printed.
 """
 
 import argparse
@@ -30,9 +30,10 @@ HEADER = "uid\tsentence\n"
 
 
 def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
-    """`number` of (uid, sentence), or all where there are fewer; of equal sentences the first, in a random order.
+    """`number` (uid, sentence) in random order, or all where there are fewer; the first of equal sentences.
 
-    Memory holds the sample alone: a sentence that was let go has a higher hash than all that are kept from then on.
+    Only the sample is in memory. A sentence that is dropped once has a higher hash than all later samples, so that it
+    never has to come back.
     """
     kept, highest = {}, []
     for uid, sentence in pairs:
@@ -69,7 +70,7 @@ def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("--notes", type=Path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write; an older sample is replaced")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write; an existing sample is replaced")
     parser.add_argument("--number", type=int, required=True, help="distinct sentences")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     parser.add_argument("--categories", default="", help="values of CATEGORY to read, between commas; '' reads all")

@@ -1,4 +1,4 @@
-"""Train word vectors on running text, one corpus after the other (Romanov & Shivade 2018, section 4.1, Table 5).
+"""Trains word vectors on text, one corpus after the other (Romanov & Shivade 2018, section 4.1, Table 5).
 
   python launch/pretrain_vectors.py --corpora=demo --dim=100 --min_count=2 --out=vectors/demo.bin      (seconds)
   python launch/pretrain_vectors.py --corpora=mimic/ --out=vectors/mimic.bin --threads=16
@@ -6,9 +6,9 @@
       --out=vectors/glove-bioasq-mimic.bin --threads=16
 
 A corpus is a text file (plain or gzipped), a folder of them, BioASQ's JSON, MIMIC-III's NOTEEVENTS.csv (or the folder
-it is in), or the bundled demo or demo_full (their training split). Each training starts from the vectors of the one
-before; those of the corpora but the last are kept as NAME.1.bin, NAME.2.bin, ... What is there already is not trained
-again, so that a run that was cut off continues where it was. Beside each file, NAME.json says where it comes from.
+it is in), or the training split of the bundled demo or demo_full. Training on a corpus starts from the vectors of the
+corpus before. The vectors of all corpora but the last are saved as NAME.1.bin, NAME.2.bin, ... Existing files are not
+trained again, so that the same command continues an interrupted run. NAME.json beside each file has its origin.
 Use the result with --config.vectors.path=vectors/NAME.bin. Needs `pip install 'mednli_jax[embeddings]'`.
 """
 
@@ -34,7 +34,7 @@ HELP = {
     "dim": "numbers a word",
     "epochs": "passes over each corpus",
     "window": "words to either side",
-    "min_count": "words that stand less often are left out",
+    "min_count": "words that occur less often are left out",
     "negatives": "negative samples a word",
     "learning_rate": "at the start",
     "buckets": "of n-grams, at most",
@@ -53,7 +53,7 @@ def demo_sentences(size: str) -> Iterator[list[str]]:
 
 
 def notes_of(path: Path) -> Path | None:
-    """The file of MIMIC-III's notes that a path means, if it means one."""
+    """The file of MIMIC-III's notes at a path, or None."""
     if path.is_dir():
         return either_name(path / NOTES)
     return path if path.name.removesuffix(".gz").lower().endswith(".csv") else None
@@ -68,7 +68,7 @@ def notes_sentences(path: Path) -> Iterator[list[str]]:
 
 
 def corpus(name: str) -> tuple[Iterator[list[str]], dict]:
-    """Sentences of a corpus, and what is to be known of it. Raises: UserError where it is not there."""
+    """The sentences of a corpus, and facts about it. Raises: UserError where it is missing."""
     path = Path(name).expanduser()
     if name in demo.SIZES:
         return demo_sentences(name), {"corpus": name, "split": "train", "seed": demo.SEED}
@@ -79,7 +79,7 @@ def corpus(name: str) -> tuple[Iterator[list[str]], dict]:
 
 
 def train(names: list[str], initial: Path | None, end: Path, settings: Settings) -> None:
-    """Trains corpus after corpus, each from the vectors of the one before; those of the last go to `end`."""
+    """Trains on the corpora in turn, each time from the vectors of the corpus before. The last vectors go to `end`."""
     for number, name in enumerate(names, start=1):
         last = number == len(names)
         out = end if last else end.with_name(f"{end.stem}.{number}.bin")
@@ -97,7 +97,7 @@ def main() -> int:
     """Reads the flags and trains; returns the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--corpora", required=True, help="names or paths, with commas between")
+    parser.add_argument("--corpora", required=True, help="names or paths, separated by commas")
     parser.add_argument("--out", required=True, type=Path, help="NAME.bin (a fastText model) or NAME.vec (text)")
     parser.add_argument("--initial", type=Path, help="vectors to start from")
     for field in dataclasses.fields(Settings):

@@ -1,8 +1,8 @@
 """Time and memory of retrofitting at full size: `python launch/retrofit_scale.py [--words=100000 --degree=10 ...]`.
 
-Makes random vectors and an undirected random graph and prints the seconds of the whole of `retrofit`, those of its
-colouring alone, the number of colours, the peak memory before and after, and by how much one more round would move any
-vector. 100,000 words of 300 numbers with 10 neighbours each, ten rounds, are to take at most 10 seconds on two cores.
+Generates random vectors and a random undirected graph. Prints the seconds of `retrofit` and of its colouring, the
+number of colours, the peak memory before and after, and the largest change of a vector in one more round. The target is
+10 seconds on two cores for ten rounds over 100,000 words with 300-d vectors and 10 neighbours each.
 """
 
 import argparse
@@ -17,9 +17,9 @@ from mednli_jax.knowledge.retrofit import colours, retrofit
 
 
 def random_graph(words: int, degree: float, rng: np.random.Generator) -> csr_array:
-    """[V, V] bool, symmetric: about `degree` neighbours in the mean, and for a few words, as in an ontology, many."""
+    """[V, V] bool, symmetric: about `degree` neighbours on average; a few words have many, as in an ontology."""
     chance = rng.random((2, round(words * degree / 2)))
-    chance[1] **= 2  # one end of an edge falls on the first words more often
+    chance[1] **= 2  # one end of an edge is more often one of the first words
     ends = (words * chance).astype(np.int64)
     rows, columns = np.concatenate([ends, ends[::-1]], axis=1)
     return csr_array((np.ones(len(rows), bool), (rows, columns)), shape=(words, words))
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--words", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=300)
-    parser.add_argument("--degree", type=float, default=10, help="neighbours of a word in the mean")
+    parser.add_argument("--degree", type=float, default=10, help="neighbours of a word, on average")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3)

@@ -1,15 +1,15 @@
-"""What data-parallel training sends between devices, and how far it can scale: `python launch/scaling.py`.
+"""Counts the traffic of data-parallel training between devices, and estimates how far it scales.
 
   python launch/scaling.py [--models=bow,infersent,esim] [--link=400 --latency=2 --fixed=0.1] [--step=esim=20,bow=2]
   python launch/scaling.py --measure=bow --small=64 --pairs=1536
 
-Counted: the operands of all collective operations in a training step compiled for two devices, at the published sizes;
-they depend on the weights alone, not on the batch or the number of devices. From them, what 1 to 256 devices could do:
-a step takes its time on one device plus that of the operations, each a ring (Patarasuk & Yuan 2009): an operand crosses
-a link 2 (n - 1) / n times, and an operation waits 2 log2 n times for a latency. Nothing is taken to overlap.
+Counted: the operands of all collective operations in a training step compiled for two devices, at the published sizes.
+They depend on the weights only, not on the batch or the number of devices. The estimate for 1 to 256 devices follows
+from them: a step takes its time on one device plus the time of its collectives. A collective is a ring (Patarasuk &
+Yuan 2009): an operand crosses a link 2 (n - 1) / n times and waits 2 log2 n times for a latency. No overlap is assumed.
 
-Measured: pairs a second of a small model on 1, 2, 4, 8 devices made of this machine's CPU, batch 512 over all. They
-share the cores: what shows is the cost of splitting, not what more hardware would give.
+Measured: pairs per second of a small model on 1, 2, 4 and 8 devices that share this machine's CPU, with a total batch
+of 512. The devices share the cores, so this shows the cost of splitting a batch, not the gain from more hardware.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from mednli_jax.training.step import train_step
 
 COUNTS, MEASURED = (1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 2, 4, 8)
 PAIRS, BATCH, HIDDEN = 11_232, 512, 300  # MedNLI's training pairs and the published sizes
-STEP_MS = {"bow": 1.0, "infersent": 10.0, "esim": 20.0}  # of a fast accelerator, to be replaced by measured ones
+STEP_MS = {"bow": 1.0, "infersent": 10.0, "esim": 20.0}  # of a fast accelerator; replace them by measured ones
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 BYTES = {"f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "pred": 1}
 INSTRUCTION = re.compile(rf"= (.+?) ({'|'.join(COLLECTIVES)})(?:-start)?\(")
@@ -139,13 +139,13 @@ def measure(options):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="bow,infersent,esim", help="whose steps to count, '' for none")
+    parser.add_argument("--models", default="bow,infersent,esim", help="models whose steps are counted; '' for none")
     parser.add_argument("--hidden", type=int, default=HIDDEN)
     parser.add_argument("--link", type=float, default=400.0, help="Gbit/s that a device sends")
     parser.add_argument("--latency", type=float, default=2.0, help="microseconds")
     parser.add_argument("--fixed", type=float, default=0.1, help="share of a step that does not shrink with its batch")
     parser.add_argument("--step", type=lambda text: text.split(","), default=[], help="MODEL=MILLISECONDS,...")
-    parser.add_argument("--measure", default="bow", help="model to time here, '' for none")
+    parser.add_argument("--measure", default="bow", help="model to time on this machine; '' for none")
     parser.add_argument("--small", type=int, default=64, help="its hidden size")
     parser.add_argument("--pairs", type=int, default=1536)
     parser.add_argument("--seconds", type=float, default=2.0, help="of steps for each number of devices")

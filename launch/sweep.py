@@ -1,4 +1,4 @@
-"""Sweep over fields of a config by optuna: see USAGE. Trials are shared by all workers that open the same study."""
+"""Runs a sweep over fields of a config by optuna, see USAGE. Workers that open the same study share its trials."""
 
 import re
 import runpy
@@ -24,23 +24,23 @@ USAGE = """Train the trials of a sweep: the product of some choices, or a random
   python launch/sweep.py --study=ga --table
 
   --config=FILE[:VARIANT]  a file of configs/ with a get_sweep() beside its get_config()
-  --config.FIELD=VALUE     the same for all trials; fields that are swept are not given
-  --study=NAME             its name in the database, and its folder runs/NAME (default: FILE-VARIANT)
-  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines want a server's)
-  --workers=N              trials at a time on this machine (default 1; one for each accelerator)
-  --trials=N               how many in all, those done included (default: what get_sweep says)
-  --retry                  try the trials again that failed
-  --table                  only print the table of what is done
-  --grace=SECONDS          after which a silent worker counts as dead (default 60)
-  --command=COMMAND        what trains a trial (default: python -m mednli_jax.train), e.g. with srun or nice before it
+  --config.FIELD=VALUE     a value for all trials; only for fields that are not swept
+  --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
+  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
+  --workers=N              trials at the same time on this machine (default 1; one for each accelerator)
+  --trials=N               number of trials, with the finished ones (default: that of get_sweep)
+  --retry                  run failed trials again
+  --table                  only print the table of finished trials
+  --grace=SECONDS          time after which a silent worker counts as dead (default 60)
+  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
 
-The same command on further machines joins in; after Ctrl-C or a crash it goes on. Each trial is a separate run,
-runs/NAME/trial-K, with what it printed in trial-K.log; at the end runs/NAME holds table.md, trials.json, study.png.
+The same command on another machine joins the sweep; after Ctrl-C or a crash it continues. Each trial is a separate run,
+runs/NAME/trial-K, with its output in trial-K.log. At the end runs/NAME holds table.md, trials.json and study.png.
 Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'."""
 
 
 def define(values: cli.Flags) -> None:
-    """The flags of the script, beside those of the config."""
+    """The flags of the script besides those of the config."""
     cli.define_config(values)
     for name, default in (("study", None), ("storage", None), ("command", None)):
         flags.DEFINE_string(name, default, name, flag_values=values)
@@ -51,7 +51,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> int:
-    """Trains what is left of the study, or prints its table; returns the exit code."""
+    """Trains the remaining trials of the study, or prints its table. Returns the exit code."""
     name = values.study if values.study is not None else cli.config_name()
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise UsageError("--study names a folder of runs/. Fix: give letters, digits, '-', '_' and '.'.")
@@ -61,7 +61,7 @@ def main(values: cli.Flags) -> int:
     folder = Path("runs") / name
     url = values.storage or f"sqlite:///{folder / 'study.db'}"
     if values.table:
-        from mednli_jax.sweeps import summary  # drawing is slow to import, and --help does without
+        from mednli_jax.sweeps import summary  # a slow import that --help does not need
 
         study = Study(url, name)
         print("\n".join(summary.table(study.rows(), study.description)))
@@ -97,7 +97,7 @@ def _file(given):
 
 
 def sweep_of(path: Path) -> Sweep:
-    """What the get_sweep of a config file returns. Raises UserError where there is none, or it fails."""
+    """The result of get_sweep of a config file. Raises UserError where it is missing or fails."""
     fix = "write one as in configs/sweep_esim_kd.py"
     make = runpy.run_path(str(path)).get("get_sweep")
     if make is None:
@@ -106,7 +106,7 @@ def sweep_of(path: Path) -> Sweep:
         sweep = make()
     except UserError:
         raise
-    except Exception as error:  # a config file is code, and may come to anything
+    except Exception as error:  # a config file is code and may raise any exception
         frames = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
         where = f"{path}:{frames[-1]}" if frames else path
         raise ConfigError(f"{where}: {type(error).__name__} in get_sweep. Fix: correct the line.") from None
@@ -116,10 +116,10 @@ def sweep_of(path: Path) -> Sweep:
 
 
 def _accepted(sweep, given) -> bool:
-    """Whether the config has all fields, for all values: read as train reads its flags. Prints a line where not."""
+    """Whether the config has all swept fields and accepts all values, as flags of train. Prints a line where not."""
     twice = sorted(set(sweep.fields) & {a.lstrip("-").removeprefix("config.").partition("=")[0] for a in given})
     if twice:
-        raise UsageError(f"--config.{twice[0]}: the sweep gives it its values. Fix: leave it out.")
+        raise UsageError(f"--config.{twice[0]}: the sweep sets this field. Fix: leave it out.")
     typed = sys.argv
     sys.argv = [typed[0], *given, *sweep.flags()]
     try:

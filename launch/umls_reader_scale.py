@@ -1,9 +1,9 @@
 """Time and memory of the UMLS reader at full size: `python launch/umls_reader_scale.py [--rows=10000000]`.
 
-Writes a synthetic release into a temporary folder (about 1.4 GB for ten million rows, removed at the end): MRREL.RRF of
---rows rows, a fifth of them is-a, half from another source, over --concepts concepts with three names each; then reads
-it in a child process, once for the is-a graph and once with all relations. Prints seconds and peak memory of each.
-The reader is fit for a full release when ten million rows take at most 90 s and 2 GB.
+Writes a synthetic release into a temporary folder (about 1.4 GB for ten million rows, removed at the end). MRREL.RRF
+has --rows rows, a fifth of them is-a, half from another source; there are --concepts concepts with three names each. A
+child process reads it twice: the is-a graph only, and all relations. The output is seconds and peak memory of each. The
+target is at most 90 s and 2 GB for ten million rows.
 """
 
 import argparse
@@ -26,12 +26,12 @@ IS_A, SNOMED = 0.2, 0.5  # shares of the rows
 
 
 def cuis(concepts: np.ndarray) -> list[str]:
-    """The identifiers of concepts by index."""
+    """The identifiers of the concepts with these indices."""
     return [f"C{concept:07}" for concept in concepts.tolist()]
 
 
 def write_names(folder: Path, concepts: int) -> None:
-    """MRCONSO.RRF, three names a concept, the second one preferred, and MRSTY.RRF, one type a concept."""
+    """Writes MRCONSO.RRF (three names per concept, the second one preferred) and MRSTY.RRF (one type per concept)."""
     with open(folder / "MRCONSO.RRF", "w") as names, open(folder / "MRSTY.RRF", "w") as types:
         for concept in range(concepts):
             cui = f"C{concept:07}"
@@ -45,7 +45,7 @@ def write_names(folder: Path, concepts: int) -> None:
 
 
 def write_relations(folder: Path, concepts: int, rows: int) -> None:
-    """MRREL.RRF; is-a edges go from a concept to one of a lower number, so that there is no cycle."""
+    """Writes MRREL.RRF. is-a edges go from a concept to one with a lower number, so that there is no cycle."""
     random = np.random.default_rng(0)
     with open(folder / "MRREL.RRF", "w") as file:
         for start in range(0, rows, CHUNK):
@@ -70,7 +70,7 @@ def write_relations(folder: Path, concepts: int, rows: int) -> None:
 
 
 def read(folder: Path, relations: str) -> dict:
-    """What the child process reports."""
+    """The report of the child process."""
     begun = time.perf_counter()
     ontology = read_umls(folder, OntologyOptions(relations=relations))
     return {
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time and memory of the UMLS reader at full size.")
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of MRREL.RRF")
     parser.add_argument("--concepts", type=int, default=350_000)
-    parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--read", nargs=2, metavar=("FOLDER", "RELATIONS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:

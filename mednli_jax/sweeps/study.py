@@ -59,6 +59,7 @@ class Study:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats, metric names
+        warnings.filterwarnings("ignore", message="Heartbeat of storage")  # `ask` in a loop of our own, with heartbeats
         self._optuna, self._states, self.sweep = optuna, optuna.trial.TrialState, sweep
         self._lock = _lock_file(url, must_exist=sweep is None)
         options = {"connect_args": {"timeout": 60}} if self._lock else {"pool_pre_ping": True}

@@ -454,6 +454,13 @@ def test_a_metric_that_no_result_has_is_one_line(place, swept):
     assert "trial 0: runs/kd/trial-0/result.json: has no number 'dev.f1.mean'. Fix: correct the" in err
 
 
+def test_the_script_prints_no_warning_of_optuna(place):
+    """In a process of its own, because pytest keeps warnings away from stderr."""
+    process = started("--trials=1", "--command=/nonexistent/train")
+    assert process.communicate(timeout=60)[1].startswith("error: --command: /nonexistent/train cannot be run")
+    assert process.returncode == 2
+
+
 BAD = {
     "no workers": (["--workers=0"], "--workers is 0. Fix: "),
     "no trials": (["--trials=0"], "--trials is 0. Fix: "),
@@ -465,7 +472,7 @@ BAD = {
     "in memory": (["--storage=sqlite://"], "--storage names no file"),
     "no folder": (["--storage=sqlite:///there/study.db"], "there/study.db: there is no such folder"),
     "no database": (["--storage=sqlite:///kd.py"], "--storage: the database cannot be opened"),
-    "swept": (["--config.train.rate=1"], "--config.train.rate: the sweep gives it its values. Fix: "),
+    "swept": (["--config.train.rate=1"], "--config.train.rate: the sweep sets this field. Fix: "),
     "no program": (["--command=/nonexistent/train"], "--command: /nonexistent/train cannot be run"),
     "no study": (["--table"], "runs/kd/study.db: there is no such database"),
 }
