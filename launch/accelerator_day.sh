@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# All that is worth measuring where a GPU or TPU is at hand for 25 minutes, the most important part first: the tests that
-# hold on any device, the benchmark's rows, determinism of two runs, a profile.
+# Measures what is needed from a GPU or TPU in 25 minutes, the most important part first: tests on the device, rows of
+# the benchmark, determinism of two runs, a profile.
 #
 #   bash launch/accelerator_day.sh FOLDER
 #   SMALL=1 bash launch/accelerator_day.sh FOLDER             # tiny sizes, to try the script on a CPU
 #   PARTS="infersent-64 seeds" bash launch/accelerator_day.sh FOLDER
 #
-# Each part writes a file of its name into FOLDER; a part whose file is there is skipped, so that the same command goes
-# on after an end. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks-accelerators.md;
-# FOLDER/log.txt is what the parts said. $LIMIT: seconds of a part at most (300). $PARTS: some parts alone. $AGAINST: the
-# other side of the benchmark, torch (default where it is installed) or none. Exit code 1: a part failed.
+# Each part writes a file with its name to FOLDER. A part whose file exists is skipped, so that the same command continues
+# an interrupted day. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks-accelerators.md;
+# FOLDER/log.txt holds the output of the parts. $LIMIT: most seconds of a part (300). $PARTS: only these parts. $AGAINST:
+# the other side of the benchmark, torch (default where it is installed) or none. Exit code 1: a part failed.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 if [ $# != 1 ]; then

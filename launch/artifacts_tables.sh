@@ -8,7 +8,7 @@
 #
 # CORPUS: demo_full (default), demo, snli, mednli. Finished parts are skipped, interrupted ones are continued.
 # VECTORS="--config.vectors.path=FILE --config.vectors.dim=100": word vectors of the filtering, else the config's.
-# TEXT=raw scores the partitions on the text of the training; by default the words of an entity are joined, as published.
+# TEXT=raw scores the partitions on the text as trained; by default the words of an entity are joined, as published.
 # SPANS=FILE: entities of any tagger (docs/results-artifacts.md); by default the concepts of the ontology.
 # ANALYZE="--stop_words --entities=parts": further flags of the analyses.
 set -euo pipefail

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Table 4 of Šuster & Daelemans 2018: SA-Anonym, SA-Ent, GA-Anonym, GA-Ent, GA-NoEnt and the baselines, beside the
-# paper's figures; GA-Anonym against the most frequent phrase by paired bootstrap.
+# Table 4 of Šuster & Daelemans 2018: SA-Anonym, SA-Ent, GA-Anonym, GA-Ent, GA-NoEnt and the baselines, with the paper's
+# figures. A paired bootstrap compares GA-Anonym with the most frequent phrase.
 #
 #   bash launch/clicr_table4.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #   VECTORS=vectors/clicr.vec bash launch/clicr_table4.sh runs/clicr_table4 clicr --config.seeds=0,1,2
 #
 # FOLDER: of the runs (default runs/clicr_table4). CORPUS: clicr, demo (default) or a folder in CliCR's layout.
-# $VECTORS: word vectors that the readers start from, and by which the baselines measure similarity and all answers get
-# their embedding score; for clicr by default clicr.vec or pubmed_mimic_200d.txt of $MEDNLI_JAX_DATA/vectors. Without
-# any the readers start from random vectors, and similarities and embedding scores are left out. Vectors of other sizes
-# than 200 (demo: 64) need --config.vectors.dim=SIZE.
-# $BASELINE_FLAGS: further flags of launch/cloze_baselines.py, such as --vectors=FILE for others than the readers'.
-# What is done is skipped. With $DRY_RUN the runs are listed.
+# $VECTORS: a file of word vectors for the readers, the similarities of the baselines and the embedding scores. For clicr
+# the default is clicr.vec or pubmed_mimic_200d.txt in $MEDNLI_JAX_DATA/vectors. Without vectors the readers start from
+# random ones, and the table has no similarities and embedding scores. Vectors of other sizes than 200 (demo: 64) need
+# --config.vectors.dim=SIZE.
+# $BASELINE_FLAGS: further flags of launch/cloze_baselines.py, e.g. --vectors=FILE if the baselines use other vectors.
+# Finished runs are skipped. With $DRY_RUN the runs are listed.
 . "$(dirname "$0")/usage.sh"
 set -euo pipefail
 folder=${1:-runs/clicr_table4} corpus=${2:-demo}

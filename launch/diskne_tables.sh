@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Tables 1 to 8 of Alghanmi et al. 2021: F1 of the positive class on DisKnE, ours beside the paper's; a model for each
-# disease, all of them in one program.
+# Tables 1 to 8 of Alghanmi et al. 2021: F1 of the positive class on DisKnE, with the paper's figures. One model for each
+# disease; all are trained in one program.
 #
 #   bash launch/diskne_tables.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #   WEIGHTS="biobert=weights/biobert scibert=weights/scibert" bash launch/diskne_tables.sh runs/diskne mednli
 #
 # CORPUS: demo (default), mednli (the published annotations, with MedNLI and the UMLS in $MEDNLI_JAX_DATA) or a folder
-# that launch/build_diskne.py made. Systems: BOW, ESIM, ESIM-KD, ESIM-hypothesis, or those of them in $SYSTEMS; with
-# $BERT=1 or $WEIGHTS (NAME=PLACE ..., or one PLACE: a folder of Hugging Face's layout, or an installed package) BERT,
-# which takes $BERT_FLAGS, too: a run NAME for each. Tables 7 and 8 have runs of their own: of all wordings and of random
-# negatives, by $TABLE7=1 and $TABLE8=1, with ESIM, or BERT of the first weights. What is done is skipped.
+# that launch/build_diskne.py made. $SYSTEMS: some of BOW, ESIM, ESIM-KD, ESIM-hypothesis (default: all). $BERT=1 adds
+# BERT. $WEIGHTS adds BERT with pretrained weights, one run for each NAME: NAME=PLACE ..., or one PLACE; a PLACE is a
+# folder in Hugging Face's layout or an installed package. $BERT_FLAGS: further flags for BERT. $TABLE7=1 adds the runs of
+# Table 7 (all wordings), $TABLE8=1 those of Table 8 (random negatives), of ESIM or of BERT with the first weights.
+# Finished runs are skipped.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 root=${1:-runs/diskne} corpus=${2:-demo}

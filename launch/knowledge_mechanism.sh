@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Does the ontology help where nothing else can? ESIM on the demo corpus, with and without knowledge, and the control
-# with permuted concept ids; 3 seeds each. About half an hour on 2 cores. Prints a table at the end.
+# ESIM on the demo corpus with knowledge, without knowledge, and with permuted concept ids as a control; 3 seeds each. It
+# shows whether the ontology helps where only the ontology can. About half an hour on 2 cores. Prints a table at the end.
 #
 #   bash launch/knowledge_mechanism.sh [FOLDER] [further flags of train, e.g. --config.model.hidden_size=100]
 set -euo pipefail

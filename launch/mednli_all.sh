@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Every table of Romanov & Shivade 2018 (2 to 8) and Figure 3, and the reproduction check at the end: FOLDER/check.html,
-# check.json, check.md. They hold averages alone and may be passed on.
+# All tables of Romanov & Shivade 2018 (2 to 8), Figure 3, and at the end the reproduction check: FOLDER/check.html,
+# check.json, check.md. These files hold only averages and may be passed on.
 #
 #   bash launch/mednli_all.sh --dry-run [FOLDER] [CORPUS] [further flags of train for all runs]   # plan, estimate of hours
 #   MEDNLI_JAX_DATA=/data bash launch/mednli_all.sh runs/mednli mednli
 #
-# What is not there is left out and named in the check: sources of Table 4, files of vectors of Tables 5 and 7 (see
-# launch/mednli_table4.sh, mednli_table5.sh). $NEURAL_FLAGS are flags for all runs but the features' alone, e.g.
-# --config.model.hidden_size=100; $FEATURES_FLAGS, $SOURCES, $SOURCE_FLAGS, $RETROFIT: see the tables' scripts. $VECTORS:
-# "NAME=FILE ..." of Table 5, in place of those that are found. What is done is skipped: after an interruption give the
-# same command again.
+# Missing files are left out and named in the check: sources of Table 4, vectors of Tables 5 and 7 (see
+# launch/mednli_table4.sh, mednli_table5.sh). $NEURAL_FLAGS: flags for all runs except the feature-based ones, e.g.
+# --config.model.hidden_size=100. $FEATURES_FLAGS, $SOURCES, $SOURCE_FLAGS, $RETROFIT: see the scripts of the tables.
+# $VECTORS: "NAME=FILE ..." for Table 5, instead of the files that are found. Finished runs are skipped: after an
+# interruption give the same command again.
 set -euo pipefail
 dry=''
 [ "${1:-}" != --dry-run ] || { dry=1; shift; }

@@ -3,8 +3,9 @@
 #
 #   bash launch/mednli_table3.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #
-# $NEURAL_FLAGS are flags for all but the features, e.g. --config.model.hidden_size=100; $FEATURES_FLAGS are for these
-# alone. The default is the demo corpus, six seeds: about 20 minutes on 2 cores. What is done is skipped.
+# $NEURAL_FLAGS: flags for all runs except the feature-based ones, e.g. --config.model.hidden_size=100. $FEATURES_FLAGS:
+# flags for the feature-based runs. The default is the demo corpus with six seeds: about 20 minutes on 2 cores. Finished
+# runs are skipped.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table3} corpus=${2:-demo}

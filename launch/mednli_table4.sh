@@ -5,11 +5,11 @@
 #   bash launch/mednli_table4.sh [FOLDER] [CORPUS] [SOURCES] [further flags of train for all runs]
 #   bash launch/mednli_table4.sh runs/table4 mednli "snli slate"
 #
-# SOURCES: of snli fiction government slate telephone travel, in quotes; by default ("") those whose files are found in
-# $MEDNLI_JAX_DATA. Source and target need the same word vectors: pretrained ones, --config.vectors.path=FILE
-# --config.vectors.dim=N. $SOURCE_FLAGS are flags for the source runs alone, e.g. --config.data.limit=20000; $MODES are
-# those trained (default: sequential multi mixed; direct needs no training). For MedNLI the sources train in its batches of
-# 512, as in the paper. What is done is skipped.
+# SOURCES: some of snli fiction government slate telephone travel, in quotes; by default ("") those with files in
+# $MEDNLI_JAX_DATA. Source and target need the same pretrained word vectors: --config.vectors.path=FILE
+# --config.vectors.dim=N. $SOURCE_FLAGS: flags for the source runs only, e.g. --config.data.limit=20000. $MODES: modes that
+# are trained (default: sequential multi mixed; direct needs no training). For MedNLI the sources are trained with its
+# batch size, 512, as in the paper. Finished runs are skipped.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table4} corpus=${2:-demo} sources=${3:-}

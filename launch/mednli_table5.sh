@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Table 5 of Romanov & Shivade 2018: word embeddings, each against GloVe, for BOW, InferSent and ESIM.
+# Table 5 of Romanov & Shivade 2018: word embeddings compared with GloVe, for BOW, InferSent and ESIM.
 #
 #   bash launch/mednli_table5.sh FOLDER CORPUS [NAME=FILE ...] [-- further flags of train for all runs]
 #   bash launch/mednli_table5.sh runs/table5 mednli
 #   bash launch/mednli_table5.sh runs/table5 demo glove=glove.6B.100d.txt -- --config.vectors.dim=100
 #
-# Each NAME is a row; `glove` is what the others are subtracted from, and NAME= without a file are random vectors. The
-# paper's rows: fasttext-wiki fasttext-cc fasttext-bioasq fasttext-mimic glove-bioasq glove-bioasq-mimic wiki-mimic.
-# Without any NAME=FILE they are looked for in $MEDNLI_JAX_DATA/vectors, as NAME.bin, .vec, .txt or .npy (fasttext-wiki
-# also as wiki.en, fasttext-cc as crawl-300d-2M), and GloVe as glove.840B.300d.txt.
-# launch/pretrain_vectors.py trains vectors, also from others. On the demo corpus two rows are trained here, from its
-# training sentences: `demo`, and `glove-demo`, which starts from GloVe. Six seeds. What is done is skipped.
+# Each NAME is a row. Differences are to the row `glove`. NAME= without a file means random vectors. The paper's rows:
+# fasttext-wiki fasttext-cc fasttext-bioasq fasttext-mimic glove-bioasq glove-bioasq-mimic wiki-mimic.
+# Without any NAME=FILE the script looks for them in $MEDNLI_JAX_DATA/vectors, as NAME.bin, .vec, .txt or .npy
+# (fasttext-wiki also as wiki.en, fasttext-cc as crawl-300d-2M), and for GloVe as glove.840B.300d.txt.
+# launch/pretrain_vectors.py trains such vectors. For the demo corpus this script trains the vectors of two rows on its
+# training sentences: `demo`, and `glove-demo`, which starts from GloVe. Six seeds. Finished runs are skipped.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 if [ $# -lt 2 ]; then

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Tables 6 and 7 of Romanov & Shivade 2018: retrofitting and knowledge-directed attention, for BOW, InferSent and ESIM.
-# Beside the paper's rows: learned weights per path length (bias), retrofitting and attention together, BOW.
+# Rows that the paper does not have: learned weights per path length (bias), retrofitting with attention, BOW.
 #
 #   bash launch/mednli_table6_7.sh [FOLDER] [CORPUS] [further flags of train for all runs]
 #   bash launch/mednli_table6_7.sh runs/table6_7 mednli
 #
-# $MIMIC: vectors trained on MIMIC-III, for Table 7's other rows; by default the fasttext-mimic.bin, .vec, .txt or .npy
-# in $MEDNLI_JAX_DATA/vectors, and the rows stay missing where there is none. $RETROFIT: values of
-# --config.vectors.retrofit that are trained. $KNOWLEDGE: of --config.model.knowledge (default: none replace bias), and
-# $TOGETHER=0 leaves out retrofitting with attention. The default is the demo corpus, six seeds: about two hours on
-# 2 cores. What is done is skipped; an interrupted run goes on.
+# $MIMIC: vectors trained on MIMIC-III, for the other rows of Table 7; by default fasttext-mimic.bin, .vec, .txt or .npy in
+# $MEDNLI_JAX_DATA/vectors. Without such a file these rows are missing. $RETROFIT: values of --config.vectors.retrofit to
+# train. $KNOWLEDGE: values of --config.model.knowledge to train (default: none replace bias). $TOGETHER=0 leaves out
+# retrofitting with attention. The default is the demo corpus with six seeds: about two hours on 2 cores. Finished runs
+# are skipped, interrupted runs are continued.
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 folder=${1:-runs/table6_7} corpus=${2:-demo}

@@ -1,6 +1,6 @@
-# Sourced by the scripts of the tables, which set $folder and have the flags for all runs as "$@". `run NAME FLAGS`: train into $folder/NAME unless it is
-# complete; go on with a run that was interrupted or killed. With $DRY_RUN nothing is trained: each step is a line
-# "FOLDER/NAME TAB done or to do TAB flags".
+# Sourced by the scripts of the tables, which set $folder and have the flags for all runs as "$@".
+# `run NAME FLAGS` trains into $folder/NAME. It skips a complete run and continues an interrupted or killed one. With
+# $DRY_RUN nothing is trained: each step prints a line "FOLDER/NAME TAB done or to do TAB flags".
 
 SEEDS=--config.seeds=0,1,2,3,4,5 # the paper's figures are means of six runs
 for flag in "$@"; do # given twice, seeds add up
@@ -42,8 +42,8 @@ direct() { # name, then the run that is scored and flags of evaluate
   fi
 }
 
-# What `report` needs for a command that makes the table go on: $folder/table.txt holds the corpus, the sources or
-# NAME=FILEs, the variables and the flags for all runs, a line each, quoted for a shell.
+# `report` prints the command that continues a table. It reads $folder/table.txt, which holds the corpus, the sources or
+# NAME=FILEs, the variables and the flags for all runs, one per line, quoted for a shell.
 remember() { # corpus, sources, names of variables, then flags
   [ -z "${DRY_RUN:-}" ] || return 0
   local corpus=$1 sources=$2 set='' name
@@ -59,8 +59,7 @@ table() { # number
   [ -n "${DRY_RUN:-}" ] || python -m mednli_jax.report --table="$1" --runs="$folder"
 }
 
-# A file of vectors in $MEDNLI_JAX_DATA/vectors by one of these names, with any of the usual endings; nothing where
-# there is none.
+# Prints the first file of vectors in $MEDNLI_JAX_DATA/vectors with one of these names and a usual ending, if any.
 vectors_named() {
   local name ending
   for name in "$@"; do

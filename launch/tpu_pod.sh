@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains on a Cloud TPU pod slice: every host runs the same command, the first keeps the run directory.
+# Trains on a Cloud TPU pod slice. Every host runs the same command; the first one writes the run directory.
 #
 #   bash launch/tpu_pod.sh [--dry-run] create|install|train|fetch|delete|all [flags of train]
 #   bash launch/tpu_pod.sh --dry-run all --config=configs/esim_kd.py:mednli --config.seeds=0,1,2
 #
 # Set NAME, ZONE, TYPE, VERSION and, for a corpus of your own, DATA (a folder laid out as $MEDNLI_JAX_DATA; it is copied
-# to every host: see that the data's licence allows it). The project is gcloud's own. `all` deletes the slice in the end,
-# also after a failure; alone, `create` costs money until `delete`. --dry-run prints the commands.
+# to every host: check that the data's licence allows it). The project is the one set in gcloud. `all` deletes the slice
+# at the end, also after a failure. After `create` the slice costs money until `delete`. --dry-run prints the commands.
 set -euo pipefail
 
 NAME=${NAME:-mednli} ZONE=${ZONE:-us-west4-a} TYPE=${TYPE:-v5litepod-16} VERSION=${VERSION:-v2-alpha-tpuv5-lite}

@@ -1,5 +1,5 @@
-# Sourced by the other scripts before they read their arguments: --help prints the comment at a script's top; a flag in
-# the place of its first argument is refused.
+# Sourced by the other scripts before they read their arguments. --help prints the comment at the top of a script. A flag
+# as the first argument is refused.
 case ${1:-} in
 -h | --help) exec sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0" ;;
 -*)
