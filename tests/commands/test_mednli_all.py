@@ -75,7 +75,7 @@ def test_the_plan_knows_what_is_done_and_how_fast_it_was(home):
     (folder / "result.json").write_text(json.dumps(result))
     (folder / "data.json").write_text(json.dumps({"splits": {"train": {"rows": 600}}}))
     done = call(home, "--dry-run", home / "runs", "mednli", SOURCES="snli")
-    assert "esim" in done.stdout.rpartition("is done: ")[2].splitlines()[0]
+    assert "esim" in done.stdout.rpartition("finished run: ")[2].splitlines()[0]
     rows = {line.split()[-1].rpartition("/")[2]: line.split() for line in done.stdout.splitlines() if "/" in line}
     assert rows["esim"][0] == "done"
     assert float(rows["source-snli-esim"][2]) == pytest.approx(549_367 * 5 * 6 / 1000 / 3600, abs=0.06)
