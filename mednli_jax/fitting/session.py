@@ -131,7 +131,9 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
     shown = ", ".join(
         f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
     )
-    rate = f"{row['examples_per_second']:.0f}/s, {row['seconds']:.1f} s"
+    # The progress bar counts each example once, this rate once for each model that trains on it.
+    models = f" over {len(row['train_loss'])} models" if len(row["train_loss"]) > 1 else ""
+    rate = f"{row['examples_per_second']:.0f}/s{models}, {row['seconds']:.1f} s"
     step = f", step {row['step']}" if "step" in row else ""
     return f"epoch {row.get('pass', row['epoch'])}/{epochs}{step}: {shown}, {rate}"
 

@@ -17,6 +17,7 @@ import pytest
 from mednli_jax import progress
 from mednli_jax.corpora.arrays import Rows
 from mednli_jax.corpora.batching import Batches, Layout, groups_of
+from mednli_jax.fitting.session import epoch_line
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import loop, optim, state
@@ -783,3 +784,10 @@ def test_devices_follow_a_protocol_as_one(bow, name):
         for a, b in leaves(getattr(trainer, weights), getattr(single, weights)):
             np.testing.assert_allclose(a, b, atol=1e-7, rtol=0)
             assert len(a.sharding.device_set) == 2
+
+
+def test_an_epoch_line_says_when_its_rate_adds_up_several_models():
+    row = {"epoch": 2, "train_loss": [0.25], "dev_loss": [None], "examples_per_second": 90.0, "seconds": 10.0}
+    assert epoch_line(row, 6) == "epoch 2/6: train loss 0.2500, dev loss nan, 90/s, 10.0 s"
+    three = {**row, "train_loss": [0.1, 0.2, 0.6], "dev_loss": [0.5, None, 0.7]}
+    assert epoch_line(three, 6) == "epoch 2/6: train loss 0.3000, dev loss 0.6000, 90/s over 3 models, 10.0 s"
