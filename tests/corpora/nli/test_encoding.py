@@ -225,9 +225,7 @@ def test_a_name_cut_by_truncation_is_not_linked():
 
 
 def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
-    """"systolic heart failure" that is cut behind "heart" is no other concept, and concepts behind the cut do not
-    count.
-    """
+    """Cut behind "heart", "heart failure" is not the concept "heart", and concepts behind the cut do not count."""
     heart = Ontology("h", "1", ("C0", "C1"), ("heart", "heart failure"), (), is_a_matrix([(1, 0)], 2), "0" * 64)
     long = pair("known heart failure heart", "heart failure")
     arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=2))
