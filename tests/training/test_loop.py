@@ -375,7 +375,7 @@ def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow, select):
 
 
 def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
-    """The sums of this seed are NaN in the middle of an epoch, although JSON has no NaN."""
+    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as JSON has no NaN."""
     unharmed, _, _ = train(bow)
     checkpoints = Checkpoints(tmp_path)
     trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=stop_at(1))
