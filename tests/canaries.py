@@ -119,9 +119,7 @@ def _folded():
 
 @cache
 def _encoded():
-    """Base64 forms of each word: one for each of the three offsets, without the characters that its
-    neighbours change.
-    """
+    """Base64 forms of each word, one for each of the three offsets, without characters that neighbours change."""
     forms = []
     for word in WORDS:
         for form in (word, word.capitalize()):

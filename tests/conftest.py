@@ -71,9 +71,7 @@ def _memory_stays_small():
 
 
 def give_back_memory():
-    """Drops compiled programs and their traces, which jax keeps: over the suite they take gigabytes that no
-    test needs.
-    """
+    """Drops compiled programs and their traces; jax would keep gigabytes of them over the suite."""
     if jax := sys.modules.get("jax"):
         jax.clear_caches()
     gc.collect()

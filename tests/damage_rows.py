@@ -1,6 +1,4 @@
-"""Damages of single formats, which test_damage.py plants in the good files of a reader, and where they must
-be found.
-"""
+"""Damages of single formats: what test_damage.py plants in the good files of a reader, and where it must be found."""
 
 import json
 import struct
@@ -33,7 +31,7 @@ class Row(NamedTuple):
 
 
 def of(reader, file, line, make, *damages, main=""):
-    """The rows of one reader. A damage is (name, argument of `make`, its field, its line), or only the first of these.
+    """The rows of one reader. A damage is (name, argument of `make`, its field, its line); the last two may be missing.
 
     make: returns the content of `file`, or {file: content}. line: the line of damages that do not give their own.
     """

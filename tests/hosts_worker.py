@@ -84,9 +84,7 @@ def results(name, devices) -> dict[str, np.ndarray]:
 
 
 def resumed(devices, folder) -> dict[str, np.ndarray]:
-    """Runs two trainers, one after the other. Only the first process has the checkpoint; the others get it
-    from there.
-    """
+    """Runs two trainers in turn. Only the first process has the checkpoint; the others get its content from there."""
     made, splits, batches = made_up.arrays(rows=ROWS), {}, {}
     for name, own in (("train", slice(0, 36)), ("dev", slice(36, ROWS))):
         lengths = tuple(made[f"{side}_length"][own] for side in SIDES)

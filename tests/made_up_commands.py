@@ -133,9 +133,7 @@ def own_pair(split, number, conditions):
 
 
 def write_articles(folder):
-    """Writes articles in CliCR's layout with three phrases and three queries each; the last test article
-    has no phrase.
-    """
+    """Writes articles in CliCR's layout with three phrases and three queries each; the last test article has none."""
     folder.mkdir(parents=True)
     draw = random.Random(3)
     for split, count in (("train", 4), ("dev", 2), ("test", 3)):

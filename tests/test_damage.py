@@ -214,9 +214,7 @@ def run(case, monkeypatch, capsys):
 
 
 def assert_nothing_left(cache):
-    """Asserts that the cache has no prepared corpus, no built corpus, no temporary file and no word of the
-    sentences.
-    """
+    """Asserts that the cache has no prepared or built corpus, no temporary file and no word of the sentences."""
     for path in cache.rglob("*"):
         assert path.name in (".gitignore", "prepared", "sources.json", "tfds"), path
         if path.is_file():

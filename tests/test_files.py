@@ -94,7 +94,7 @@ def opens_to_write(call):
         return True
     place = 1 if isinstance(call.func, ast.Name) or ast.unparse(call.func.value) in ("gzip", "io", "bz2", "lzma") else 0
     modes = [*call.args[place : place + 1], *(word.value for word in call.keywords if word.arg == "mode")]
-    # A mode that is no literal is ignored. A first string that is no mode belongs to another kind of `open`.
+    # A mode that is not a literal is ignored. A first string that is not a mode belongs to another kind of `open`.
     texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
     return any(set(text) & set("wax+") and set(text) <= set("rwaxbt+U") for text in texts)
 
@@ -553,7 +553,7 @@ def test_no_flipped_bit_and_no_cut_of_a_filterings_state_passes(tmp_path):
     assert filtered(tmp_path, resume=True).ended
 
 
-# ---- in the way ----
+# ---- something in the way ----
 
 
 def test_a_page_takes_an_older_ones_place_and_no_other_files(tmp_path):

@@ -357,9 +357,7 @@ def test_a_benchmark_with_names_of_another_kind_is_reported(tmp_path):
 
 
 def test_articles_hold_no_half_characters(tmp_path):
-    """Bytes that are not UTF-8 are read as Latin-1. Half a surrogate pair is replaced, because no file of vectors can
-    hold it.
-    """
+    """Bytes that are not UTF-8 are read as Latin-1. Half a surrogate pair, which vectors cannot have, is replaced."""
     (tmp_path / "a.json").write_bytes(b'{"articles": [{"title": "na\xefve \\ud800 x"}]}')
     assert list(sentences(tmp_path / "a.json")) == [["naïve", "\ufffd", "x"]]
 

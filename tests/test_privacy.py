@@ -165,9 +165,7 @@ class Home:
             assert "NETWORK" not in err
 
     def check(self):
-        """Words occur in the allowed files and nowhere else; other users can read nothing, and git would
-        add nothing.
-        """
+        """Words occur in all allowed files and nowhere else; other users can read nothing, and git adds nothing."""
         assert leaks(self.folder, (*OF_OTHERS, *ALLOWED)) == {}
         written = [*(self.folder / "work").iterdir(), self.folder / "cache"]
         below = [path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()]

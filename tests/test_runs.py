@@ -322,7 +322,7 @@ def test_resume_wants_a_folder_and_names_the_runs_like_it(tmp_path):
     """A mistyped name must not train for hours beside the run that was meant."""
     start(tmp_path / "esim-kd")
     start(tmp_path / "bow")
-    (tmp_path / "esim-kb").mkdir()  # this folder is no run
+    (tmp_path / "esim-kb").mkdir()  # this folder is not a run
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"/esim-dk: .*--resume") as caught:
         start(tmp_path / "esim-dk", resume=True)
@@ -435,9 +435,7 @@ def test_every_epoch_is_in_the_event_file_as_soon_as_it_is_over(tmp_path):
 
 
 def test_a_resumed_run_adds_a_file_and_shows_each_epoch_once(tmp_path):
-    """The first process is killed after the row of epoch 2 and before its checkpoint. Both processes begin in one
-    second.
-    """
+    """The first process is killed after the row of epoch 2, before its checkpoint; both begin in one second."""
     first = RunDirectory.create(tmp_path / "a", CONFIG)
     for epoch in (1, 2):
         first.write_scalars(scalars(epoch))

@@ -86,9 +86,7 @@ def test_lookup_by_hand():
 
 
 def test_wordnet_words_fit_their_place(tmp_path):
-    """A noun follows a determiner. The first sense of "cold" is the antonym of heat; another sense is a kind of
-    illness.
-    """
+    """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a kind of illness."""
     folder = test_wordnet.written(tmp_path)
     train = [example(f"t{n}", "body illness cold heat", "Paris") for n in range(3)]
     test = [example("a", "See the body .", "x"), example("b", "See body .", "x"), example("c", "See a cold .", "x")]

@@ -129,7 +129,7 @@ def test_the_entity_in_the_most_similar_context():
 
 
 def test_the_sentence_ends_the_context():
-    """The sentence of "aa" has no other words. The words that the query asks for stand in the sentences beside it."""
+    """No other word in the sentence of "aa" has a vector; "north" stands before its start or behind its end."""
     for text in ("[aa] x | north a b c d [bb] east north", "x north | [aa] a b c [bb] east north"):
         assert similar("north _", text) == "bb"
         assert similar("north _", text.replace("| ", "")) == "aa"

@@ -197,9 +197,7 @@ def test_tfidf_knows_training_text_alone():
 
 
 def plain_alignment(first, second):
-    """(fewest edits, length of the longest alignment with so few edits), by dynamic programming over
-    (edits, -length).
-    """
+    """(fewest edits, length of the longest alignment with these), by dynamic programming over (edits, -length)."""
     row = [(j, -j) for j in range(len(second) + 1)]
     for i, a in enumerate(first, 1):
         above, row = row, [(i, -i)]

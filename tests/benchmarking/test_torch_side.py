@@ -33,9 +33,7 @@ def spec(model, style="", grouping="off", mode="train"):
 
 
 def pytorch(values, work):
-    """The PyTorch side without dropout and with one bias for each gate. Two biases would make Adam move their sum twice
-    as far.
-    """
+    """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two biases twice as far."""
     side = families.MODELS[values["model"]].pytorch(values, work)
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:

@@ -81,9 +81,7 @@ def mentions(*concepts):
 
 
 def test_path_lengths_by_hand():
-    """Four examples: lengths 2 and none; one pair that occurs twice and counts once; an empty side; unknown
-    concepts.
-    """
+    """Lengths 2 and none; one pair that occurs twice and counts once; an empty side; unknown concepts."""
     labels = ("entailment", "neutral", "contradiction", "entailment")
     examples = [example("p", "h", label) for label in labels]
     premises = [mentions("c2", "c3"), mentions("c1", "c1"), mentions("c0"), mentions("x", "c0")]

@@ -140,9 +140,7 @@ def test_flops_by_hand():
 
 
 def test_flops_of_corpora():
-    """Three pairs share a premise of 9 tokens, encoded once: 3 tokens a pair. InferSent takes about 225 MFLOP on
-    MedNLI.
-    """
+    """Three pairs share one premise of 9 tokens: 3 tokens a pair. InferSent takes about 225 MFLOP on MedNLI."""
     lengths, premise_of = (np.array([9, 9, 9]), np.array([4, 4, 4])), np.zeros(3, int)
     args = {"hidden": 2, "dim": 3, "train": True}
     for grouped, tokens in ((True, 3), (False, 9)):

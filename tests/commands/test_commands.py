@@ -264,9 +264,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 
 def test_evaluate_by_partition(at_home):
-    """Two parts of the test split, a part by positions as in the published lists, and a part of pairs of
-    other splits.
-    """
+    """Two parts of the test split, a part by positions as published, and a part with pairs of other splits."""
     parts = {"odd.txt": range(1, 17, 2), "even.txt": range(0, 17, 2)}
     for name, numbers in parts.items():
         Path(name).write_text("".join(f"{uid}\n" for uid in (*(f"test-{i}" for i in numbers), "train-3")))
@@ -293,9 +291,7 @@ def test_evaluate_by_partition(at_home):
 
 
 def test_evaluate_on_a_probe(at_home):
-    """The probe holds the pairs of the test split in two categories; the scores are those of the split and
-    of each one.
-    """
+    """The probe puts the pairs of the test split into two categories; the split and both categories get scores."""
     source = Path(os.environ["MEDNLI_JAX_DATA"]) / "mednli" / "mli_test_v1.jsonl"
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     lines = (json.dumps({**row, "genre": f"kind{n % 2}"}) + "\n" for n, row in enumerate(rows))
@@ -419,9 +415,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
 
 @pytest.mark.slow
 def test_attention_maps_of_a_pair(at_home):
-    """Each call writes a new folder below private/, for the owner alone. Rows sum to 1, and a concept attends most to
-    itself.
-    """
+    """Each call writes a new private folder. Rows sum to 1, and a concept attends most to itself."""
     premise, hypothesis = f"{SECRET} asthma .", "patient has asthma"
     for folder in ("attention", "attention-2"):
         code, out, err = call_command(predict, "--run=copy", "--attention", stdin=f"{premise}\t{hypothesis}\n")

@@ -254,9 +254,7 @@ def test_links_of_the_run_are_drawn(tmp_path):
 
 
 def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
-    """The command reads the demo corpus again, but page and output hold none of its sentences and no word
-    list of it.
-    """
+    """The command reads the demo corpus again, but the page and the output hold none of its sentences."""
     test = load_demo()["test"].examples
     gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
     write_run(tmp_path / "run", gold, gold=gold, uids=uids)
@@ -386,9 +384,7 @@ def test_a_run_of_another_version_is_reported(tmp_path, file, change):
 
 
 def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
-    """For other tasks the closing lines are empty, because train has printed the scores; unfinished runs have no
-    scores.
-    """
+    """For other tasks train has printed the scores already, and an unfinished run has none: no closing lines."""
     folder = write_run(tmp_path / "run", GOLD)
     assert html.closing_lines(RunDirectory.existing(folder)) == []
     edit(folder / "config.json", task="diskne")

@@ -20,9 +20,7 @@ ROWS, SEEDS, EPOCHS = {"train": 24, "dev": 6, "test": 6}, 2, 2
 
 
 class Clock:
-    """A fake clock. A training step or a tree takes ten seconds, a compilation one. `at`: the step or tree that gets a
-    signal.
-    """
+    """A fake clock: a training step or tree takes 10 s, a compilation 1 s. `at`: the step or tree with a signal."""
 
     def __init__(self, patch):
         self.now, self.steps, self.compiled, self.at = 0.0, 0, 0, None
@@ -48,7 +46,7 @@ class Clock:
             def on_tick():
                 self.tick()
                 if self.steps == self.at:
-                    raise loop.Interrupted  # raised directly, as train's handler does, because this is no main thread
+                    raise loop.Interrupted  # raised directly, as train's handler does, because this is not the main thread
                 on_tree()
 
             return fit(*given, on_tree=on_tick, **how)

@@ -255,9 +255,7 @@ def test_shares_are_equal_in_shape_and_balanced_in_length():
 @pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
-    """Holds even for epochs and seeds that fitting did not sample; if it sampled few, many batches take the roomy
-    layout.
-    """
+    """Holds even for epochs and seeds that fitting did not sample. With few samples many batches are roomy."""
     length, units = triples(rows) if grouped else (lengths(rows), None)
     batches = make(
         length, groups=units, shares=shares, most=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
@@ -269,9 +267,7 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
 
 
 def test_a_batch_that_needs_more_room_gets_it_and_few_do():
-    """The test above covers both layouts: after one sampled plan some batches need the roomy one, after many nearly
-    none.
-    """
+    """After one sampled plan some batches need the roomy layout, after many nearly none; the test above has both."""
     fell = []
     for epochs, seeds in ((1, (0,)), (8, range(6))):
         batches = make(lengths(601), tokens=tokens(601), seeds=seeds, epochs=epochs, batch_size=32)

@@ -31,9 +31,9 @@ LINKS = (
     (),
 )
 ALL, FIVE, FOUR = [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5], [4, 1, 2, 5]
-# Without links every token attends equally to the whole other sentence, so the means u over a sentence and v over what
-# it attends to are equal. |u - v| is then 0 up to rounding, and its slope may have either sign. Gradients are therefore
-# compared on pairs with links, or on all pairs where the model does not use the difference of u and v.
+# Without links every token attends equally to the whole other sentence, so both sentences have the same mean over their
+# own and their attended states. |u - v| is then 0 up to rounding, and its slope may have either sign. Gradients are
+# therefore compared on pairs with links, or on all pairs where the model does not use the difference of u and v.
 LINKED = [row for row, links in enumerate(LINKS) if links]
 ON_THE_KINK = [{"rows": ALL, "train": False, "gradient": False}, {"rows": LINKED, "train": False}]
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -100,9 +100,7 @@ def make_inputs(rng):
 
 
 def draw_weights(name, attempt, model, vectors):
-    """Sets every weight to a number that float32 holds exactly. Cases whose names differ in the last word get equal
-    weights.
-    """
+    """Draws weights that float32 holds exactly, equal for cases whose names differ only in the last word."""
     rng = np.random.default_rng([SEED, zlib.crc32(name.rpartition("-")[0].encode()), attempt])
     with torch.no_grad():
         for key, weight in model.named_parameters():

@@ -15,9 +15,7 @@ FIELDS = ("premise", "hypothesis", "premise_length", "hypothesis_length", "dista
 
 
 class LSTM(nn.Module):
-    """[B, T, D] -> states [B, T, 2H], which are 0 behind each row's end, and the last state of both
-    directions [B, 2H].
-    """
+    """[B, T, D] -> states [B, T, 2H], 0 behind the end of a row, and the last state of both directions [B, 2H]."""
 
     def __init__(self, size):
         super().__init__()

@@ -75,9 +75,7 @@ def test_all_walks_every_relation_both_ways():
 
 
 def random_graph(rng, size, degree):
-    """(is-a edges, edges of another relation). The is-a edges have no cycle, and a concept may have any number of
-    parents.
-    """
+    """(is-a edges without cycles, edges of another relation). A concept may have any number of parents."""
     ends = np.sort(rng.integers(0, size, (int(size * degree), 2)), axis=1)
     number = rng.permutation(size)
     edges = [(int(number[child]), int(number[parent])) for parent, child in ends if parent != child]

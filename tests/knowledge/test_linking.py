@@ -72,7 +72,7 @@ def mesh():
             "asthma hypertension gout",
             [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")],
         ),
-        # Everyday words, words of grammar, de-identification marks and numbers are no mentions.
+        # Everyday words, words of grammar, de-identification marks and numbers are not linked.
         ("The patient 's mother had no history of water in the back .", []),
         ("He said or us it was hard at times", []),
         ("[**Name (NI)**] is a 54 year-old man", []),
@@ -209,7 +209,7 @@ def test_a_short_form_is_no_word_of_grammar_nor_a_number_nor_an_expansion_itself
 
 def test_the_bundled_table_serves_any_ontology():
     linker = Linker(named(DISEASES), abbreviations=read_abbreviations("bundled"))
-    # chf expands to congestive heart failure, which is no name here
+    # chf expands to congestive heart failure, which is not a name here
     assert found(linker, "htn and chf") == [("htn", "A")]
     with_congestive = named(DISEASES | {"B": ["heart failure", "congestive heart failure"]})
     linker = Linker(with_congestive, abbreviations=read_abbreviations("bundled"))
@@ -240,7 +240,7 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
     assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
 
 
-# ---- files of one's own ----
+# ---- files of the user ----
 
 
 def wordfile(folder, content, name="w.tsv"):

@@ -119,9 +119,7 @@ def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monke
 
 
 def test_written_vectors_are_the_same_vectors(tmp_path, monkeypatch):
-    """Every format is written as text with a header. Words with blanks are left out, because text cannot mark their
-    end.
-    """
+    """Every format becomes text with a header. Words with blanks are left out, as text cannot mark their end."""
     monkeypatch.setattr(module, "WORDS_AT_ONCE", 2)
     rows = {"fever": (1, 2.5), "a": (-1e-7, 3e8), "naïve": (0, 1 / 3)}
     (tmp_path / "v.txt").write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in {**rows, ". .": (4, 4)}.items()))

@@ -36,9 +36,7 @@ def random_graph(size, edges, seed):
 
 
 def published(vectors, graph, rounds, order):
-    """The published algorithm, one word after the other: new = (n * old + sum of the n neighbours as they are now) /
-    2n.
-    """
+    """The published algorithm, one word at a time: new = (n * old + sum of the n neighbours as they are now) / 2n."""
     old, new = vectors.astype(float), vectors.astype(float)
     graph = csr_array(graph, dtype=bool)
     for _ in range(rounds):
@@ -55,7 +53,7 @@ PLACES = np.array([[1, 0], [0, 1], [2, 0], [4, 4]], np.float32)
 
 
 def test_two_rounds_by_hand():
-    # a and c, which are no neighbours, are visited before b.
+    # a and c, which are not neighbours, are visited before b.
     # 1st round: a = (1 (1, 0) + (0, 1)) / 2            = (1/2, 1/2)
     #            c = (1 (2, 0) + (0, 1)) / 2            = (1, 1/2)
     #            b = (2 (0, 1) + (1/2, 1/2) + (1, 1/2)) / 4 = (3/8, 3/4)
@@ -249,7 +247,7 @@ def test_a_lexicon_draws_one_way_and_only_among_known_words():
     lexicon = {"plant": ("sow", "grow", "plant"), "rot": ("putrefy",), "sow": (), "grow": ("sow",), "<unk>": ("sow",)}
     graph = word_graph(lexicon, words)
     assert edges(graph, words) == {("plant", "sow"), ("Rot", "putrefy")}
-    # "grow" is no known word and does not count: "plant" moves half the way to "sow", not a third.
+    # "grow" is unknown and does not count: "plant" moves half the way to "sow", not a third.
     vectors = np.eye(6, dtype=np.float32)
     moved = retrofit(vectors, graph, rounds=1, normalise=False)
     assert moved[2].tolist() == [0, 0, 0.5, 0.5, 0, 0]
@@ -354,7 +352,7 @@ def test_concept_vectors_from_names():
     assert not vectors[4].any()
     assert shares(vectors, 0) == {"disease": 1}
     assert shares(vectors, 1) == {"heart": 0.5, "disease": 0.5}
-    # The names of X2 are infarction, acute / MI / heart attack / infarct acute. A comma is no word.
+    # The names of X2 are infarction, acute / MI / heart attack / infarct acute. A comma is not a word.
     assert shares(vectors, 2) == pytest.approx(dict.fromkeys(("infarction", "acute", "MI", "heart", "attack"), 0.2))
 
     def pooled(pooling, names=None):

@@ -238,9 +238,7 @@ def test_links_of_no_weight_are_plain_bert():
 
 
 def test_links_join_pieces_of_the_row_both_ways():
-    """For a pair of 2 and 1 pieces, premise piece 1 and hypothesis piece 0 are places 2 and 4 of [CLS] p p [SEP] h
-    [SEP].
-    """
+    """In [CLS] p p [SEP] h [SEP], premise piece 1 and hypothesis piece 0 have the places 2 and 4."""
     batch = {
         "premise": jnp.array([[5, 6, 0]]),
         "premise_length": jnp.array([2]),
@@ -260,9 +258,7 @@ def test_links_join_pieces_of_the_row_both_ways():
 
 
 def test_dropout_belongs_to_the_row():
-    """A row's dropout depends neither on the other rows, nor on its place, nor on padding; a second forward pass
-    repeats it.
-    """
+    """A row's dropout depends on no other row, place or padding, and a second forward pass repeats it."""
     model = build(dropout=0.3)
     rows = np.arange(8)
     together = logits_of(model, batch_of(rows, row_key=keys(rows)), train=True)
@@ -277,9 +273,7 @@ def test_dropout_belongs_to_the_row():
 
 @pytest.mark.parametrize("shape", [(6, 40, 200), (6, 4, 60, 60)])
 def test_dropout_keeps_its_share_at_random(shape):
-    """Each piece is dropped with the given probability and others are scaled up, independently for rows, sites and
-    neighbours.
-    """
+    """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and neighbours."""
     rate, rows = 0.1, shape[0]
     noise = bert.Noise.of({"row_key": keys(np.arange(rows))}, True)
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)

@@ -1,6 +1,4 @@
-"""Pretrained weights: every name and shape is accounted for, the states equal the reference's, and no file can run
-code.
-"""
+"""Pretrained weights: all names and shapes are accounted for, states equal the reference's, no file can run code."""
 
 import json
 import struct

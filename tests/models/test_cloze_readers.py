@@ -66,9 +66,7 @@ def scores_by_hand(energies, places, owners, lengths, how="share"):
 
 
 def test_a_candidate_has_the_mass_of_its_places():
-    """The energies are log 1, log 2, ..., so the masses are 1 + 4, 2 and 3 of 10. The fifth word belongs to no
-    candidate.
-    """
+    """Energies log 1, log 2, ... give the masses 1 + 4, 2 and 3 of 10. The fifth word belongs to no candidate."""
     energies = np.log([1.0, 2.0, 3.0, 4.0, 5.0])
     got, _ = scores_by_hand(energies, [0, 3, 1, 2, 0], [0, 0, 1, 2, 4], [1, 1, 1, 0])
     np.testing.assert_allclose(np.exp(got[:3]), [5, 2, 3], rtol=1e-5)
@@ -101,7 +99,7 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
         for gold, mass in enumerate(expected):
             lost = task.loss(jnp.asarray(got)[None], {"label": jnp.array([gold])})
             np.testing.assert_allclose(lost, [-np.log(mass)], atol=1e-6)
-            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query whose answer is no candidate has no loss
+            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query has no loss if its answer is not a candidate
             logits = np.stack([got, got])[None]
             np.testing.assert_allclose(task.losses(rows, logits), [-np.log(mass)], atol=1e-6)
         np.testing.assert_allclose(task.probabilities(got), expected, rtol=1e-6)
@@ -134,9 +132,7 @@ def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
 
 
 def test_last_states_are_those_of_each_direction():
-    """The forward half ends at the last token, the backward half at the first; a sentence without tokens
-    gives zeros.
-    """
+    """The forward half ends at the last token, the backward half at the first; without tokens both are zero."""
     length = jnp.array([2, 0, 3])
     padded = jnp.arange(3 * 3 * 4.0).reshape(3, 3, 4) + 1
 
@@ -197,9 +193,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("dtype", "name"), RUNS)
 def test_reader_equals_the_reference(name, dtype):
-    """Log probabilities (or log masses), the summed loss, and its gradients by every weight and by word
-    vectors agree.
-    """
+    """Log probabilities (or masses), summed loss, and its gradients by every weight and by word vectors agree."""
     case = CASES[name]
     with jax.enable_x64(dtype == "float64"):
         fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
@@ -289,9 +283,7 @@ def logits_of(model, batch, *, train=False, **stairs):
 
 
 def in_company(batch, order):
-    """The same rows in another order, behind two padding rows, with more padding on every side and noise on
-    all of it.
-    """
+    """The same rows in another order behind two padding rows, with more padding everywhere and noise on it."""
     rng = np.random.default_rng(9)
     width = {"passage": 4, "query": 3, "position": 3, "position_candidate": 3, "candidate_type": 2}
     width["candidate_length"] = 2

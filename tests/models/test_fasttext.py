@@ -1,6 +1,4 @@
-"""fastText's supervised mode: the features of a text, steps equal to NumPy's, and tables of which steps
-touch few rows.
-"""
+"""fastText's supervised mode: features of a text, steps equal to NumPy's, and steps that touch few rows of a table."""
 
 import functools
 import itertools
@@ -176,9 +174,7 @@ def test_order_counts_by_bigrams_alone():
 
 
 def test_bigrams_spread_over_the_buckets_as_if_by_chance():
-    """All bigrams of the 300 most frequent words, whose numbers are small, fill as many buckets as random
-    ones would.
-    """
+    """All bigrams of the 300 most frequent words (with small numbers) fill as many buckets as random ones."""
     buckets, first = 1 << 17, np.repeat(np.arange(2, 302), 300)
     found = np.asarray(fasttext.bigram(jnp.asarray(first), jnp.asarray(np.tile(np.arange(2, 302), 300)), buckets))
     expected = buckets * (1 - np.exp(-len(first) / buckets))
@@ -215,9 +211,7 @@ def test_a_premise_is_read_with_each_of_its_hypotheses():
 
 
 def test_the_first_step_moves_the_linear_layer_alone():
-    """At 0 each class has 1/3. The layer moves by the rate times the hidden vector times 2/3 (label) or
-    -1/3 (others).
-    """
+    """At 0 each class has 1/3: the layer moves by rate * hidden vector * (2/3 for the label, -1/3 for others)."""
     learner = drawn()
     learner = learner.replace(params={**learner.params, "output": jnp.zeros((1, DIM, 3))})
     after, sums = stepped(learner, column(4))

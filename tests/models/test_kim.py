@@ -1,6 +1,4 @@
-"""ESIM with typed relations: a dense PyTorch KIM gives the same, zero weights give ESIM, and relation
-vectors by hand.
-"""
+"""ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and vectors by hand."""
 
 from pathlib import Path
 

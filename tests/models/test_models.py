@@ -106,9 +106,7 @@ def test_company_order_and_padding_change_no_logit(name):
 
 @pytest.mark.parametrize("name", ["infersent", "esim"])
 def test_published_masking_sees_padding(name):
-    """masking="paper" takes softmax and maximum without a mask, so the padded length changes the logits there, and only
-    there.
-    """
+    """masking="paper" takes softmax and maximum without a mask; only there the padded length changes the logits."""
     model = build(name, masking="paper", **({"knowledge": "replace"} if name == "infersent" else {}))
     variables = variables_of(model)
     short = logits_of(model, variables, batch_of(np.arange(8)))
@@ -192,9 +190,7 @@ def test_bow_sums_what_its_tokens_attend_to():
 
 
 def test_bow_has_as_many_parameters_as_the_published_code():
-    """With hidden size 300 and vectors of 300: one projection, three layers of 600, and logits. Norms have no
-    parameters.
-    """
+    """With sizes of 300: one projection, three layers of 600, and logits. Norms have no parameters."""
     model, batch = table.build("bow", {"hidden_size": 300, "dropout": 0.5}), batch_of([0])
     vectors, rngs = frozen(np.zeros((24, 300), np.float32)), {"params": jax.random.key(0)}
     how = {"train": False, "rngs": rngs, "mutable": ["params", "batch_stats"]}
@@ -214,9 +210,7 @@ def test_padding_counts_in_the_published_sum_of_words():
 
 
 def test_soft_alignment_by_hand():
-    """Two premise tokens attend to two real hypothesis tokens and one padded: the weights are e / (e + 1) and 1 / (e +
-    1).
-    """
+    """Two premise tokens, two real hypothesis tokens, one padded: the weights are e / (e + 1) and 1 / (e + 1)."""
     energies = jnp.array([[[1.0, 0.0, 50.0], [0.0, 0.0, 50.0]]])
     premise, hypothesis = jnp.array([[[1.0], [2.0]]]), jnp.array([[[10.0], [20.0], [99.0]]])
     mask_p, mask_h = jnp.array([[True, True]]), jnp.array([[True, True, False]])
@@ -272,7 +266,7 @@ def step_of(model, data, variables, layout, units, weights, steps=None):
         params, logits_NC = changing
         batch = task.to_batch(data, index, layout) | ({} if keys is None else {"row_key": keys})
         got, _ = model.apply({**variables, "params": params}, batch, train=True, mutable=["batch_stats"])
-        # Adding zeros to the scattered logits makes the gradient by these zeros return the logits.
+        # The zeros are added to the weights of the logits, so the gradient by them gives the logits.
         scattered = jnp.zeros_like(logits_NC).at[jnp.where(rows >= 0, rows, len(weights))].add(got, mode="drop")
         return (scattered * (weights + logits_NC)).sum()
 
@@ -418,9 +412,7 @@ def test_words_come_as_vectors_where_they_are_trained_or_not_counted(trainable, 
 
 
 def test_masked_batch_norm_by_hand():
-    """Rows 1 and 3 are real and 100 is padding: mean 2, biased variance 1. The running variance takes the
-    unbiased 2.
-    """
+    """1 and 3 are real and 100 is padding: mean 2, biased variance 1; the running variance takes the unbiased 2."""
     module = layers.MaskedBatchNorm(affine=False, epsilon=0.0)
     x, mask = jnp.array([[1.0], [3.0], [100.0]]), jnp.array([1.0, 1.0, 0.0])
     start = {"batch_stats": {"mean": jnp.zeros(1), "variance": jnp.ones(1)}}

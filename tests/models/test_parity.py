@@ -162,7 +162,7 @@ def layout_of(kind, *batches):
         Batches(*(n[index] for n in length), batch_size=size, width=WIDTH, tokens=[t[index] for t in tokens])
         for index in (batch[batch >= 0] for batch in batches)
     ]
-    # With few rows a staircase is no higher than their profile, so all rows together give one that holds each batch.
+    # With few rows a staircase is as low as their profile, so the maximum over all batches gives one that holds each.
     alive = np.max([room(batch.layouts[0].sentences) for batch in own], axis=0)
     fitted = staircase(alive)
     words = max(batch.layouts[0].words for batch in own)
@@ -331,9 +331,7 @@ def test_adam_with_l2_equals_the_reference(dtype):
 
 @pytest.mark.parametrize("knowledge", ["replace", "bias"])
 def test_last_states_take_no_attended_ones(knowledge):
-    """Attended states are appended along time and have no last token. There is no reference, so this combination is
-    refused.
-    """
+    """Appended attended states have no last token. No reference exists, so this combination is refused."""
     config = defaults.nli("infersent")
     config.model.update(pooling="last", knowledge=knowledge)
     with pytest.raises(UserError, match=r"config\.model\.pooling"):

@@ -24,9 +24,7 @@ def segments_of(lengths, which):
 
 
 def outcome(platform, cell, lengths, segments, seeds=1):
-    """States, and the gradients of a weighted sum of them by parameters and inputs; several seeds add a
-    leading axis.
-    """
+    """States, and gradients of a weighted sum of them by parameters and inputs; seeds add a leading axis."""
     model = layers.BiRNN(SIZE, cell, platform=platform)
     length = jnp.asarray(lengths, jnp.int32)
     packing = Packing(length, segments, steps=max(lengths))

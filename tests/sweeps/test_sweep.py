@@ -1,6 +1,4 @@
-"""Sweeps: the trials of a product and of a search, the study that workers share, and the script with a fake
-training.
-"""
+"""Sweeps: the trials of a product and of a search, the study that workers share, and the script with fake training."""
 
 import itertools
 import json

@@ -187,9 +187,7 @@ def test_coarse_batches_of_other_rows_have_the_same_shape(prepared):
 
 
 def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
-    """Slot 0 has rows 0 to 2: one positive is found, one is missed, and one alarm is false. Slot 1 has rows 2 and 3,
-    both right.
-    """
+    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2, 3) is right."""
     label = np.array([0, 0, 1, 0])
     member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
     right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
@@ -299,9 +297,7 @@ def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder
 
 
 def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
-    """Memory for three slots gives chunks of three. A resumed run keeps this number when it has more memory. Scores are
-    equal.
-    """
+    """Memory for three slots gives chunks of three, even when a resumed run has more memory; scores are equal."""
     whole = unbroken[0]
     batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
     whole.program.optimizer = optimizer
@@ -329,9 +325,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
 
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp_path, monkeypatch):
-    """The run is stopped within an epoch, within an evaluation and between chunks; finished chunks are not trained
-    again.
-    """
+    """The run stops within an epoch, within an evaluation and between chunks; no finished chunk is trained again."""
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
     config, place, trained_chunks = config_of(folder, **MEDICAL), tmp_path / "pieces", []
     of_chunk = folds.FoldTraining._train

@@ -92,7 +92,7 @@ def test_a_passage_and_its_queries_change_together(corpus, step):
         types = np.asarray(varied["candidate_type"][unit])[: 4 - 2 * unit]
         assert len(set(types)) == len(types)
         assert set(types) <= set(range(4))
-    # The query's first phrase is the third of the passage. The other phrase is no candidate and keeps its number.
+    # The query's first phrase is the third of the passage. The other phrase is not a candidate and keeps its number.
     rash = name(f"@entity{varied['candidate_type'][0, 2]}")
     assert np.asarray(varied["query"][0])[:3].tolist() == [rash, name("or"), name("@entity4")]
     for field in plain.keys() - {"passage", "query", "candidate_type", "row_key"}:

@@ -255,7 +255,7 @@ def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason
     assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
 
 
-# ---- into a model ----
+# ---- restoring into a model ----
 
 
 def test_seeds_may_have_finished_since(copied):

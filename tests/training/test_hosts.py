@@ -336,7 +336,7 @@ def test_one_that_is_asked_to_stop_stops_all_and_the_run_goes_on_with_any_number
         found, wanted = epochs(home, run), epochs(home, "whole")
         assert [row["epoch"] for row in found] == list(range(1, 41))
         for name in ("train_loss", "dev_loss"):
-            # Batch norm over a few rows magnifies rounding errors, so only the first of 40 epochs are compared.
+            # Batch norm over a few rows magnifies rounding errors, so only the first 10 of 40 epochs are compared.
             near = [np.array([row[name] for row in rows[:10]]) for rows in (found, wanted)]
             np.testing.assert_allclose(*near, atol=1e-3, err_msg=run)
 

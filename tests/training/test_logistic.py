@@ -110,9 +110,7 @@ def test_rows_beyond_a_block_count():
 
 
 def test_a_class_without_rows_is_never_predicted():
-    """scikit-learn does not know such a class either. It refuses a single class; here that class is always
-    predicted.
-    """
+    """scikit-learn does not know the class either. It refuses a single class, which here is always predicted."""
     features, labels, _ = data()
     kinds = [labels != 0, labels != 2, labels == 1, labels != 0, labels >= 0]
     fits = logistic.fit(features, labels, np.stack([np.flatnonzero(kind)[:60] for kind in kinds]))

@@ -106,9 +106,7 @@ def build(name, count=1, **how):
 
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
-    """Also draws initial parameters once for each program instead of each trainer, because compilation
-    takes most time.
-    """
+    """Also draws initial parameters once for each program, not for each trainer, to save compilation."""
     drawn, draw = {}, state.init_learner
 
     def init_learner(model, optimizer, seeds, *rest):
@@ -408,9 +406,7 @@ def often(program, values, **fields):
 
 
 def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
-    """The steps equal those of a run without this option; training figures of a row cover the steps since
-    the last row.
-    """
+    """The steps equal those of a run without it; a row's training figures cover the steps since the last row."""
     settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
     _, rows, trainer, seen = recorded(bow, settings)
     _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
@@ -451,9 +447,7 @@ def test_the_best_weights_are_those_of_one_evaluation(bow):
 
 
 def test_patience_counts_epochs_without_a_better_evaluation(bow):
-    """With patience 1 training ends after the last evaluation of the first epoch without a better one, as published for
-    GA.
-    """
+    """Patience 1 ends after the last evaluation of the first epoch without a better one, as published for GA."""
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0, 0.1], patience=1)
     assert [row["step"] for row in rows] == [4, 8, 9, 13, 17, 18, 22, 26, 27]
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, *[4.0] * 5, 1.0, *[4.0] * 99], patience=3)
@@ -659,9 +653,7 @@ def test_the_best_parameters_are_of_the_average(bow):
 
 
 def test_the_average_waits_for_its_first_sample(bow):
-    """An epoch has fewer steps than lie between two samples. Until the first sample the weights themselves
-    are scored.
-    """
+    """Two samples are more than an epoch apart; until the first one the weights themselves are scored."""
     steps = len(batches_of(bow)["train"].epoch(1, SEEDS))
     _, rows, _ = train(bow, dataclasses.replace(SETTINGS, average_from=1, average_every=steps + 1))
     assert [row["averaged"] for row in rows] == [0, 1, 2]
@@ -769,9 +761,7 @@ def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
 
 @pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), pytest.param(3, 7, marks=pytest.mark.slow)])
 def test_devices_train_as_one(bow, count, batch_size):
-    """This model has statistics over the global batch, whose size need not be divisible. test_step.py has the other
-    models.
-    """
+    """This model has statistics over the global batch, of any size. test_step.py has the other models."""
     settings = dataclasses.replace(SETTINGS, epochs=2)
     best, rows, trainer = train(build("bow", count), settings, batch_size=batch_size)
     _, alone, _ = train(bow, settings, batch_size=batch_size)

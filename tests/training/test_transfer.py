@@ -167,9 +167,7 @@ SMALL = ("--config.vectors.dim=6", "--config.model.hidden_size=4", "--config.mod
 
 
 class Home:
-    """Two user's own corpora in here/ and there/, vectors of all their words in v.txt, and a run on here/
-    in source/.
-    """
+    """A user's two corpora in here/ and there/, vectors of their words in v.txt, and a run on here/ in source/."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -317,9 +315,7 @@ def elsewhere(*flags):
 
 
 def test_direct_transfer_scores_as_prediction_does(home):
-    """Scores agree for pairs whose words the run knows. Other words have vectors here, but are unknown in
-    prediction.
-    """
+    """Scores agree for pairs whose words the run knows; other words have vectors here and none in prediction."""
     code, out, err = home.call(evaluate, *elsewhere("--split=test", "--json"))
     assert code == 0, err
     scores = json.loads(out)

@@ -288,9 +288,7 @@ NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four mar
 
 
 def with_marks(good, bad):
-    """A corpus of `good` articles with eight marks each, and `bad` ones with four more, two of them without
-    a partner.
-    """
+    """`good` articles have eight marks each, and `bad` ones have four more, two of them without a partner."""
     many = "\n".join(["BEG__a__END ."] * 3)
     articles = [article(f"r{n}", context=f"{many}\n{NESTED}" if n < bad else many) for n in range(good + bad)]
     return corpus(*articles)

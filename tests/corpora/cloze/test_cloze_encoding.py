@@ -24,7 +24,7 @@ WORDS = [f"w{n}" for n in range(30)]
 
 
 def split(name, seed, passages=7, queries=3, own=()):
-    """Random passages. Some have no marks, and some answers are no candidates. own: words of this split alone."""
+    """Random passages. Some have no marks, and some answers are not candidates. own: words of this split alone."""
     rng, examples = random.Random(seed), []
     words = [*WORDS, *own]
     for number in range(passages):

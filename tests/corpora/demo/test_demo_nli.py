@@ -156,9 +156,7 @@ def test_neither_distance_nor_polarity_nor_side_tells_the_label(linker, relation
 
 
 def test_a_relation_is_decided_by_status_and_polarity(linker):
-    """Each label follows from two frames that the tables hold: that of the related statement and that of the
-    hypothesis.
-    """
+    """The frames of the related statement and of the hypothesis, both found in the tables, decide each label."""
     draw, wrong = Draw(5), 0
     corpus = demo._Corpus(linker)
     expected = {

@@ -204,9 +204,7 @@ def test_fact_phrases_are_short_lower_case_phrases(conditions):
 
 
 def test_a_phrase_is_of_one_category(conditions):
-    """No phrase (as colonoscopy) may be a test of one condition and a procedure of another, since hypotheses ask for
-    the category.
-    """
+    """Colonoscopy, say, cannot be a test of one condition and a procedure of another: hypotheses ask which."""
     seen = defaultdict(set)
     for condition in conditions:
         for field in CATEGORIES:

@@ -150,9 +150,7 @@ def read(path, pairs=PAIRS, **options):
 
 
 def test_a_category_without_a_negative_is_not_reported(tmp_path):
-    """Pneumonia has examples of symptoms and of treatments. Without its negative of treatments only
-    symptoms are left.
-    """
+    """Pneumonia has examples of symptoms and treatments. If treatments lack a negative, only symptoms are left."""
     whole = folds(read(published(tmp_path / "whole.csv")), least=1)
     assert {fold.disease: fold.categories for fold in whole}["C06"] == ("symptoms", "treatments")
     less = folds(read(published(tmp_path / "less.csv", ROWS[:-1])), least=1)
@@ -290,7 +288,7 @@ def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
         "b.symptoms.C02",
         "b.symptoms.C02.C06",
     }
-    # The premise of e names the disease ("MI in the past"). "Family" in d contains the letters, but is no mention.
+    # The premise of e names the disease ("MI in the past"). "Family" in d contains the letters, but does not mention it.
     assert uids(found, fold.train) == {
         "c.symptoms.C05",
         "d.symptoms.C05",

@@ -342,9 +342,7 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
 
 
 def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_path):
-    """D4 is-a D2 is-a D1, and nothing mentions D2. D4 and D1 are linked in the whole graph, but not in the mentioned
-    one.
-    """
+    """D4 is-a D2 is-a D1, and nothing mentions D2. Only the whole graph links D4 and D1."""
     config = corpus(tmp_path)
     with open(tmp_path / "own.tsv", "a") as file:
         file.write("D4\tcold bird\tC01.100.100\t\n")
@@ -557,9 +555,7 @@ class Terminal:
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
 def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
-    """Two passes over 2,000 pairs that take this many seconds. With or without a bar all items come through
-    in order.
-    """
+    """Two passes over 2,000 pairs take this many seconds; with or without a bar all items come in order."""
     terminal, clock = Terminal(), iter(np.linspace(0, seconds, 40))
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))

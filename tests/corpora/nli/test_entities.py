@@ -1,6 +1,4 @@
-"""Entities as single tokens, from a file of any tagger or from the ontology; raw text as tokens; files that
-do not fit.
-"""
+"""Entities as single tokens, from a tagger's file or the ontology; raw text as tokens; files that do not fit."""
 
 import json
 from dataclasses import replace
@@ -83,9 +81,7 @@ def test_a_file_of_another_corpus_is_one_line_without_text(corpus, tmp_path):
 
 
 def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
-    """Each of 9 hypotheses has 7 tokens, and the entity merges two of them. --lengths=train counts only 6
-    hypotheses.
-    """
+    """Each of 9 hypotheses has 7 tokens, two of which are merged. --lengths=train counts only 6 hypotheses."""
     flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", "--json")
     code, out, err = call_command(analyze, "lengths", *flags, words=1)
     assert code == 0, err

@@ -110,9 +110,7 @@ POOLED = {split: tuple(f"uid-{place}" for place in places) for split, places in 
 
 
 def test_the_published_lists_number_all_splits_together(tmp_path):
-    """Arrays as published, over 14,049 made-up pairs: 9,463 are easy and 4,586 difficult, and each id finds
-    its pair.
-    """
+    """Arrays as published, over 14,049 made-up pairs: 9,463 easy and 4,586 difficult. Each id finds its pair."""
     ids = np.array([f"{split}{place}" for split, places in PUBLISHED.items() for place in places])
     is_easy = np.random.default_rng(0).permutation(len(ids)) < 9_463
     easy, difficult = (uids_in(read_partition(array(tmp_path, ids[chosen])), POOLED) for chosen in (is_easy, ~is_easy))
@@ -135,17 +133,13 @@ def test_numbers_over_all_splits_are_those_of_whole_splits():
 
 
 def test_a_corpus_cut_short_does_not_lose_whole_splits():
-    """train4 is beyond the limit and skipped. dev8 is refused: only the number of all training pairs could
-    locate it.
-    """
+    """train4 is beyond the limit and skipped. dev8 is refused, as the number of training pairs is unknown."""
     assert uids_in(partition("train0", "train4", "dev1"), SPLITS, filtered=True) == {"a", "e"}
     refused(2, partition("train0", "dev8"), filtered=True)
 
 
 def test_numbers_that_count_from_two_places_are_refused():
-    """With one training pair and three dev pairs, dev1 is the second pair of dev, or the first counted over
-    all splits.
-    """
+    """With one training pair and three dev pairs, dev1 is the second of dev, or the first over all splits."""
     splits = {"train": ("a",), "dev": ("b", "c", "d")}
     with pytest.raises(DataError) as caught:
         uids_in(partition("dev1", "dev2"), splits)

@@ -104,9 +104,7 @@ def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
 
 
 def test_a_corpus_s_own_vocabulary():
-    """Special pieces come first, then characters at the start of and inside words, then words by frequency and code
-    point.
-    """
+    """Special pieces, then characters at the start of and inside words, then words by frequency and code point."""
     texts = ["AB ab b", "ab ac ac", "ca"]
     made = WordPieces.of_texts(texts, 13)
     assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")

@@ -187,9 +187,7 @@ def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
-    """One CUI has two concepts, and one concept has two CUIs. Codes that are unknown, suppressed or of other sources do
-    not count.
-    """
+    """One CUI has two concepts, one concept two CUIs. Codes that are unknown, suppressed or foreign do not count."""
     (tmp_path / "snomed").mkdir()
     laid_out(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)

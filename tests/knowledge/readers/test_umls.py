@@ -64,7 +64,7 @@ REL = (
     + relation("C0000004", "RB", "C0000003", "inverse_isa")
     + relation("C0000005", "RO", "C0000002", "has_finding_site")  # C2 has_finding_site C5
     + relation("C0000002", "RO", "C0000005", "finding_site_of")
-    + relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, but that is no is-a edge
+    + relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, but that gives no is-a edge
     + relation("C0000003", "XR", "C0000005")
     + relation("C0000002", "PAR", "C0000002")
     + relation("C0000002", "PAR", "C0000007")  # the names of C7 are filtered out
