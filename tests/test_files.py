@@ -1,5 +1,4 @@
-"""Files are written whole or not at all, by one writer, even if the disk refuses, a process dies or something is in the
-way.
+"""Files are written whole or not at all, by one writer: on refusing disks, after kills, or with something in the way.
 
 test_kill.py has the tests that take minutes: kills and thousands of damages.
 """

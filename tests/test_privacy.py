@@ -1,7 +1,6 @@
 """No word of a corpus gets out: not in what commands write or print, whatever fails, and not over the network.
 
-The commands run on corpora of 500 words that occur nowhere else, and every byte that they leave is searched for these
-words.
+The commands run on corpora of 500 words that occur nowhere else; every byte that they leave is searched for them.
 """
 
 import base64

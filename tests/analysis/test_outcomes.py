@@ -149,7 +149,7 @@ def test_training_on_other_pairs_is_said(tmp_path):
 
 
 def test_comparison_by_hand(tmp_path):
-    """Of 9 pairs 6 are right in the first run and 7 in the second: one (the last e) and two in one run alone."""
+    """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two pairs in the second run alone."""
     first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
     (row,) = outcomes.comparisons([first, second])
     assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])

@@ -46,7 +46,7 @@ class Clock:
             def on_tick():
                 self.tick()
                 if self.steps == self.at:
-                    raise loop.Interrupted  # raised directly, as train's handler does, because this is not the main thread
+                    raise loop.Interrupted  # as train's handler does; no signal reaches this thread
                 on_tree()
 
             return fit(*given, on_tree=on_tick, **how)

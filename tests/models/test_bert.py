@@ -319,7 +319,7 @@ def test_computing_layers_again_changes_nothing():
 
 @pytest.mark.slow
 def test_two_seeds_learn_as_each_does_alone():
-    """One training step for both seeds: the loss falls, and the weights of a seed do not depend on the other seed."""
+    """Two seeds take training steps together: the loss falls, and no seed's weights depend on the other."""
     data = {k: jnp.asarray(v) for k, v in made_up.arrays(16).items()}
     model, task = build(dropout=0.1), NLITask()
     optimizer = optim.build_optimizer(

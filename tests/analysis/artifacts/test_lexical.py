@@ -1,4 +1,4 @@
-"""PMI and lengths against cases worked out by hand and slow references; which corpora the command shows words of."""
+"""PMI and lengths against cases worked out by hand and slow references; the corpora whose words the command shows."""
 
 import json
 import math

@@ -288,7 +288,7 @@ def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
         "b.symptoms.C02",
         "b.symptoms.C02.C06",
     }
-    # The premise of e names the disease ("MI in the past"). "Family" in d contains the letters, but does not mention it.
+    # The premise of e names the disease ("MI in the past"). "Family" in d has the letters, but is not a mention.
     assert uids(found, fold.train) == {
         "c.symptoms.C05",
         "d.symptoms.C05",

@@ -187,7 +187,7 @@ def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
-    """One CUI has two concepts, one concept two CUIs. Codes that are unknown, suppressed or foreign do not count."""
+    """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes do not count."""
     (tmp_path / "snomed").mkdir()
     laid_out(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)
