@@ -371,7 +371,7 @@ def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
 
 
 def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
-    """Such a row would be a mean of this corpus's vectors, but the weights know the row of the source corpus."""
+    """A row of its own would be a mean of this corpus's vectors, but the weights know that of the source."""
     write_own_pairs(home.folder / "odd", (*THERE, "blorf"), SIZES.items())
     run = home.run("source")
     data = run.config.copy_and_resolve_references().data
