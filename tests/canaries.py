@@ -1,4 +1,4 @@
-"""500 words that stand nowhere else, corpora made of them, and a search of every byte for them."""
+"""500 words that occur nowhere else, corpora made of them, and a search for these words in all bytes."""
 
 import base64
 import gzip
@@ -21,7 +21,7 @@ WORDS = tuple("qzxj" + "".join(_draw.choices(string.ascii_lowercase, k=8)) for _
 _PREMISE, _HYPOTHESIS = WORDS[:362], WORDS[362:]
 SENTENCE = " ".join(WORDS[:3])
 _CONCEPTS = WORDS[0:60:3] + _HYPOTHESIS[0:60:3]
-NAMES = frozenset((*_CONCEPTS, WORDS[70]))  # of concepts
+NAMES = frozenset((*_CONCEPTS, WORDS[70]))  # the names of concepts
 SIZES = (("train", 60), ("dev", 18), ("test", 18))
 
 
@@ -29,7 +29,7 @@ SIZES = (("train", 60), ("dev", 18), ("test", 18))
 
 
 def write_corpora(data: Path) -> None:
-    """mednli/, clicr/ and own/ (pairs that DisKnE is built of), and two ontologies whose names are words of theirs."""
+    """Writes mednli/, clicr/, own/ (pairs for DisKnE), and two ontologies whose names are words of these corpora."""
     write_pairs(data / "mednli")
     write_articles(data / "clicr")
     write_diseases(data / "own")
@@ -45,7 +45,7 @@ def write_lines(path: Path, rows: list[dict]) -> None:
 
 
 def write_pairs(folder: Path) -> None:
-    """MedNLI's layout; every word stands somewhere, some words of hypotheses give their class away."""
+    """Writes pairs in MedNLI's layout. Every word occurs, and some words of hypotheses give their class away."""
     number = 0
     for split, size in SIZES:
         rows = []
@@ -60,7 +60,7 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_diseases(folder: Path) -> None:
-    """Pairs of one's own, each entailing one of four concepts of own.tsv, and kinds.tsv, their categories."""
+    """Writes a user's own pairs, each entailing one of four concepts of own.tsv, and their categories (kinds.tsv)."""
     for split, numbers in (("train", range(12)), ("dev", range(12, 16))):
         texts = [(f"{WORDS[90 + i]} seen .", f"patient has {WORDS[i % 4 * 3]}") for i in numbers]
         rows = [{"uid": f"{split}-{i}", "premise": premise, "hypothesis": hypothesis, "label": "entailment"}
@@ -71,7 +71,7 @@ def write_diseases(folder: Path) -> None:
 
 
 def write_articles(folder: Path) -> None:
-    """CliCR's layout: every word stands in a passage; phrases of two words are what is asked for."""
+    """Writes articles in CliCR's layout. Every word occurs in a passage, and queries ask for phrases of two words."""
     folder.mkdir(parents=True)
     for split, first, count in (("train", 0, 6), ("dev", 6, 3), ("test", 9, 3)):
         articles = []
@@ -93,7 +93,7 @@ def write_articles(folder: Path) -> None:
 
 
 def found_in(data: bytes, depth: int = 0) -> set[str]:
-    """The words that stand in these bytes, in any case, as UTF-8 or UTF-16, in base64, in what is packed in them."""
+    """The words that these bytes contain: in any case, in UTF-8, UTF-16 or base64, or in compressed parts."""
     found = _matches(_folded(), data.lower()) | _matches(_encoded(), data)
     for part in _parts(data) if depth < 3 else ():
         found |= found_in(part, depth + 1)
@@ -119,7 +119,7 @@ def _folded():
 
 @cache
 def _encoded():
-    """Base64 of a word wherever it stands: of each of three places what its neighbours cannot change."""
+    """Base64 forms of each word, one for each of the three offsets, without characters that neighbours change."""
     forms = []
     for word in WORDS:
         for form in (word, word.capitalize()):
@@ -130,7 +130,7 @@ def _encoded():
 
 
 def _parts(data):
-    """What is packed: gzip, the members of a zip and their names, a picture's texts."""
+    """The unpacked parts of a file: a gzip stream, the names and members of a zip archive, the texts of a picture."""
     if data[:2] == b"\x1f\x8b":
         yield gzip.decompress(data)
     elif data[:4] == b"PK\x03\x04":
@@ -150,7 +150,7 @@ def _parts(data):
 
 
 def leaks(folder: Path, allowed=()) -> dict[str, int]:
-    """{file below the folder: how many of the words are in it or in its name}, but for those that `allowed` names.
+    """{file below the folder: number of the words in it or in its name}, without the files that `allowed` names.
 
     allowed: patterns of whole paths relative to the folder.
     """
@@ -167,11 +167,11 @@ def leaks(folder: Path, allowed=()) -> dict[str, int]:
     return found
 
 
-# -- a Python that reaches nobody --------------------------------------------------------------------------------------
+# -- a Python without network ------------------------------------------------------------------------------------------
 
 DENIED = 97  # exit code of a process that asked for the network
-# As sitecustomize.py of every command: all logs on, and the end of the process where Python or a library in C asks for
-# a socket of the network. A socketpair of AF_UNIX, by which asyncio wakes its own loop (Orbax), reaches nobody.
+# Every command runs this as its sitecustomize.py. It switches all logs on, and ends the process where Python or a C
+# library opens a network socket. A socketpair of AF_UNIX is allowed: asyncio (for Orbax) wakes its own loop by it.
 GUARD = f"""
 import ctypes, logging, os, platform, socket, sys
 

@@ -1,4 +1,4 @@
-"""Eight host devices for the suite, set before jax starts; a cache and a home of its own; the memory that it took."""
+"""Gives the suite eight host devices, before jax starts, and a cache and home of its own; keeps memory small."""
 
 import ctypes
 import functools
@@ -10,17 +10,18 @@ import tempfile
 
 from compiler import FAST
 
-if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):  # else the devices of this machine: launch/accelerator_day.sh
+# launch/accelerator_day.sh sets this variable, to test on the machine's own devices
+if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
 
-# glibc gives freed memory back, which the package otherwise forbids it in a process of a command (`keep_memory`). It
-# gives back large parts alone: the system clears each page that a process takes anew.
+# The package's commands forbid glibc to give freed memory back (`keep_memory`); the suite lets it. Only large parts are
+# given back, because the system clears each page that a process takes anew.
 os.environ["MALLOC_TRIM_THRESHOLD_"] = str(4 << 20)
 os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
 
-# What one test has compiled no other of its process, nor a process that one starts, compiles again. jax does not write
-# an entry in one piece, so that each worker has a folder of its own.
+# A program that one test compiled is not compiled again, neither in this process nor in one that a test starts. Each
+# worker has a folder of its own, because jax does not write an entry in one piece.
 COMPILED = tempfile.TemporaryDirectory(prefix="mednli_jax_compiled_", ignore_cleanup_errors=True)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
@@ -28,14 +29,15 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
-LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")  # a file: memory and processor time after each test file, a line each
-MOST = 1200  # MB, beyond which a test gives memory back, not only its file
-ROOM = 300  # MB that tests may take before memory is given back again: each time jax traces everything anew
+# path of a file that receives memory and processor time, one line for each test file
+LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")
+MOST = 1200  # MB: above this, memory is given back after each test, not only after each file
+ROOM = 300  # MB that tests may take before memory is given back again; after that jax traces everything anew
 limit = MOST
 PEAKS = {}  # process -> MB
 
 
-# The files that take longest, by far more than their numbers of tests say: first, so that both processes end together.
+# These files take by far the longest. They run first, so that both workers end together.
 LONGEST = (
     "test_commands", "test_loop", "test_transfer", "test_parity", "test_models", "test_step", "test_kill",
     "test_cloze_commands", "test_benchmark_command", "test_resumed_seconds", "test_diskne_protocol",
@@ -49,7 +51,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """The collector need not look again and again at what was imported, nor after each few hundred new objects."""
+    """Spares the garbage collector frequent scans of the many imported objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -69,17 +71,17 @@ def _memory_stays_small():
 
 
 def give_back_memory():
-    """jax keeps every compiled program and what it was traced from: over the suite, gigabytes that no test needs."""
+    """Drops compiled programs and their traces; jax would keep gigabytes of them over the suite."""
     if jax := sys.modules.get("jax"):
         jax.clear_caches()
     gc.collect()
     if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # glibc's, which keeps freed pages else
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # a function of glibc, which otherwise keeps freed pages
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _mesh_is_read_once():
-    """The corpora of a process share the bundled MeSH and the linkers of its names, which never change."""
+    """The corpora of a process share the bundled MeSH and its linkers, which never change."""
     from mednli_jax.corpora.demo import cloze, diskne, facts, nli
     from mednli_jax.corpora.nli import corpus
     from mednli_jax.knowledge import load
@@ -110,14 +112,14 @@ def _mesh_is_read_once():
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
-    """No test sees the user's data or prepared corpora; tests share one cache."""
+    """No test sees the user's data or prepared corpora; all tests share one cache."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("MEDNLI_JAX_DATA", raising=False)
 
 
 @pytest.fixture(autouse=True)
 def _own_umask():
-    """A command that runs in this process changes the umask."""
+    """Restores the umask, which a command that runs in this process may change."""
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -137,12 +139,12 @@ def _memory_is_given_back(request):
 
 
 def peak():
-    """Megabytes that this process ever held."""
+    """The most megabytes that this process has ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> (20 if sys.platform == "darwin" else 10)
 
 
 def now():
-    """Megabytes that this process holds."""
+    """The megabytes that this process holds."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 

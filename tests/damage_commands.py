@@ -1,4 +1,4 @@
-"""What the commands refuse: flags, settings and files that only a command brings together, for test_damage.py."""
+"""Damages for test_damage.py that only a command can meet, in flags, settings and files."""
 
 import json
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, User
 from mednli_jax.knowledge.readers import mesh
 
 ROOT = Path(__file__).parent.parent
-UNREADABLE = Path("/proc/self/mem")  # opens, but its first bytes cannot be read, not even by root
+UNREADABLE = Path("/proc/self/mem")  # it opens, but not even root can read its first bytes
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command with `flags`, in a folder with `files` ({path: content}, None for a file of BASES left out).
+    """A command with `flags`, in a folder with `files` ({path: content}; None leaves out a file of BASES).
 
-    error: the class of the error; of DataError, `file`, `line` and `field` are its attributes. says: what the message
-    names, as the flag at fault and what was meant. status: the exit code, 0 where the damage is only reported.
+    error: the class of the error; for DataError, `file`, `line` and `field` are its attributes. says: words that the
+    message must contain, such as the flag at fault and its intended value. status: the exit code, 0 if the damage is
+    only reported.
     """
 
     name: str
@@ -66,7 +67,7 @@ TXT, MNLI = "snli/snli_1.0_train.txt", "multinli/multinli_1.0_train.jsonl"
 
 
 def prepared(name, base, files, file=None, line=None, field=None, *, error=DataError, flags=(), stats=False, **more):
-    """A case of `prepare`, or of `analyze stats`, on the corpus of a base whose files are replaced by these."""
+    """A case of `prepare`, or of `analyze stats`, on a base corpus in which these files are replaced."""
     flags = (config(more.pop("config", "bow.py"), VARIANTS.get(base, base)), NO_VECTORS, *flags)
     flags = (*(["stats"] * stats), *flags, *(["--config.data.dir=file"] * (base == "file")))
     return Case(name, "analyze" if stats else "prepare", error, flags, files, base, file, line, field, **more)
@@ -214,7 +215,7 @@ def flag(name, error, *flags, says=(), command="prepare", configured=True, **mor
 
 
 def setting(field, value, says="", error=ConfigError, name="bow.py", variant="", more=()):
-    """A field of the config with a value that it cannot have."""
+    """A case of `prepare` with a value that this field of the config cannot have."""
     flags = (config(name, variant), NO_VECTORS, f"--config.{field}={value}", *more)
     base = variant.partition("/")[0]
     return Case(f"{field}={value} {variant}", "prepare", error, flags, base=base, says=(field, says))
@@ -225,7 +226,7 @@ def config_file(name, content, *says):
 
 
 def own(name, error, command, *flags, files=None, **more):
-    """A case of `analyze` on files of one's own."""
+    """A case of `analyze` on a user's own files."""
     flags = (command, "--corpus=file", "--config.data.dir=file", *flags)
     return Case(f"analyze {command}: {name}", "analyze", error, flags, files, "file", **more)
 

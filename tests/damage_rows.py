@@ -1,4 +1,4 @@
-"""Damages of one format each: what test_damage.py plants in the good files of a reader, and where it must be found."""
+"""Damages of single formats: what test_damage.py plants in the good files of a reader, and where it must be found."""
 
 import json
 import struct
@@ -16,9 +16,9 @@ from mednli_jax.knowledge.readers import mesh
 
 
 class Row(NamedTuple):
-    """files: what replaces the reader's good ones. The first error must name file, line and field.
+    """files: replacements for good files of the reader. The first error must name file, line and field.
 
-    main: the file that is read where it is not the reader's own.
+    main: the file to read, if it is not the reader's own.
     """
 
     name: str
@@ -31,9 +31,9 @@ class Row(NamedTuple):
 
 
 def of(reader, file, line, make, *damages, main=""):
-    """Rows of one reader. A damage is (name, what is given to `make`, its field, its line) or its beginning.
+    """The rows of one reader. A damage is (name, argument of `make`, its field, its line); the last two may be missing.
 
-    make: gives the content of `file`, or {file: content}. line: of damages that name none.
+    make: returns the content of `file`, or {file: content}. line: the line of damages that do not give their own.
     """
     for name, damage, *rest in damages:
         field, place = (*rest, line)[:2] if rest else (None, line)
@@ -156,13 +156,13 @@ OTHER_EDITION = RF2 + CONCEPTS.replace("INT_20240101", "US1000124_20240301")
 
 
 def rrf(file, *damages):
-    """Rows added to a file of the UMLS."""
+    """Rows with lines added to a file of the UMLS."""
     good = RRF[file]
     return of("umls", file, good.count("\n") + 1, lambda more: {file: good + more, "MRFILES.RRF": None}, *damages)
 
 
 def rf2(kind, *damages):
-    """A row added to a file of SNOMED CT."""
+    """Rows with a line added to a file of SNOMED CT."""
     file = RF2 + test_snomed.NAMES[kind]
     return of("snomed", file, len(RF2_ROWS[kind]) + 2, lambda more: {file: SNOMED[file] + more}, *damages)
 
@@ -222,7 +222,7 @@ TERMINOLOGIES = (
 
 OBJECT = {"uid": "p1", "side": "premise", "start": 1, "end": 2, "concept": "D1"}
 MMI = test_metamap.line()
-# The head of a fastText model of 3 numbers and one word, and the mark of quantised ones.
+# The header of a fastText model with 3 dimensions and one word, and the mark of quantised models.
 QUANTISED = struct.pack("<14id3i2q", 793712314, 12, 3, 5, 1, 1, 5, 1, 2, 2, 0, 0, 0, 100, 1e-4, 1, 1, 0, 9, -1)
 QUANTISED += b"quokka\0" + struct.pack("<qb?", 7, 0, True)
 ROW = "quokka 1 2 3\n"
@@ -234,7 +234,7 @@ def mention(row, header=""):
 
 
 def vectors(file, *damages):
-    """Files of vectors under other names, which say what they are."""
+    """Files of vectors with other names; the names tell their format."""
     return of("vectors v.txt", file, None, same, *damages, main=file)
 
 

@@ -1,10 +1,10 @@
-"""A small training on made-up rows, by one process or by one of several; the first saves what came of it.
+"""Trains on made-up rows as one process, or as one of several. The first process saves the results.
 
   python hosts_worker.py RESULT.npz MODEL [HOST:PORT PROCESSES PROCESS]
 
-The losses of 20 steps in float64 and the logits after them, and the first gradient in float32. In place of a model,
-`resumed`: what becomes of a run whose checkpoint a second trainer takes up, half of its seeds having stopped.
-`prepares`: nothing is done for ten minutes.
+The results are the losses of 20 steps in float64, the logits after them, and the first gradient in float32. MODEL may
+also be `resumed`, where a second trainer resumes a checkpoint in which some seeds have stopped, or `prepares`, which
+waits for ten minutes.
 """
 
 import sys
@@ -31,7 +31,7 @@ MODELS = {
     "bow": {"hidden_size": 8, "dropout": 0.5},
     "esim": {"hidden_size": 8, "dropout": 0.5, "knowledge": "bias"},
 }
-ROWS, BATCH, STEPS, SEEDS = 45, 12, 20, (0, 5)  # the last batch is not full, and some devices hold padding alone
+ROWS, BATCH, STEPS, SEEDS = 45, 12, 20, (0, 5)  # the last batch is not full, so some devices hold only padding
 
 
 def program_of(name, devices, dtype):
@@ -78,13 +78,13 @@ def results(name, devices) -> dict[str, np.ndarray]:
         losses, learner, program, batches = train(name, devices, jnp.float64, STEPS)
         found = {"losses": losses, "logits": program.logits(learner.variables, batches)}
     _, learner, *_ = train(name, devices, jnp.float32, 1)
-    # Adam's first moment is .1 g then; its update hides the gradient's size.
+    # Adam's first moment is then .1 g. The update itself does not show the gradient's size.
     leaves = jax.tree.leaves(optax.tree.get(learner.opt_state, "mu"))
     return found | {f"gradient{n}": 10 * np.asarray(leaf) for n, leaf in enumerate(leaves)}
 
 
 def resumed(devices, folder) -> dict[str, np.ndarray]:
-    """Two trainers, one after the other. The checkpoint is the first process's: the others begin anew and are told."""
+    """Runs two trainers in turn. Only the first process has the checkpoint; the others get its content from there."""
     made, splits, batches = made_up.arrays(rows=ROWS), {}, {}
     for name, own in (("train", slice(0, 36)), ("dev", slice(36, ROWS))):
         lengths = tuple(made[f"{side}_length"][own] for side in SIDES)
@@ -115,7 +115,7 @@ def main(path, name, *others):
     here = hosts.join(others[0], int(others[1]), int(others[2])) if others else hosts.here()
 
     def work():
-        if name == "prepares":  # which takes long
+        if name == "prepares":  # a preparation that takes long
             print(name, flush=True)
             time.sleep(600)
         found = resumed(Devices(), Path(path).parent / "many") if name == "resumed" else results(name, Devices())

@@ -33,12 +33,12 @@ def vectors(seed=0):
 
 
 def as_type(tree, dtype):
-    """The tree with its floating-point leaves of this type."""
+    """The tree with all floating-point leaves converted to this type."""
     return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
 
 
 def numpy_cell(cell, gate, recurrent, h, c):
-    """One step of an LSTM or GRU by its equations: (h, c) after it."""
+    """One step of an LSTM or GRU by its equations; returns the new (h, c)."""
 
     def sigmoid(v):
         return 1 / (1 + np.exp(-v))

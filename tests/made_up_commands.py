@@ -1,4 +1,4 @@
-"""Commands as a user runs them, in a process of their own or in this one, and the small corpora that they read."""
+"""Runs commands in a process of their own or in this one, and writes the small corpora that they read."""
 
 import contextlib
 import gc
@@ -23,7 +23,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 VERBS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
 CONDITIONS = ("asthma", "gout", "pneumonia", "anemia", "stroke", "sepsis")
 PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
-SECRET = "zyzzyva"  # stands in every premise and passage, must stand in no output
+SECRET = "zyzzyva"  # occurs in every premise and passage, and must occur in no output
 SMALL = (
     "--config.model.hidden_size=4",
     "--config.vectors.dim=8",
@@ -39,7 +39,7 @@ def config_flag(name, variant=None):
 
 
 def environment_of(home):
-    """Variables of a process whose data and cache lie in this folder."""
+    """Environment variables of a process whose data and cache lie in this folder."""
     return {
         "MEDNLI_JAX_DATA": str(home / "data"),
         "MEDNLI_JAX_CACHE": str(home / "cache"),
@@ -49,7 +49,7 @@ def environment_of(home):
 
 
 def run_command(name, *arguments, cwd, stdin="", **environment):
-    """Runs `python -m mednli_jax.<name>` in a process of its own; the result has returncode, stdout and stderr."""
+    """Runs `python -m mednli_jax.<name>` in a process of its own. The result has returncode, stdout and stderr."""
     command = [sys.executable, "-m", f"mednli_jax.{name}", *arguments]
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
@@ -57,7 +57,7 @@ def run_command(name, *arguments, cwd, stdin="", **environment):
 
 
 def use_one_device(patch):
-    """Commands of this process take the first of the suite's devices, as on most machines; compiling costs less."""
+    """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
     for module in (experiment, new_inputs):
         patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
@@ -68,7 +68,7 @@ def prepare(config):
 
 
 def call_command(module, *flags, stdin="", words=sys.maxsize):
-    """Runs a command in this process: (exit code, stdout, stderr). What it sets for the process is undone."""
+    """Runs a command in this process: (exit code, stdout, stderr). Restores the settings of the process."""
     out, err, name = io.StringIO(), io.StringIO(), module.__name__.rpartition(".")[2]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before, mask = (sys.argv, sys.stdin), os.umask(0o077)
@@ -79,7 +79,7 @@ def call_command(module, *flags, stdin="", words=sys.maxsize):
     finally:
         sys.argv, sys.stdin = before
         os.umask(mask)
-        for number, handler in handlers.items():  # those of train hold its run, and with it the lock of the run
+        for number, handler in handlers.items():  # train's handlers refer to its run, and so keep the lock of the run
             signal.signal(number, handler)
         gc.collect()
     return code, out.getvalue(), err.getvalue()
@@ -94,7 +94,7 @@ def json_lines(*parts):
 
 
 def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
-    """Sentence pairs in MedNLI's official layout; the verb decides the label."""
+    """Writes sentence pairs in MedNLI's official layout; the verb decides the label."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in sizes:
         lines = []
@@ -112,9 +112,9 @@ def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
 
 
 def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev", 12), ("test", 9))):
-    """Sentence pairs as files of one's own, train.jsonl and the others; the verb decides the label. Returns the words.
+    """Writes a user's own pairs as train.jsonl and so on; the verb decides the label. Returns their words.
 
-    `own_pair` makes each of them.
+    `own_pair` makes each pair.
     """
     folder.mkdir(parents=True)
     words = set()
@@ -133,7 +133,7 @@ def own_pair(split, number, conditions):
 
 
 def write_articles(folder):
-    """CliCR's layout: articles of three phrases each, the last test article without any; three queries about each."""
+    """Writes articles in CliCR's layout with three phrases and three queries each; the last test article has none."""
     folder.mkdir(parents=True)
     draw = random.Random(3)
     for split, count in (("train", 4), ("dev", 2), ("test", 3)):

@@ -24,7 +24,7 @@ def contents(folder):
 
 
 class Builder:
-    """Builds the corpus of test_encoding and counts how often."""
+    """Builds the corpus of test_encoding and counts the calls."""
 
     def __init__(self, splits=SPLITS, encoding=ENCODING):
         self.splits, self.encoding, self.calls = splits, encoding, 0
@@ -35,7 +35,7 @@ class Builder:
 
 
 class Trap:
-    """Unpickling it makes a folder."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -45,7 +45,7 @@ class Trap:
 
 
 def rich():
-    """An ontology with every field filled, and letters of one to four bytes."""
+    """An ontology in which every field is filled and letters have one to four bytes."""
     labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
     return small(
         labels=labels,
@@ -77,7 +77,7 @@ def as_bytes(content):
 
 
 def lay_out(files, folder):
-    """Writes the files {path below the folder: content}; None is left out."""
+    """Writes the files {path below the folder: content}; content None is left out."""
     for name, content in files.items():
         if content is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def lay_out(files, folder):
 
 
 def written(write):
-    """The files {path: content} that `write`, given an empty folder, leaves there."""
+    """The files {path: content} that `write` makes in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
@@ -103,13 +103,14 @@ def array(value, **options):
 
 
 def lines(*rows):
-    """JSON lines of the rows; text stands as it is."""
+    """JSON lines of the rows; a row of text is written as it is."""
     return "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
 
 
 # ---- pairs of sentences ----
 
-WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")  # stand in made-up sentences, and in no message
+# occur in made-up sentences, and must occur in no message
+WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")
 PREMISE, HYPOTHESIS = "zebrafish met quokka .", "an axolotl ."
 HEADER = ("pairID", "gold_label", "sentence1", "sentence2")
 
@@ -119,14 +120,14 @@ def assert_no_words(text):
 
 
 def pair(n, **more):
-    """A row in the official fields; a field given as ... is left out."""
+    """A row with the official fields; a field given as ... is left out."""
     values = {"pairID": f"p{n}", "gold_label": "neutral", "sentence1": f"{PREMISE[:-1]}{n} .", "sentence2": HYPOTHESIS}
     values |= {"sentence1_binary_parse": f"( {values['sentence1']} )", "sentence2_binary_parse": f"( {HYPOTHESIS} )"}
     return {name: value for name, value in {**values, "genre": "slate", **more}.items() if value is not ...}
 
 
 def pairs(first, *rows):
-    """JSON lines of a good pair, whose number is `first`, and of the rows; text and bytes stand as they are."""
+    """JSON lines of a good pair with the number `first`, then of the rows; text and bytes are written as they are."""
     return b"".join(
         as_bytes(row if isinstance(row, bytes | str) else json.dumps(row)) + b"\n" for row in (pair(first), *rows)
     )

@@ -1,4 +1,4 @@
-"""All that launch/mednli_all.sh reads, made up of the words of canaries.py, in the official layouts."""
+"""Everything that launch/mednli_all.sh reads, made of the words of canaries.py, in the official layouts."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,14 @@ from canaries import LABELS, WORDS, write_lines, write_pairs
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 DIM = 8
-# Table 5's files, the first that of the baseline.
+# The files of Table 5; the first is that of the baseline.
 VECTORS = ("glove.840B.300d", "fasttext-wiki", "fasttext-cc", "fasttext-bioasq", "fasttext-mimic", "glove-bioasq",
            "glove-bioasq-mimic", "wiki-mimic")  # fmt: skip
 CONCEPTS = 20
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:
-    """mednli/, snli/ and multinli/ of so many training pairs (each genre), umls/, vectors/, and metamap.mmi."""
+    """Writes mednli/, snli/ and multinli/ with `pairs` pairs a split (and genre), umls/, vectors/ and metamap.mmi."""
     write_pairs(data / "mednli")
     for split in ("train", "dev", "test"):
         rows = [_pair(f"{split}-{n}", n, n) for n in range(pairs)]
@@ -53,7 +53,7 @@ def cui(number: int) -> str:
 
 
 def write_umls(folder: Path) -> None:
-    """A chain of concepts, each but the first is-a its predecessor; every relation is stated both ways."""
+    """Writes a chain of concepts; each but the first is-a its predecessor, and relations have both directions."""
     folder.mkdir(parents=True)
     names, types, relations = [], [], []
     for n in range(CONCEPTS):
@@ -69,12 +69,12 @@ def write_umls(folder: Path) -> None:
 
 
 def _name(number):
-    """Of the words that premises begin with, and those that hypotheses hold."""
+    """A word that premises begin with, or one that hypotheses have."""
     return WORDS[12 * number] if number % 2 else WORDS[362 + 5 * number]
 
 
 def write_metamap(data: Path) -> None:
-    """metamap.mmi: in each sentence of MedNLI two words are concepts, of which the sides share some."""
+    """Writes metamap.mmi: each sentence of MedNLI has two words that are concepts, some of them on both sides."""
     lines = []
     for split in ("train", "dev", "test"):
         for number, line in enumerate((data / "mednli" / f"mli_{split}_v1.jsonl").read_text().splitlines()):

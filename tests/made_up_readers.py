@@ -1,4 +1,4 @@
-"""Every reader of files with good files for it: what the tests of damaged, mutated and hostile input share."""
+"""Every reader of files, with good files for it, for the tests of damaged, mutated and hostile input."""
 
 import csv
 import io
@@ -75,9 +75,10 @@ TEXT, WHOLE, BINARY, KEPT, STREAM = "lines of text", "one JSON text", "bytes", "
 
 @dataclass(frozen=True)
 class Reader:
-    """read(path) reads `main`, a file or folder below the folder in which `files` {path: content} lie, "" for itself.
+    """read(path) reads `main`, a file or folder within the folder that holds `files` {path: content}; "" is that
+    folder.
 
-    kind: what the files are. gzip: whether they may be gzipped, by the name's ending alone if it is an ending.
+    kind: what the files are. gzip: whether they may be gzipped; if it is an ending, that ending marks gzipped files.
     good: files that no test damages.
     """
 
@@ -101,7 +102,7 @@ def gzipped(reader):
 
 
 def of_file(name, file, content, read, *, more=None, **how):
-    """A reader of one file, given its path; `more` files may stand beside it."""
+    """A reader of one file, which gets its path; `more` files may lie beside it."""
     return Reader(name, {file: content, **(more or {})}, read, file, **how)
 
 
@@ -274,7 +275,7 @@ TOKENIZER["normalizer"] = {"type": "BertNormalizer", "lowercase": True, "strip_a
 
 
 def parameters():
-    """Those of a BERT of TINY, zeros."""
+    """The parameters of a BERT with the sizes TINY, all zero."""
 
     def layer(rows, columns):
         return {"kernel": np.zeros((rows, columns), np.float32), "bias": np.zeros(columns, np.float32)}

@@ -1,4 +1,4 @@
-"""Run directories with predictions as a test wants them, for tests of the report."""
+"""Run directories with given predictions, for tests of the report."""
 
 import json
 
@@ -7,7 +7,7 @@ import numpy as np
 from mednli_jax import metrics
 from mednli_jax.examples import LABELS
 
-# e, n, c stand for the labels, in a word for the predictions of a seed: "een".
+# A letter stands for a label (e, n, c), and a word such as "een" for the predictions of a seed.
 LETTERS = {label[0]: i for i, label in enumerate(LABELS)}
 GOLD = "eeennnccc"
 
@@ -17,7 +17,7 @@ def indices(word):
 
 
 def rows(gold, seeds, uids=None, sure=0.8):
-    """Prediction rows: `seeds` is one word per seed."""
+    """Rows of predictions; `seeds` has one word for each seed."""
     uids = uids or [f"u{i}" for i in range(len(gold))]
     return [
         {
@@ -46,7 +46,7 @@ def scores(gold, seeds):
 
 
 def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, status="complete", train=None):
-    """A run whose seeds say `seeds` of the test split, and `dev` (default the same) of the dev split; one per word."""
+    """Writes a run whose seeds predict `seeds` on the test split and `dev` (default `seeds`) on dev, one word each."""
     (folder / "private").mkdir(parents=True)
     numbers = list(range(len(seeds)))
     said = {"test": seeds, "dev": dev or seeds}
@@ -99,6 +99,6 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
 
 
 def edit(path, **changes):
-    """Sets fields of a JSON file; None removes one."""
+    """Sets fields of a JSON file; None removes a field."""
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))

@@ -1,4 +1,4 @@
-"""A model of one's own, as a package outside of this one would have it (docs/contributing.md)."""
+"""A user's own model, as another package would define it (docs/contributing.md)."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ from mednli_jax.models import layers
 
 
 class MeanVectors(nn.Module):
-    """The mean word vectors of both sides through one hidden layer."""
+    """The mean word vectors of both sides, followed by one hidden layer."""
 
     hidden_size: int = 8
     dropout: float = 0.0

@@ -1,4 +1,4 @@
-"""Absurd values of every field of every config: refused in one line, or good to train with."""
+"""Absurd values for every field of every config are either refused in one line or usable for training."""
 
 import random
 import runpy
@@ -54,7 +54,7 @@ def owner(config, field):
 
 
 def refused(config, field, value, check):
-    """The error of a check that refuses the value, None where it takes it."""
+    """The error of a check that refuses the value, or None if the check accepts it."""
     section, name = owner(config, field)
     before = section[name]
     try:
@@ -95,7 +95,7 @@ def test_absurd_values_are_refused_or_make_an_experiment():
 
 @pytest.mark.slow
 def test_a_command_refuses_absurd_values_at_once(tmp_path):
-    """Exit code 2 and one line within 10 s; a value of each field that a command line can hold."""
+    """The exit code is 2, with one line within 10 s, for a value of each field that a command line can express."""
     by_field = defaultdict(list)
     for path, config, field, value in absurd():
         if "\ud800" not in str(value) and not isinstance(value, tuple) and refused(config, field, value, experiment.of):

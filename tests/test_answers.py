@@ -1,4 +1,4 @@
-"""Scores of answers to cloze queries against values worked by hand and an independent BLEU."""
+"""Scores of answers to cloze queries against values worked out by hand and an independent BLEU."""
 
 import math
 import warnings
@@ -23,7 +23,7 @@ from mednli_jax.text import SPECIALS, Vocab
 
 
 def marked(text):
-    """Tokens of "the [chest pain] went" and the entities in brackets."""
+    """The tokens of a text such as "the [chest pain] went", and the entities in brackets."""
     tokens, entities, start = [], [], 0
     for token in text.split():
         if token.startswith("["):
@@ -35,14 +35,14 @@ def marked(text):
 
 
 def passage(text, uid="p"):
-    """A passage of sentences with | between."""
+    """A passage; | separates its sentences."""
     tokens, entities = marked(text.replace("|", " "))
     ends = np.cumsum([len(sentence.split()) for sentence in text.split("|")])
     return Passage(uid, (), tokens, entities, tuple(map(int, ends)))
 
 
 def cloze(uid, text, query, *answers, kind="problem", tags=()):
-    """A query about a passage (its text, or a Passage); `_` is the blank, the first answer the dataset's own."""
+    """A query about a passage (its text, or a Passage). `_` is the blank, and the first answer is the dataset's."""
     tokens, entities = marked(query)
     tokens = tuple(PLACEHOLDER if token == "_" else token for token in tokens)
     own = (Answer(answers[0], "C1", kind, "dataset"), *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]))
@@ -50,7 +50,7 @@ def cloze(uid, text, query, *answers, kind="problem", tags=()):
     return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
 
 
-# prediction, accepted answers, exact match, F1
+# Prediction, accepted answers, exact match, F1.
 TRICKY = [
     ("asthma", ["asthma"], 1, 1),
     ("ASTHMA", ["Asthma"], 1, 1),
@@ -58,26 +58,26 @@ TRICKY = [
     ("an acute asthma", ["Acute asthma"], 1, 1),
     ("asthma .", ["asthma"], 1, 1),
     (" chest\tpain\n", ["chest  pain"], 1, 1),
-    ("chest pain", ["pain chest"], 0, 1),  # F1 does not see the order
-    ("pain in the chest", ["chest pain"], 0, 4 / 5),  # 2 of 3 words, 2 of 2
+    ("chest pain", ["pain chest"], 0, 1),  # F1 ignores the order of words
+    ("pain in the chest", ["chest pain"], 0, 4 / 5),  # 2 of 3 words match, and 2 of 2
     ("pain", ["chest pain"], 0, 2 / 3),
-    ("pain pain", ["chest pain"], 0, 1 / 2),  # the second is a word too many
+    ("pain pain", ["chest pain"], 0, 1 / 2),  # the second word is one too many
     ("pain pain", ["pain"], 0, 2 / 3),
     ("T-cell lymphoma", ["Tcell lymphoma"], 1, 1),
-    ("T-cell lymphoma", ["T cell lymphoma"], 0, 2 / 5),  # punctuation goes, no space comes
+    ("T-cell lymphoma", ["T cell lymphoma"], 0, 2 / 5),  # punctuation is deleted, not replaced by a space
     ("Crohn's disease", ["Crohn 's disease"], 0, 2 / 5),
     ("C.R.P.", ["crp"], 1, 1),
     ("5-FU", ["5 fu"], 0, 0),
-    ("en–dash", ["en-dash"], 0, 0),  # no ASCII
+    ("en–dash", ["en-dash"], 0, 0),  # the dash is not ASCII
     ("β-blocker", ["Β-BLOCKER"], 1, 1),
-    ("anaemia", ["an aemia"], 0, 0),  # articles are whole words
+    ("anaemia", ["an aemia"], 0, 0),  # only whole words are articles
     ("", ["asthma"], 0, 0),
     ("   ", ["asthma"], 0, 0),
     ("the", ["asthma"], 0, 0),
     ("...", ["asthma"], 0, 0),
     ("group A", ["Group"], 1, 1),
     ("A", ["group A"], 0, 0),
-    ("A", ["a"], 1, 1),  # nothing is left of the vitamin
+    ("A", ["a"], 1, 1),  # "A" is an article, so nothing of "A" is left
     ("the", ["A"], 0, 0),
     ("", ["A"], 0, 0),
     ("+", ["+"], 1, 1),
@@ -108,23 +108,24 @@ def bleu(said, answers, order):
 
 
 def test_bleu_by_hand():
-    # Words 3/3 and 1/1; pairs "chest pain" of two, and none of none. Lengths 3 + 1 against 2 (2 and 4 are as near) + 2.
+    # Words match 3/3 and 1/1. Of two bigrams "chest pain" matches, and the other prediction has none. Lengths are 3 + 1
+    # against 2 (2 and 4 are equally near) + 2.
     said, answers = ["acute chest pain", "fever"], [["chest pain", "acute pain in chest"], ["high fever"]]
     assert bleu(said, answers, 2) == pytest.approx(math.sqrt(4 / 4 * 1 / 2))
     assert bleu(said, answers, 4) == 0.0
-    # Lengths 1 + 2 against 2 + 2: a brevity penalty of exp(1 - 4/3).
+    # Lengths are 1 + 2 against 2 + 2, so the brevity penalty is exp(1 - 4/3).
     assert bleu(["fever", "chest pain"], [["high fever"], ["chest pain"]], 2) == pytest.approx(math.exp(-1 / 3))
-    # A word or a pair counts as often as the answer has it that has it most often: words 3/5, pairs 2/4.
+    # A word or bigram counts at most as often as in the answer that has it most often: words 3/5, bigrams 2/4.
     for answers in (["pain of pain"], ["pain", "pain of pain"]):
         assert bleu(["pain of pain of pain"], [answers], 2) == pytest.approx(math.sqrt(3 / 5 * 2 / 4))
     assert bleu([""], [["pain"]], 2) == 0.0
-    # Normalised.
+    # Both sides are normalised.
     assert bleu(["The Chest Pain!"], [["chest pain"]], 2) == pytest.approx(1)
 
 
 def test_bleu_of_right_answers_depends_on_their_length():
     said = ["acute chest pain", "fever"]
-    assert bleu(said, [[text] for text in said], 4) == 0.0  # no four words anywhere
+    assert bleu(said, [[text] for text in said], 4) == 0.0  # no text has a 4-gram
     said.append("left lower lobe pneumonia")
     assert bleu(said, [[text] for text in said], 4) == pytest.approx(1)
 
@@ -134,14 +135,14 @@ def test_bleu_equals_nltk():
 
     rng, above = np.random.default_rng(1), 0
     for _ in range(90):
-        # At least four words: of a shorter text nltk counts an n-gram that is not there.
+        # Texts have at least four words, because nltk counts an n-gram for shorter ones although there is none.
         said = [" ".join(rng.choice(list("bcdef"), rng.integers(4, 8))) for _ in range(rng.integers(1, 12))]
         answers = [
             [" ".join(rng.choice(list("bcdef"), rng.integers(1, 7))) for _ in range(rng.integers(1, 4))] for _ in said
         ]
         for order in (2, 4):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it warns of orders without a match
+                warnings.simplefilter("ignore")  # nltk warns if an order has no match
                 split = [[answer.split() for answer in own] for own in answers]
                 expected = reference(split, [text.split() for text in said], (1 / order,) * order)
             assert bleu(said, answers, order) == pytest.approx(expected, abs=1e-12)
@@ -161,7 +162,7 @@ def test_embedding_score_by_hand():
     assert emb("Chest pain", "the pain!") == pytest.approx(1 / math.sqrt(1.25))  # (1/2, 1) against (0, 1)
     assert emb("chest pain", "fever", "pain") == emb("chest pain", "pain", "fever") == emb("chest pain", "pain")
     assert emb("pain pain fever", "fever") == pytest.approx(1 / math.sqrt(5))  # (1/3, 2/3)
-    assert emb("zebra fever", "fever") == pytest.approx(1)  # a word without a vector is left out
+    assert emb("zebra fever", "fever") == pytest.approx(1)  # a word without a vector does not count
     assert emb("zebra", "fever") == emb("", "fever") == emb("fever", "zebra") == 0.0
 
 
@@ -179,7 +180,7 @@ def test_a_split_scored_by_hand():
     assert (scores["queries"], scores["missing"], scores["embedding"]) == (4, 1, None)
     assert scores["exact_match"] == pytest.approx(1 / 4)
     assert scores["f1"] == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
-    assert scores["predicted_length"] == pytest.approx((1 + 1 + 0) / 3)  # of the three predictions
+    assert scores["predicted_length"] == pytest.approx((1 + 1 + 0) / 3)  # the mean over the three predictions
     assert scores["answer_length"] == pytest.approx((1 + 2 + 5 + 1) / 4)
     by = scores["slices"]
     assert {family: list(named) for family, named in by.items()} == {
@@ -228,7 +229,7 @@ def test_difference_of_two_systems():
     assert found["exact_match"] == metrics.paired_bootstrap(worse.exact[None], better.exact[None])
     assert found["f1"]["difference"] == pytest.approx(better.f1.mean() - worse.f1.mean())
     assert found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"]
-    # Normal approximation of the interval: 1.96 standard errors of the mean gain to either side.
+    # By normal approximation the interval reaches 1.96 standard errors of the mean gain to either side.
     half = 1.96 * (better.f1 - worse.f1).std() / math.sqrt(200)
     assert found["f1"]["high"] - found["f1"]["low"] == pytest.approx(2 * half, rel=0.1)
     none = difference(worse, worse)["f1"]

@@ -1,4 +1,4 @@
-"""The package from Python, and models that are plugged in."""
+"""The package as a Python library, and plugged-in models."""
 
 import signal
 import subprocess
@@ -78,7 +78,7 @@ def test_a_folder_that_is_taken_stays_as_it_is(tmp_path):
 def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
     flags = (f"--config={ROOT}/configs/esim.py", f"--config.model.name={NAME}", *FLAGS, "--workdir=run")
     code, _, err = call_command(train, *flags)
-    assert (code, len(err.splitlines())) == (2, 1)  # nobody allowed it
+    assert (code, len(err.splitlines())) == (2, 1)  # the plugin is not allowed yet
     monkeypatch.setenv(table.PLUGINS, "another,plugin_model")
     assert call_command(train, *flags)[0] == 0
     assert call_command(evaluate, "--run=run")[0] == 0

@@ -1,4 +1,4 @@
-"""The layers: lower never imports higher, jax stays where arrays are, the config stops at `experiment`."""
+"""Layers: no layer imports a higher one, only layers of arrays import jax, and the lowest layers know no config."""
 
 import ast
 import subprocess
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
 TORCH = ("torch_models.py", "torch_side.py", "torch_bert.py", "torch_readers.py")
 COMMANDS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor", "benchmark")
-# Lowest first; modules of one layer may import each other. A name stands for a module or for a folder.
+# The lowest layer comes first. Modules of one layer may import each other. A name is a module or a folder.
 LAYERS = (
     ("errors", "__init__"),
     ("examples",),
@@ -36,7 +36,7 @@ ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {
     *("models", "training", "tasks", "fitting"),
     *("validation", "experiment", "finished_run", "new_run", "api", "benchmarking"),
-    "doctor",  # which names the devices that jax sees
+    "doctor",  # it names the devices that jax finds
 }
 
 
@@ -49,7 +49,7 @@ def layer_name(path):
 
 
 def imports(path):
-    """(module, line, relative level) of every import statement, those inside functions too."""
+    """(module, line, relative level) of every import statement, also of those inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, 0) for alias in node.names)
@@ -75,7 +75,7 @@ def test_layers(path):
             assert rank(own) >= rank("defaults"), f"{path}:{line}: {own} is below the config and imports {module}"
         if parts[0] != "mednli_jax" or len(parts) == 1:
             continue
-        if (own, parts[1]) == ("__init__", "api"):  # at first use, by the names that the package gives away
+        if (own, parts[1]) == ("__init__", "api"):  # the package imports these names at their first use
             continue
         assert rank(parts[1]) <= rank(own), f"{path}:{line}: {own} imports {parts[1]} from a higher layer"
         if own == "models":
@@ -85,7 +85,7 @@ def test_layers(path):
 
 
 def test_no_import_circles():
-    """Depth-first over the module graph; imports inside functions count too."""
+    """A depth-first search over the modules; imports inside functions count, too."""
     graph = {}
     for path in modules():
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -112,7 +112,7 @@ def test_every_module_says_what_it_is_for():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_answers_without_jax(command):
-    """`--help` is one screen with examples; nothing of the array world is imported for it."""
+    """`--help` fits on one screen, has examples, and imports neither jax nor other libraries for arrays."""
     code = (
         "import runpy, sys\n"
         f"sys.argv = ['{command}', '--help']\n"
@@ -130,7 +130,7 @@ def test_help_answers_without_jax(command):
     assert len(text.splitlines()) <= 30
 
 
-# What may run a program that stands in a file, or fetch one.
+# Modules that can run or fetch a program.
 UNSAFE_MODULES = {
     *(
         "pickle",
@@ -155,14 +155,16 @@ UNSAFE_FUNCTIONS = {
     *("importlib.import_module", "torch.load", "torch.hub.load", "runpy.run_module"),
     *(f"builtins.{name}" for name in UNSAFE_NAMES),
 }
-ARRAY_READERS = ("numpy.load", "numpy.lib.format.read_array", "numpy.lib.npyio.NpzFile")  # must say allow_pickle=False
+# calls of these must say allow_pickle=False
+ARRAY_READERS = ("numpy.load", "numpy.lib.format.read_array", "numpy.lib.npyio.NpzFile")
 UNSAFE_METHODS = {"extractall", "extract", "read_pickle", "to_pickle", "unsafe_load", "full_load", "import_module"}
 
 
 def unsafe(source, torch=False):
-    """(line, what it is) of each construct of a module's source that no file of the package may hold.
+    """(line, construct) of everything in a module's source that no file of the package may contain.
 
-    torch: it may import that library. Names are followed through imports: `from numpy import load as get` is np.load.
+    torch: whether the module may import that library. Names are followed through imports: after `from numpy import load
+    as get`, `get` is np.load.
     """
     tree = ast.parse(source)
     full, found, called = {}, [], set()
@@ -173,7 +175,7 @@ def unsafe(source, torch=False):
             imported = [whole for _, whole, _ in named]
         elif isinstance(node, ast.ImportFrom):
             full |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-            # Of importlib its parts may be taken, and not the module or its functions.
+            # Submodules of importlib may be imported, but not importlib itself or its functions.
             of_importlib = [f"importlib.{alias.name}" for alias in node.names]
             imported = of_importlib if node.module == "importlib" else [node.module or ""]
         else:
@@ -202,7 +204,7 @@ def unsafe(source, torch=False):
 
 
 def dotted(node, full):
-    """The name of a Name or of Attributes of one, by what was imported; "" of anything else."""
+    """The dotted name of a Name or Attribute node, resolved by the imports; "" for any other node."""
     if isinstance(node, ast.Name):
         return full.get(node.id, node.id)
     parent = dotted(node.value, full) if isinstance(node, ast.Attribute) else ""
@@ -214,9 +216,9 @@ def is_false(node):
 
 
 def test_nothing_unsafe():
-    """No pickle, no eval, no strings as code, no network, in the package, the configs and the launch scripts.
+    """The package, the configs and the launch scripts use no pickle, no eval, no strings as code and no network.
 
-    The processes of one run, which jax connects, watch over one another by a connection of their own.
+    An exception is training/watch.py: the processes of one run watch over one another through a connection.
     """
     torch_side = {PACKAGE / "benchmarking" / name for name in TORCH}
     for path in [*modules(), *ROOT.glob("configs/*.py"), *ROOT.glob("launch/*.py")]:
@@ -256,7 +258,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize("source", PLANTED)
 def test_what_is_unsafe_is_found_where_it_is_planted(source):
-    """Alone, and at the end of a real module, with its line."""
+    """The construct is found alone and at the end of a real module, with its line."""
     module = (PACKAGE / "text.py").read_text()
     assert unsafe(source)
     assert [line for line, _ in unsafe(f"{module}\n{source}")] == [

@@ -1,7 +1,8 @@
-"""Damaged input, one table over every reader and command: the class of the error, its file, line and field.
+"""Damaged input: one table over every reader and command gives the error's class, file, line and field.
 
-GENERIC damages are planted in every file of every reader. damage_rows.py adds those of one format, damage_commands.py
-those that only a command meets. No error quotes a word of the text, and a refused command leaves nothing on disk.
+GENERIC damages are planted in every file of every reader. damage_rows.py adds damages of single formats, and
+damage_commands.py those that only a command can meet. No error quotes a word of the text, and a refused command leaves
+nothing on disk.
 """
 
 import ast
@@ -26,12 +27,12 @@ from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.textfiles import MAX_LINE_BYTES
 
 ROOT = Path(__file__).parent.parent
-FOLDER = object()  # a folder where a file should be
-LOCKED = object()  # a file without permissions, which stop everybody but root
+FOLDER = object()  # stands for a folder in place of a file
+LOCKED = object()  # stands for a file without permissions; root can read it all the same
 
 # ---- readers ----
 
-GENERIC = {  # damage -> the content in place of the good one; LAST are found in a file's last line
+GENERIC = {  # damage -> the content that replaces the good one; those in LAST are found in the last line of a file
     "missing": lambda good: None,
     "a folder": lambda good: FOLDER,
     "unreadable": lambda good: UNREADABLE,
@@ -46,8 +47,9 @@ GENERIC = {  # damage -> the content in place of the good one; LAST are found in
 }
 LAST = ("Latin-1", "a NUL", "a huge line")
 GZIP = ("a gzip cut short", "a gzip with a wrong checksum", "plain text named .gz")
-BY_CONTENT = ("answers a.jsonl", "answers a.json", "vectors v.bin", "articles")  # whatever the name
-# What is read as it is: an optional or empty file, or bytes that this format may hold.
+# gzip is recognised by content, not by name
+BY_CONTENT = ("answers a.jsonl", "answers a.json", "vectors v.bin", "articles")
+# Damages that are read without an error: the file is optional, may be empty, or may hold these bytes.
 HARMLESS = {
     ("umls", "MRFILES.RRF"): ("missing", "a folder"),
     ("pieces tokenizer.json", "tokenizer_config.json"): ("missing", "a folder"),
@@ -58,7 +60,7 @@ HARMLESS = {
         ("wordnet", "index.noun"), ("wordnet", "index.verb"), ("concept vectors", "v.csv"), ("categories", "c.tsv"),
         ("skills", "k.tsv"), ("scores", "s.jsonl"), ("stdin of nli", "stdin"), ("stdin of cloze", "stdin"))},
 }  # fmt: skip
-# Where the error is found elsewhere than in the damaged file or its last line. `files` is the folder itself.
+# Damages that are reported elsewhere than in the damaged file or its last line. `files` is the folder itself.
 ELSEWHERE = {
     ("mesh", "mesh.tsv", "empty"): ("mesh.tsv", 1),
     **{("pairs triples", f"{part}.train", "empty"): (f"{part}.train", 1) for part in ("s1", "s2", "labels")},
@@ -79,7 +81,7 @@ ELSEWHERE = {
 
 
 def product():
-    """A row for each damage of each file of each reader, but for the harmless ones."""
+    """A row for each damage of each file of each reader, except harmless ones."""
     for reader in READERS:
         for file in sorted(reader.files.keys() - set(reader.good)):
             for damage, spoil in GENERIC.items():
@@ -106,7 +108,7 @@ def generic(reader, file, damage, spoil):
 
 
 def spoiled(files, folder):
-    """Lays out files, some of which are none, or none that can be read."""
+    """Writes the files; a content may also stand for a folder, a locked file or an unreadable one."""
     lay_out({name: content for name, content in files.items() if isinstance(content, bytes | str)}, folder)
     for name, content in files.items():
         path = folder / name
@@ -124,7 +126,7 @@ def spoiled(files, folder):
 
 
 def assert_tells(error, file, line, field):
-    """That the first of the errors is of this place, and that each names a way out."""
+    """Asserts that the first error names this place, and that each error has a fix."""
     first = error.errors[0] if isinstance(error, DataErrors) else error
     if isinstance(first, DataError):
         assert (first.file, first.line) == (file, line)
@@ -181,7 +183,7 @@ COMMANDS = {
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """The working folder of a command, which is the data folder, too; cache/ beside it."""
+    """The parent of the working folder, data/, which is the data folder, too; cache/ lies beside it."""
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path / "data")
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
@@ -191,7 +193,7 @@ def place(tmp_path, monkeypatch):
 
 
 def run(case, monkeypatch, capsys):
-    """(exit code, stdout, stderr, the error) of a command that runs in this process."""
+    """Runs a command in this process: (exit code, stdout, stderr, the error)."""
     caught, script = [], cli.script
 
     def watched(work):
@@ -212,7 +214,7 @@ def run(case, monkeypatch, capsys):
 
 
 def assert_nothing_left(cache):
-    """No prepared corpus, built corpus or temporary file, and none of the sentences' words in what there is."""
+    """Asserts that the cache has no prepared or built corpus, no temporary file and no word of the sentences."""
     for path in cache.rglob("*"):
         assert path.name in (".gitignore", "prepared", "sources.json", "tfds"), path
         if path.is_file():
@@ -269,7 +271,7 @@ def test_a_process_of_its_own_ends_the_same_way(name, place, monkeypatch):
 
 
 def test_every_user_error_has_a_fix():
-    """But for those that hand on the message of another, and those of an Ontology that was made in Python."""
+    """Exceptions are errors that pass on another message, and those of an Ontology made in Python."""
     missing, count = [], 0
     for path in sorted((ROOT / "mednli_jax").rglob("*.py")):
         if path.name == "ontology.py":

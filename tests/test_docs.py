@@ -1,8 +1,7 @@
-"""Every page of the documentation: its links lead somewhere, its commands exist, and have the flags that it gives them.
+"""Every page of the documentation: links lead somewhere, commands exist, and commands have the flags that pages use.
 
-Blocks of shell code run in bash, where `python`, `bash` and other programs are stubs that write down how they were
-called. The commands so found are parsed by the package's own flags; QUICK ones are run. docs/log.md says when the
-others last ran.
+Blocks of shell code run in bash, where `python`, `bash` and other programs are stubs that record their arguments. The
+package's own flags parse these recorded commands, and QUICK ones are run. docs/log.md says when the others last ran.
 """
 
 import json
@@ -26,7 +25,7 @@ with open(os.environ["CALLS"], "a") as file:
     print(json.dumps(sorted(set(os.environ) - set(os.environ["KNOWN"].split()))), file=file)
 """
 PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "git")
-# Commands of the pages that take seconds, as they stand there.
+# Commands of the pages, written as there, that take only seconds.
 QUICK = (
     "python -m mednli_jax.doctor",
     "python -m mednli_jax.analyze cloze-stats --corpus=demo_cloze --out=figures",
@@ -47,7 +46,7 @@ def blocks(text):
 
 
 def calls(code, folder):
-    """How a block of shell code calls each program: [(words, names of the environment's variables)]."""
+    """The program calls of a block of shell code: [(words, names of environment variables)]."""
     programs = folder / "programs"
     programs.mkdir()
     for name in PROGRAMS:
@@ -70,7 +69,7 @@ def calls(code, folder):
 
 
 def check(words, names, patch):
-    """Asserts that what a call names exists, with the flags it is given."""
+    """Asserts that a called program exists and accepts its flags."""
     if words[:2] == ["python", "-m"]:
         package, _, command = words[2].partition(".")
         words = ["mednli-jax", *filter(None, [command]), *words[3:]] if package == "mednli_jax" else ["other"]
@@ -114,7 +113,7 @@ def test_a_quick_command_of_the_pages_runs(command, tmp_path):
 
 
 def anchors(page):
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors that GitHub makes from a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

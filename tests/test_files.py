@@ -1,6 +1,6 @@
-"""Files get there whole or not at all, one writer for all of them: refused by the disk, cut off, damaged or in the way.
+"""Files are written whole or not at all, by one writer: on refusing disks, after kills, or with something in the way.
 
-The minutes-long part, kills and thousands of damages, is test_kill.py.
+test_kill.py has the tests that take minutes: kills and thousands of damages.
 """
 
 import ast
@@ -38,7 +38,7 @@ from mednli_jax.training.checkpoint import Checkpoints
 ROOT = Path(__file__).parent.parent
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow"}}
 
-# ---- one writer: what writes a file and is not it, by file and call, and why ----
+# ---- one writer: other calls that write a file, by file and call, with their reasons ----
 
 SCRATCH = "a temporary folder of its own, removed at the end"
 DECLARED = {
@@ -69,7 +69,7 @@ DECLARED = {
     ("launch/fasttext_reference.py", "path.write_text"): SCRATCH,
     ("launch/diskne_speed.py", "symlink_to"): SCRATCH,
 }  # fmt: skip
-# Names of functions and methods that write wherever they are found.
+# Functions and methods of these names write files.
 WRITERS = {
     *("write_text", "write_bytes", "tofile", "touch", "symlink_to", "hardlink_to", "rename", "dump"),
     *("save", "savez", "savez_compressed", "savetxt", "savefig", "to_csv", "to_json", "to_parquet", "to_pickle"),
@@ -78,7 +78,7 @@ WRITERS = {
     *("SummaryWriter", "EventsWriter", "FileWriter", "RDBStorage", "download_and_prepare", "save_model"),
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-INTO_MEMORY = {"BytesIO", "StringIO", "atomic_file"}  # what these give may be written to
+INTO_MEMORY = {"BytesIO", "StringIO", "atomic_file"}  # writing to what these return is harmless
 
 
 def name_of(call):
@@ -86,14 +86,14 @@ def name_of(call):
 
 
 def opens_to_write(call):
-    """Whether `open` of any kind is asked to do more than read."""
+    """Whether a call of any `open` asks for more than reading."""
     if ast.unparse(call.func) == "os.open":
         return "O_RDONLY" not in ast.unparse(call)
     if ast.unparse(call.func) == "os.fdopen":
         return True
     place = 1 if isinstance(call.func, ast.Name) or ast.unparse(call.func.value) in ("gzip", "io", "bz2", "lzma") else 0
     modes = [*call.args[place : place + 1], *(word.value for word in call.keywords if word.arg == "mode")]
-    # A mode that is not written out may be any; a first word that is no mode belongs to another `open`.
+    # A mode that is not a literal is ignored. A first string that is not a mode belongs to another kind of `open`.
     texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
     return any(set(text) & set("wax+") and set(text) <= set("rwaxbt+U") for text in texts)
 
@@ -102,13 +102,14 @@ def is_write(call):
     name = name_of(call)
     if name in ("open", "fdopen"):
         return opens_to_write(call)
-    if name == "replace":  # of a path: of a string it takes two, of a dataclass names
+    # str.replace takes two arguments, dataclasses.replace takes names, and Path.replace takes one argument
+    if name == "replace":
         return ast.unparse(call.func) == "os.replace" or (len(call.args) == 1 and not call.keywords)
     return name in WRITERS and (name != "save" or bool(call.args))
 
 
 def harmless(call, taken):
-    """Writes into memory, into the atomic writer's file, to nowhere, or to a stream that is open already."""
+    """Whether a call writes into memory, the atomic writer's file, os.devnull, or a stream that is open already."""
     first = ast.unparse(call.args[0]) if call.args else ""
     return first in taken or first == "os.devnull" or first.startswith(("os.open(os.devnull", "os.dup("))
 
@@ -130,7 +131,7 @@ def writes(source):
 
 
 def within(scope):
-    """The nodes of a scope, without those of functions defined in it."""
+    """The nodes of a scope, except those of functions defined in it."""
     for child in ast.iter_child_nodes(scope):
         if not isinstance(child, FUNCTIONS):
             yield child
@@ -138,7 +139,7 @@ def within(scope):
 
 
 def declared(file, call):
-    """The row of DECLARED that covers a call: by the whole of it, or by the method's name."""
+    """The row of DECLARED for a call, by the whole call or by the method's name."""
     return next((key for key in ((file, call), (file, call.rpartition(".")[2])) if key in DECLARED), None)
 
 
@@ -146,7 +147,7 @@ def test_every_file_is_written_by_the_atomic_writer_or_declared():
     used, found = set(), []
     for path in sorted([*(ROOT / "mednli_jax").rglob("*.py"), *(ROOT / "launch").glob("*.py")]):
         file = path.relative_to(ROOT).as_posix()
-        if file == "launch/mutation_check.py":  # it has a folder of its own
+        if file == "launch/mutation_check.py":  # it works in a temporary folder
             continue
         for line, call in writes(path.read_text()):
             used.add(declared(file, call))
@@ -188,7 +189,7 @@ def test_what_only_reads_or_writes_to_memory_is_not(planted):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    """For the disk: hundreds of small files are synced one by one, which takes most of the time and decides nothing."""
+    """Skips fsync: hundreds of small files would take most of the time, and the result is the same."""
     monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
@@ -197,7 +198,7 @@ def temporaries(folder):
 
 
 class Disk:
-    """Lets `room` requests pass and refuses those that follow, as a disk that is full or read-only from then on."""
+    """A disk that grants `room` requests and refuses all later ones, as if it became full or read-only."""
 
     REQUESTS = ("open", "mkdir", "fsync", "replace", "rename")
     REMOVALS = ("unlink", "rmdir")
@@ -221,7 +222,7 @@ class Disk:
 
     @contextlib.contextmanager
     def mounted(self):
-        """A full disk still removes files, a read-only one does not."""
+        """A full disk still removes files, but a read-only one does not."""
         names = self.REQUESTS + (self.REMOVALS if self.error == errno.EROFS else ())
         with pytest.MonkeyPatch.context() as patch:
             for name in names:
@@ -246,7 +247,7 @@ def filtered(folder, **how):
 
 
 def trained(folder):
-    """All that a run writes besides its checkpoints."""
+    """Writes everything that a run writes, except checkpoints."""
     run = RunDirectory.create(folder / "run", CONFIG, force=True)
     run.write_result("running", {})
     run.append_metrics({"epoch": 1, "dev_loss": [0.5]})
@@ -256,7 +257,7 @@ def trained(folder):
     return run.folder
 
 
-# By name: what is there before, what is done, and whether it is as it should be afterwards.
+# For each name: the files before, the act, and whether the files are right afterwards.
 def over_a_file(folder):
     write_atomic(folder / "a.json", "new" * 5000)
 
@@ -296,7 +297,7 @@ def before(folder):
 
 
 def refused(act, folder, capsys):
-    """What is printed when a script does the act: one line, exit code 2."""
+    """Runs the act in a script. A refusal must print one line and exit with 2. Returns the exit code."""
 
     def work():
         act(folder)
@@ -329,7 +330,7 @@ def test_whichever_request_a_full_disk_refuses_nothing_half_written_stays(act, t
         assert temporaries(folder) == []
         left = contents(folder)
         assert (left["a.json"], left["log.txt"]) == (b"old", b"old\n")
-        assert refused(ACTS[act], folder, capsys) == 0 or act == "filtering"  # once there is room again
+        assert refused(ACTS[act], folder, capsys) == 0 or act == "filtering"  # there is room again
     assert room >= {"line": 1, "file": 3}.get(act, 4)
 
 
@@ -348,7 +349,7 @@ def test_a_folder_that_may_not_be_written_is_one_line_and_stays_as_it_is(act, er
 @pytest.mark.parametrize("size", [0, 1, 100, 4096])
 @pytest.mark.parametrize("act", ["file", "line", "folder", "prepared", "ontology"])
 def test_a_file_that_the_disk_takes_a_part_of_leaves_no_part(act, size, tmp_path, capsys):
-    """The system itself refuses: no file may grow beyond so many bytes."""
+    """A resource limit makes the system refuse files beyond this size."""
     folder = before(tmp_path / "a")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -356,7 +357,7 @@ def test_a_file_that_the_disk_takes_a_part_of_leaves_no_part(act, size, tmp_path
         code = refused(ACTS[act], folder, capsys)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    small = act in ("prepared", "ontology") and size == 4096  # the manifests alone may be larger
+    small = act in ("prepared", "ontology") and size == 4096  # only the manifests may be larger
     assert code == 2 or small
     if code:
         assert temporaries(folder) == []
@@ -382,15 +383,15 @@ def test_the_last_good_checkpoint_survives_every_refusal(error, tmp_path, capsys
         asked[code] += 1
         if disk.asked <= room:
             break
-        if code:  # else the new one is whole, and what could not be removed is an old one
+        if code:  # otherwise the new one is complete, and an old one could not be removed
             assert checkpoints.numbers()[-1] == number
             if error == errno.ENOSPC:
                 assert temporaries(tmp_path) == []
         assert Checkpoints(checkpoints.folder).load()[1]["epoch"] == (3 if code == 0 else old)
-        assert capsys.readouterr().err == ""  # none of them is damaged
+        assert capsys.readouterr().err == ""  # no checkpoint is damaged
     assert asked[2] >= 2
-    gc.collect()  # idle threads of a pool end with the pool, which lies in a circle
-    for thread in set(threading.enumerate()) - threads:  # none waits on, so that the process could not end
+    gc.collect()  # a pool that is part of a cycle ends its idle threads only when it is collected
+    for thread in set(threading.enumerate()) - threads:  # a waiting thread would keep the process from ending
         thread.join(10)
         assert not thread.is_alive(), thread.name
     saved(tmp_path)
@@ -424,7 +425,7 @@ print(Checkpoints(folder).load()[1]["epoch"] == 1 + number, len(list(folder.iter
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="no private mounts")
 @pytest.mark.parametrize("kilobytes", [300, 360, 420])
 def test_a_checkpoint_on_a_disk_that_is_really_full(kilobytes, tmp_path):
-    """Orbax's threads write on for a moment after a save has failed: nothing of that stays, and the process ends."""
+    """Orbax's threads go on writing after a save has failed. Nothing of that may stay, and the process must end."""
     mount = f"mount -t tmpfs -o size={kilobytes}k none {tmp_path}"
     alone = ["unshare", "-m", "sh", "-c"]
     if subprocess.run([*alone, mount], capture_output=True).returncode:
@@ -461,7 +462,7 @@ def test_a_resumed_run_removes_what_a_killed_write_left_and_nothing_else(tmp_pat
 
 
 def test_a_run_stays_one_until_all_else_of_it_is_gone(tmp_path):
-    """--force cut short anywhere can be given again."""
+    """If --force stops at any point, it can be given again."""
     for room in range(50):
         folder = trained(tmp_path / str(room))
         (folder / "checkpoints" / "1").mkdir(parents=True)
@@ -505,7 +506,7 @@ VALUES = {"files": {"a.npy": "0" * 64}, "rate": 1e-05, "name": "Ménière", "row
 
 
 def damaged(content):
-    """The content with each bit flipped in turn, and cut at each place."""
+    """The content with each bit flipped, and cut at each place."""
     for place in range(len(content)):
         yield content[:place]
         for bit in range(8):
@@ -513,7 +514,7 @@ def damaged(content):
 
 
 def test_no_flipped_bit_and_no_cut_of_a_manifest_passes(tmp_path):
-    """1e-05 and 1E-05 are one number, and one bit apart; without its last line break JSON is JSON, too."""
+    """1e-05 and 1E-05 are the same number but differ in one bit, and JSON without its last line break is still JSON."""
     path = tmp_path / "manifest.json"
     write_sealed(path, VALUES)
     content, found = path.read_bytes(), read_sealed(path)
@@ -551,7 +552,7 @@ def test_no_flipped_bit_and_no_cut_of_a_filterings_state_passes(tmp_path):
     assert filtered(tmp_path, resume=True).ended
 
 
-# ---- in the way ----
+# ---- something in the way ----
 
 
 def test_a_page_takes_an_older_ones_place_and_no_other_files(tmp_path):
@@ -587,7 +588,7 @@ def test_vectors_take_no_other_files_place(tmp_path, capsys):
     assert "glove.bin" in capsys.readouterr().err
 
 
-# ---- what is no file, and what is somebody else's ----
+# ---- no regular files, and files of other users ----
 
 
 def test_a_device_or_a_pipe_is_written_as_it_stands(tmp_path):

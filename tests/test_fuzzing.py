@@ -1,7 +1,7 @@
-"""Every reader of files, fed with good files that hypothesis mutates: it reads them, or raises a UserError.
+"""Every reader of files gets good files that hypothesis mutates. It reads them or raises a UserError.
 
-Nothing but UserError may come out, no word of the texts may stand in it, and no input may take more than seconds.
-$MEDNLI_JAX_FUZZ_EXAMPLES: inputs of each reader in the slow part, 2000 where it is not set.
+No other error may come out, no word of the texts may occur in the error, and no input may take more than seconds.
+$MEDNLI_JAX_FUZZ_EXAMPLES is the number of inputs for each reader in the slow part (2000 by default).
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from made_up_readers import READERS, gzipped
 from mednli_jax.errors import UserError
 
 MANY = int(os.environ.get("MEDNLI_JAX_FUZZ_EXAMPLES", "2000"))
-LONGEST = 10.0  # seconds of a slow processor that an input may take
-FEW = 15  # inputs of each reader in the fast part
+LONGEST = 10.0  # seconds of a slow processor for one input
+FEW = 15  # inputs for each reader in the fast part
 CANARIES = re.compile(rf"\b({'|'.join((*WORDS, test_clicr.SECRET, 'chest'))})\b", re.IGNORECASE)
-BY_ID = re.compile(r"annotated pairs are in no corpus: .*")  # names pairs by their ids, which may be words
+BY_ID = re.compile(r"annotated pairs are in no corpus: .*")  # pairs are named by their ids, which may be words
 
-# ---- mutations: each a strategy of functions from good content to content ----
+# ---- mutations: strategies of functions from good content to mutated content ----
 
 TOKENS = (
     *("\0", "\ufeff", "\r", "\n", "\t", ",", '"', "'", "{", "}", "[", "]", "|", ":", "\\", "\\ud800", "\u2028", "%s"),
@@ -39,7 +39,7 @@ TOKENS = (
 TOKENS = (*(token.encode("utf-8", "surrogatepass") for token in TOKENS), b"\xff", b"\x1f\x8b")
 NUMBERS = (0, 1, -1, 127, 255, 1 << 15, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63), 1 << 40)
 VALUES = (None, True, -1, 0, 1e308, 10**30, "", "quokka\0", "\ud800", "x" * 5000, [], {}, [[]], {"quokka": []})
-FRACTION = st.floats(0, 1, exclude_max=True)  # of a content's length, so that the same example fits every length
+FRACTION = st.floats(0, 1, exclude_max=True)  # a share of the content's length, so one example fits any length
 LENGTH = st.sampled_from((0, 1, 1, 2, 4, 8, 40, 400))
 
 
@@ -54,7 +54,7 @@ def flipped(content, place, bit):
 
 
 def rearranged(content, places):
-    """Its lines at these places: some dropped, some twice, in another order."""
+    """The lines at these places: some are dropped, some occur twice, and the order changes."""
     rows = content.splitlines(keepends=True)
     return b"".join(rows[int(place * len(rows))] for place in places) if rows else content
 
@@ -65,7 +65,7 @@ def repeated(content, place, length, times):
 
 
 def token_replaced(content, place, token):
-    """One word or number of the text is another one."""
+    """The text with another token in place of one word or number."""
     words = list(re.finditer(rb"[\w.+-]+", content))
     if not words:
         return token
@@ -74,7 +74,7 @@ def token_replaced(content, place, token):
 
 
 def value_replaced(content, place, value):
-    """One value of the JSON, or of the JSON in one of its lines, is another one."""
+    """The JSON, or the JSON in one of the lines, with another value in one place."""
     rows = content.splitlines(keepends=True) or [content]
     for number, row in [(None, content), *enumerate(rows)]:
         try:
@@ -120,7 +120,7 @@ MUTATIONS = st.one_of(
 
 
 def message_of(reader, folder):
-    """What reading says, in an error or on stderr. Raises whatever else comes out."""
+    """The message of reading, from an error or from stderr. Any other exception is passed on."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         try:
@@ -134,7 +134,7 @@ def message_of(reader, folder):
 
 
 def check(reader, examples, folder):
-    """Reads this many mutated inputs of a reader. Returns how many were refused or reported."""
+    """Reads this many mutated inputs. Returns how many were refused or reported."""
     lay_out(reader.files, folder)
     refused = 0
 

@@ -1,8 +1,8 @@
-"""What no file may do to us: fill the memory, take hours, run a program, name a place outside its folder.
+"""Files must not fill the memory, take hours, run a program, or name a place outside their folder.
 
-Sizes are bombs: a gigabyte in a megabyte of gzip, headers of rows that no disk holds, brackets without end. Each is
-read in a process that may take LIMIT bytes, and must be refused in seconds and in little memory.
-Programs are pickles that leave a mark when they are loaded, planted in the place of every file that is read.
+Hostile sizes are a gigabyte in a megabyte of gzip, headers of rows that no disk holds, or endless brackets. Each file
+is read in a process that may take LIMIT bytes, and must be refused in seconds with little memory. Hostile programs are
+pickles that make a folder when they are loaded; they replace every file that is read.
 """
 
 import gzip
@@ -42,15 +42,15 @@ from mednli_jax.knowledge.sentences import sentences
 from mednli_jax.models import bert_import
 from mednli_jax.textfiles import FREE_GROWTH, MAX_GROWTH, MAX_LINE_BYTES, byte_lines
 
-LIMIT = 2 << 30  # bytes of address space beyond those of a process that has the readers imported
+LIMIT = 2 << 30  # bytes of address space beyond a process that has imported the readers
 MOST = 600 << 20  # bytes of memory that reading may take
 LONGEST = 20.0  # seconds of a slow processor
 
 
 class Case(NamedTuple):
-    """files: what replaces the reader's: a number makes a hollow file, a pair a bomb of it. slow: of the slow part.
+    """files: replacements for the reader's files; a number is the size of a hollow file, a pair the parts of a bomb.
 
-    file: the one that is refused. whole: as a whole, not at a line of it.
+    file: the one that is refused. whole: refused as a whole, not at a line. slow: whether it belongs to the slow part.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 @cache
 def bomb(head: bytes, filling: bytes) -> bytes:
-    """`head`, then `filling` over and over for a gigabyte, in about a megabyte of gzip."""
+    """A gzip of about a megabyte that unpacks to `head` and a gigabyte of `filling`."""
     block = gzip.compress(filling * ((1 << 24) // len(filling)), mtime=0)
     return gzip.compress(head, mtime=0) + block * 64
 
@@ -74,7 +74,7 @@ def bomb(head: bytes, filling: bytes) -> bytes:
 LONG = b"a " * 400
 RELATIONS = next(name for name in BY_NAME["snomed"].files if "sct2_Relationship_" in name)
 CONCEPTS = next(name for name in BY_NAME["snomed"].files if "sct2_Concept_" in name)
-# Of each reader of text: the file, a head, and a row that may follow it.
+# For each reader of text: the file, a head, and a row that may follow the head.
 TEXTS = {
     "pairs x.jsonl": ("x.jsonl", b"", b'{"a": 1}\n'),
     "pairs x.tsv": ("x.tsv", b"gold_label\tsentence1\tsentence2\n", b"neutral\t%b\tb\n" % LONG),
@@ -117,11 +117,11 @@ def bombs():
     for reader, (file, head, row) in TEXTS.items():
         ending = BY_NAME[reader].gzip if isinstance(BY_NAME[reader].gzip, str) else ""
         for name, filling in {**fillings, "rows": row * 64}.items():
-            whole = name not in ("line breaks", "rows")  # whose own faults may be reported first
+            whole = name not in ("line breaks", "rows")  # the reader may report faults of such lines first
             files = {file: None, file + ending: (head, filling)}
             named = Path(file).name + ending
             if (reader, name) == ("pairs triples", "rows"):
-                named = "s2.train"  # the files of a split are read side by side: this one ends first
+                named = "s2.train"  # the files of a split are read side by side, and this one ends first
             yield Case(f"{reader}, a gigabyte of {name}", reader, files, named, whole, name != "zeros")
     model = BY_NAME["vectors f.bin"].files["f.bin"]
     yield Case("a model's matrix of a gigabyte", "vectors f.bin", {"f.bin": (model[:-60], bytes(1 << 10))}, "f.bin")
@@ -131,7 +131,7 @@ def bombs():
 
 
 def npy(shape, descr="<f4", version=b"\1\0", size=None):
-    """The head of an array of this shape, and 64 bytes of it."""
+    """The header of an array of this shape, and 64 bytes of data."""
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     width = "<H" if version == b"\1\0" else "<I"
     return b"\x93NUMPY" + version + struct.pack(width, len(head) if size is None else size) + head + bytes(64)
@@ -143,7 +143,7 @@ def tensors(size=None, **named):
 
 
 def fasttext(**settings):
-    """A good model whose head says something else."""
+    """A good model with other values in its header."""
     names = ("dim", "window", "epochs", "least", "negatives", "ngrams", "loss", "kind", "buckets", "minn", "maxn")
     content = bytearray(as_bytes(BY_NAME["vectors f.bin"].files["f.bin"]))
     places = {name: 8 + 4 * n for n, name in enumerate(names)} | {"entries": 64, "words": 68, "labels": 72}
@@ -155,7 +155,7 @@ def fasttext(**settings):
 MANY = (1 << 31) - 1
 SHAPES = ("(10**18,)", "(1000000000000000000, 3)", "(9223372036854775807,)", "(9223372036854775808,)", "(1 << 70,)")
 SHAPES += ("(-1, 3)", "(4294967296, 4294967296)", f"({'9' * 5000},)", "(" * 9000, "(100000000000, 3)")
-STATED = {  # of each reader, a file of it that says of itself what is not so, or cannot be held
+STATED = {  # for each reader a file whose header is false or asks for too much
     ("vectors v.npy", "v.npy"): {
         **{f"an array of {shape[:24]}": npy(shape) for shape in SHAPES},
         "a header of 4 GB": npy("(1, 3)", version=b"\2\0", size=MANY * 2),
@@ -256,12 +256,12 @@ CASES = (*bombs(), *stated(), *values(), *LONG_ONES)
 
 
 def pages(kind):
-    """Bytes of this process, of address space (0) or in memory (1)."""
+    """The bytes of this process: of address space (0) or in memory (1)."""
     return int(Path("/proc/self/statm").read_text().split()[kind]) * resource.getpagesize()
 
 
 def one(case, folder):
-    """[message, seconds, bytes] of reading a case's files, by a fork that may take no more than LIMIT."""
+    """[message, seconds, bytes] of reading a case's files in a fork that may take no more than LIMIT."""
     reader = BY_NAME[case.reader]
     files = {**reader.files, **case.files}
     hollow = {name: size for name, size in files.items() if isinstance(size, int)}
@@ -284,7 +284,7 @@ def one(case, folder):
     begun = time.process_time()
     try:
         text = message_of(reader, folder)
-    except BaseException as error:  # whatever it is must be known to the test
+    except BaseException as error:  # the test must see any exception
         text = f"CRASH {type(error).__name__}: {error}"
     taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     os.write(ends[1], json.dumps([text[:2000], time.process_time() - begun, taken]).encode())
@@ -292,7 +292,7 @@ def one(case, folder):
 
 
 def work(place, slow):
-    """Reads the cases of the slow part, or of the other, one after the other, each in its own folder."""
+    """Reads the cases of one part, slow or fast, one after the other, each in a folder of its own."""
     for number, case in enumerate(CASES):
         if case.slow == slow:
             folder = Path(place) / str(number)
@@ -302,7 +302,7 @@ def work(place, slow):
 
 @cache
 def read_in_forks(folder, slow):
-    """case name -> [message, seconds, bytes], of all cases of a part."""
+    """case name -> [message, seconds, bytes], for all cases of a part."""
     code = f"import sys; sys.path[:0] = {sys.path!r}; import test_hostile_files as t; t.work(sys.argv[1], {slow})"
     command = [sys.executable, "-c", code, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
@@ -315,7 +315,7 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("hostile")
 
 
-@pytest.mark.timeout(900)  # the first waits for all
+@pytest.mark.timeout(900)  # the first test waits for all cases
 @pytest.mark.skipif(sys.platform != "linux", reason="limits address space")
 @pytest.mark.parametrize(
     "case",
@@ -331,13 +331,13 @@ def test_what_is_too_large_is_refused_in_little_time_and_memory(case, place):
 
 
 def test_the_limit_is_felt(tmp_path, monkeypatch):
-    """A reader that takes all memory is told from one that does not: else the cases above would show nothing."""
+    """The limit stops a reader that takes all memory. Without that, the cases above would prove nothing."""
     greedy = replace(BY_NAME["vocabulary"], read=lambda _: np.ones(LIMIT // 7).sum())
     monkeypatch.setitem(BY_NAME, "vocabulary", greedy)
     assert "MemoryError" in one(Case("greedy", "vocabulary", {}, ""), tmp_path)[0]
 
     def fill(_):
-        with mmap.mmap(-1, MOST // 2) as memory:  # not of what the allocator has kept from tests before
+        with mmap.mmap(-1, MOST // 2) as memory:  # new memory, not memory that the allocator has kept
             memory.write(bytes([1]) * (MOST // 2))
 
     fair = replace(greedy, read=fill)
@@ -347,7 +347,7 @@ def test_the_limit_is_felt(tmp_path, monkeypatch):
 
 
 def test_a_benchmark_with_names_of_another_kind_is_reported(tmp_path):
-    """What stands in its JSON where objects and texts should."""
+    """Its JSON holds other types in place of objects and texts."""
     reader = BY_NAME["benchmark"]
     about = json.loads(as_bytes(reader.files["made/benchmark.json"]))
     for changed in ({"names": ["quokka"]}, {"synonyms": {"C02": "quokka"}}, {"name": 3}, {"facts": None}):
@@ -357,7 +357,7 @@ def test_a_benchmark_with_names_of_another_kind_is_reported(tmp_path):
 
 
 def test_articles_hold_no_half_characters(tmp_path):
-    """Bytes that are no UTF-8 are Latin-1; the half of a surrogate pair, which no file of vectors can hold, is none."""
+    """Bytes that are not UTF-8 are read as Latin-1. Half a surrogate pair, which vectors cannot have, is replaced."""
     (tmp_path / "a.json").write_bytes(b'{"articles": [{"title": "na\xefve \\ud800 x"}]}')
     assert list(sentences(tmp_path / "a.json")) == [["naïve", "\ufffd", "x"]]
 
@@ -375,7 +375,7 @@ def test_text_that_packs_well_is_no_bomb(tmp_path):
 
 @pytest.fixture
 def mark(tmp_path):
-    """A folder that a Trap makes; there must be none at the end."""
+    """The folder that a Trap would make; it must not exist at the end."""
     path = tmp_path / "mark"
     yield path
     assert not path.exists()
@@ -403,7 +403,7 @@ def test_a_trap_would_leave_its_mark(tmp_path):
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_no_file_that_is_read_can_be_a_program(reader, tmp_path, mark):
-    """Each file replaced by a pickle, an array of objects and an archive of them: refused, rebuilt or of no effect."""
+    """Each file is replaced by a pickle, an array of objects, and an archive of arrays; no code in them may run."""
     folder = tmp_path / "files"
     lay_out({**reader.files, "x": b""}, folder)
     for name, good in reader.files.items():
@@ -423,7 +423,7 @@ def test_weights_are_no_program(name, tmp_path, mark):
 
 
 def test_a_state_of_a_filtering_is_no_program_even_under_its_seal(tmp_path, mark):
-    """Who can write the file can seal it, too."""
+    """Whoever can write the file can also seal it."""
     filtering.save(tmp_path, KEEP_SEALED, STATE)
     with np.load(tmp_path / filtering.STATE, allow_pickle=False) as file:
         about = file["about"]
@@ -434,14 +434,14 @@ def test_a_state_of_a_filtering_is_no_program_even_under_its_seal(tmp_path, mark
 
 
 def reseal(folder, seal, facts):
-    """The manifest of a folder as if all its files were as they should be."""
+    """Rewrites the manifest of a folder so that all its files count as undamaged."""
     manifest = {name: value for name, value in read_sealed(folder / "manifest.json", seal).items() if name != seal}
     files = {name: facts(folder / name) for name in manifest["files"]}
     write_sealed(folder / "manifest.json", {**manifest, "files": files}, seal)
 
 
 def test_an_array_of_a_cache_is_no_program_even_under_its_seal(tmp_path, mark, capsys):
-    """It is reported and made again."""
+    """The array is reported and built again."""
     prepared, _ = prepared_cache.Cache(tmp_path).get("c", KEY, Builder())
     (prepared.folder / "label.npy").write_bytes(objects(mark))
     reseal(prepared.folder, "sha256", sha256)
@@ -462,7 +462,7 @@ def test_a_checkpoint_is_no_program_even_under_its_seal(planted, tmp_path, mark)
     checkpoints = checkpoint.Checkpoints(tmp_path / "c")
     checkpoints.save({"a": np.arange(3.0)}, {"epoch": 1})
     for path in (tmp_path / "c" / "1").rglob("*"):
-        if path.is_file() and not path.name.startswith("_"):  # those say what there is, in JSON
+        if path.is_file() and not path.name.startswith("_"):  # files with an underscore hold JSON
             path.write_bytes(planted(mark))
     with pytest.raises(RunError):
         checkpoint.Checkpoints(tmp_path / "c").load()
@@ -479,7 +479,7 @@ PLACES = ("../../x", "/etc/x", "..", ".", "a/b", "~", "a\0b", "x" * 300, "é\n")
 
 @pytest.mark.parametrize("name", PLACES)
 def test_no_disease_names_a_place_outside_the_benchmark(name, tmp_path):
-    """Folders of folds are called by their diseases, whose ids come from files."""
+    """Folders of folds are named after diseases, whose ids come from files."""
     path = test_benchmark_files.published(tmp_path / "m.csv")
     found = test_benchmark_files.read(path)
 

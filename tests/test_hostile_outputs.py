@@ -1,7 +1,7 @@
-"""What comes from a stranger reaches no terminal and no page as a command: corpora and run directories that try.
+"""Hostile corpora and run directories: nothing in them may act as a command on a terminal or in a page.
 
 Corpora hold terminal escapes, HTML and the like in texts, uids, tags, labels and file names. Run directories hold them,
-too, and links, giant files and shapes, and settings that name other places.
+too, and also links, giant files and shapes, and settings that name other places.
 """
 
 import html
@@ -28,8 +28,8 @@ from mednli_jax.runs import RunDirectory, environment
 
 SMALL = ("--config.vectors.path=", "--config.vectors.dim=4", "--config.model.hidden_size=4", "--config.train.epochs=1",
          "--config.train.batch_size=16", "--config.train.max_buckets=1", "--config.seeds=0")  # fmt: skip
-MARK = "zqx"  # in each payload
-MOST = 600 << 20  # bytes of memory that a hostile run may take beyond those of the process
+MARK = "zqx"  # occurs in each payload
+MOST = 600 << 20  # bytes of memory that a hostile run may take in addition
 PAYLOADS = {
     "script": f"<script>document.title='{MARK}'</script>",
     "an image that runs": f"\"><img src=x onerror=document.title='{MARK}'>",
@@ -52,9 +52,9 @@ PAYLOADS = {
     "a formula": f"=cmd|'/c {MARK}'!A0 | {MARK}",
     "flags": f"--out={MARK} ; $({MARK}) `{MARK}`",
 }
-EVER = ("script", "a terminal's title")  # in each suite; the others are slow
+EVER = ("script", "a terminal's title")  # run in every suite; the others are slow
 CASES = [pytest.param(text, id=name, marks=[pytest.mark.slow] * (name not in EVER)) for name, text in PAYLOADS.items()]
-# What pages are made of.
+# The tags that pages of this package consist of.
 TAGS = {
     *(
         "html",
@@ -84,7 +84,7 @@ ATTRIBUTES = {
 
 
 class Page(HTMLParser):
-    """Refuses what no page of this package is made of."""
+    """A parser that refuses everything that pages of this package do not contain."""
 
     def handle_starttag(self, tag, attrs):
         assert tag in TAGS, tag
@@ -102,12 +102,12 @@ def check_page(path):
     text = path.read_bytes().decode()
     assert text == printable(text)
     assert text.count("<meta http-equiv") == 1
-    assert f"1337{MARK}" not in text  # what a template would make of it
+    assert f"1337{MARK}" not in text  # what a template engine would make of the payload
     Page().feed(text)
 
 
 def call(command, *flags, stdin="", codes=(0, 2)):
-    """What a command prints; it must be for a terminal, and no bug."""
+    """The output of a command. It must be printable, and the command must not report a bug."""
     code, out, err = call_command(command, *flags, stdin=stdin)
     assert code in codes, err
     assert not err.startswith("bug:")
@@ -117,7 +117,7 @@ def call(command, *flags, stdin="", codes=(0, 2)):
 
 
 def write_corpus(folder, text):
-    """A corpus with the text in its premises, hypotheses, uids, tags and, of one pair, its label."""
+    """Writes a corpus that has the text in its premises, hypotheses, uids and tags, and as the label of one pair."""
     folder.mkdir(parents=True)
     for split, size in (("train", 12), ("dev", 6), ("test", 6)):
         rows = []
@@ -143,7 +143,7 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("text", CASES)
 def test_a_hostile_corpus(text, here):
-    """Prepared, trained on, scored, analysed and reported; then each of its faults is reported."""
+    """Commands prepare it, train and score on it, analyse and report it; then each of its faults is reported."""
     name = file_name(text)
     last = write_corpus(here / "own" / name, text)
     flags = (config_flag("bow", "file"), f"--config.data.dir=own/{name}", *SMALL)
@@ -189,7 +189,7 @@ def test_text_of_any_language_is_printable():
 
 
 def test_a_bar_takes_the_name_of_a_file_as_it_is(monkeypatch):
-    """On a terminal, where rich draws it."""
+    """The terminal is one on which rich draws the bar."""
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", screen)
@@ -204,7 +204,7 @@ def test_a_bar_takes_the_name_of_a_file_as_it_is(monkeypatch):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a corpus, own/, and a run on it, run/."""
+    """A folder with a corpus in own/, and a run on it in run/."""
     folder = tmp_path_factory.mktemp("trained")
     write_corpus(folder / "own", "fever")
     with pytest.MonkeyPatch.context() as patch:
@@ -219,7 +219,7 @@ CONFIG = "config.json"
 
 
 def change(name, **values):
-    """Changes fields of a JSON file of a run; a field is named section__field."""
+    """A damage that changes fields of a JSON file of a run; a field is written section__field."""
 
     def damage(run):
         tree = json.loads((run / name).read_text())
@@ -247,7 +247,7 @@ def hollow(name):
 
 
 def link(name, to):
-    """In the place of a file or folder of a run, a link to what lies outside of it."""
+    """A damage that replaces a file or folder of a run by a link to a place outside."""
 
     def damage(run):
         path = run / name
@@ -258,7 +258,7 @@ def link(name, to):
 
 
 def kept(name, content):
-    """A file of private/ under the digest that the run has of it."""
+    """A damage that replaces a file of private/ and updates its digest in the run."""
 
     def damage(run):
         (run / "private" / name).write_bytes(content)
@@ -270,7 +270,7 @@ def kept(name, content):
 
 
 def shape(text):
-    """The head of an array."""
+    """The header of an array, and 64 bytes."""
     head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {text}, }}\n".encode()
     return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(64)
 
@@ -282,7 +282,7 @@ def objects():
 
 
 def checkpoint(of_array):
-    """A checkpoint whose arrays say other things of themselves, under its seal."""
+    """A damage that changes the headers of a checkpoint's arrays and seals it again."""
 
     def damage(run):
         import tensorstore
@@ -302,7 +302,7 @@ def checkpoint(of_array):
 
 
 def everywhere(text):
-    """The text in the place of every string of a run's JSON files and predictions that is not needed to find things."""
+    """A damage that puts the text in place of every string of a run's files, except those needed to find things."""
     keep = ("status", "task", "nli", "file", "bow", "complete", "blanks", "label", "predicted")
 
     def damage(run):
@@ -453,14 +453,14 @@ def title_of(text):
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
 def test_a_browser_runs_no_script_of_a_page(trained, here, tmp_path_factory):
-    """Payloads in all strings and names of a run, and a corpus of all: neither title nor document changes.
+    """All strings and names of a run, and of a corpus, hold payloads; neither title nor document may change.
 
-    Nothing is left to the page's policy either, which would stop a script that is not escaped.
+    Payloads must already be escaped; the page's policy, which also stops scripts, must have nothing to do.
     """
     browser = tmp_path_factory.mktemp("chromium")
     policy = re.search(r"<meta http-equiv=.*?>", (trained / "run" / "report.html").read_text())[0]
     noticed, stopped = set(), set()
-    for name, text in PAYLOADS.items():  # a script that runs is noticed, and so is one that the policy stops
+    for name, text in PAYLOADS.items():  # the test notices a script that runs, and one that the policy stops
         for head, found in (("", noticed), (policy, stopped)):
             page = here / "unescaped.html"
             page.write_text(f'<!DOCTYPE html><meta charset="utf-8">{head}<title>x</title><p>{text}</p>')

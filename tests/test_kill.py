@@ -1,7 +1,7 @@
-"""A run killed anywhere and resumed ends as the unbroken run, bit for bit; what is damaged on disk is never used.
+"""A run that is killed anywhere and resumed ends bit-identical to an unbroken one, and damaged files are never used.
 
-The slow tests: $MEDNLI_JAX_KILLS is the number of kills of each system, $MEDNLI_JAX_DAMAGES the number of flipped bits,
-and of truncations.
+For the slow tests $MEDNLI_JAX_KILLS is the number of kills of each system, and $MEDNLI_JAX_DAMAGES the number of
+flipped bits and of truncations.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ from mednli_jax.training.checkpoint import Checkpoints
 KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 DAMAGES = int(os.environ.get("MEDNLI_JAX_DAMAGES", "1000"))
 SAVING = (signal.SIGTERM, signal.SIGINT)  # a run saves and exits with 3
-COLD = 4  # one run of so many compiles anew
-EPOCHS = {"folds": 4, "sweep": 4}  # of two chunks, of three trials
+COLD = 4  # one of so many runs compiles anew
+EPOCHS = {"folds": 4, "sweep": 4}  # in two chunks; in three trials
 MOST_EPOCHS = 12
 OFTEN = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.train.max_buckets=1")
@@ -64,7 +64,7 @@ TRAINED = {
     "ga_reader": (config_flag("ga_ent", "file"), *READER),
     "bert": (config_flag("bert", "mednli"), *BERT),
 }
-# Protocols of training, of `bow` where nothing else is said. "source" is a finished run.
+# Protocols of training. Those of OF_BOW train the model `bow`; "source" is a finished run.
 OF_BOW = {
     "plateau": ("--config.train.schedule=plateau",),
     "cyclical": ("--config.train.schedule=cyclical", "--config.train.cycle=7", "--config.train.average_from=2",
@@ -86,7 +86,7 @@ PROTOCOLS = {
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
               "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=4", "--keep-weights"),
 }  # fmt: skip
-# Commands that are given again after a kill; OUT is the folder that they write to.
+# Commands that are simply given again after a kill. OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")
 OTHER = (config_flag("bow", "snli"), "--config.vectors.path=", "--config.vectors.dim=8")
 AGAIN = {
@@ -98,7 +98,7 @@ AGAIN = {
 }
 AFLITE = ("aflite", config_flag("bow", "mednli"), "--config.vectors.path=", "--config.vectors.dim=2", "--input=pair",
           "--n=32", "--k=1", "--tau=.3")  # fmt: skip
-# A sweep of BOW: three trials, two at a time.
+# A sweep of BOW with three trials, two at a time.
 SWEEP = """
 from mednli_jax import defaults
 from mednli_jax.sweeps.spaces import product
@@ -125,7 +125,7 @@ def home(tmp_path_factory):
     write_pairs(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
     write_articles(home / "own")
     shutil.copytree(home / "data" / "mednli", home / "data" / "snli")
-    for path in (home / "data" / "snli").iterdir():  # pairs of other uids
+    for path in (home / "data" / "snli").iterdir():  # pairs with other uids
         path.write_text(path.read_text().replace('"pairID": "', '"pairID": "s'))
         path.rename(path.with_name(path.name.replace("mli", "snli_1.0").replace("_v1", "")))
     (home / "texts").mkdir()
@@ -141,7 +141,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sources(home):
-    """Finished runs that others begin from."""
+    """Finished runs that other runs begin from."""
     complete(home, "bow", "source", epochs=2)
     complete(home, "ga_reader", "source_ga", epochs=2)
 
@@ -150,7 +150,7 @@ def flags_of(system, folder, epochs=None):
     if system == "aflite":
         return (*AFLITE, f"--out={folder}")
     often = (*OFTEN, f"--config.train.epochs={epochs or EPOCHS.get(system, MOST_EPOCHS)}")
-    if system == "sweep":  # its folder is runs/NAME
+    if system == "sweep":  # a sweep's folder is runs/NAME
         return (*SWEPT, *often, f"--study={Path(folder).name}")
     return (*{**TRAINED, **PROTOCOLS}[system], *often, f"--workdir={folder}")
 
@@ -159,19 +159,20 @@ def start(home, system, folder, *flags, epochs=None):
     name = {"aflite": ["-m", "mednli_jax.analyze"], "sweep": [ROOT / "launch" / "sweep.py"]}.get(system)
     command = [sys.executable, *(name or ["-m", "mednli_jax.train"]), *flags_of(system, folder, epochs), *flags]
     environment = {**os.environ, **environment_of(home)}
-    del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs lie in the cache of home, which kills hit too
+    # compiled programs then lie in the cache of home, where kills can hit them
+    del environment["JAX_COMPILATION_CACHE_DIR"]
     with open(home / "out.txt", "a") as out:
         return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
 
 
 def resume_flags(home, system, folder):
-    """--resume where there is something to resume; a sweep needs no flag."""
+    """--resume if there is something to resume; a sweep needs no flag."""
     found = (home / folder / filtering.STATE).is_file() if system == "aflite" else (home / folder).is_dir()
     return ["--resume"] if found and system != "sweep" else []
 
 
 def complete(home, system, folder, *flags, **how):
-    """Seconds that a run takes until it is complete; one that has a folder already is resumed."""
+    """Runs a system until it is complete, resuming an existing folder. Returns the seconds that this took."""
     more, started = resume_flags(home, system, folder), time.monotonic()
     assert start(home, system, folder, *flags, *more, **how).wait() == 0, last_lines(home)
     return time.monotonic() - started
@@ -182,13 +183,13 @@ def last_lines(home):
 
 
 def results(system, folder):
-    """All that must not depend on how often a run was interrupted: (arrays, the rest)."""
+    """(arrays, the rest) of everything that interruptions must not change."""
     assert not list(folder.rglob("*.tmp"))
     if system == "aflite":
         return [], [(folder / name).read_bytes() for name in FILTERED]
     if system == "sweep":
         trials = [results("bow", folder / f"trial-{number}") for number in range(3)]
-        table = [line.rpartition("| ")[0] for line in (folder / "table.md").open()]  # without the attempts
+        table = [line.rpartition("| ")[0] for line in (folder / "table.md").open()]  # without the column of attempts
         return [array for arrays, _ in trials for array in arrays], [table, *(part for _, of in trials for part in of)]
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     assert tree or system in ("features", "folds")
@@ -204,7 +205,7 @@ def results(system, folder):
 
 
 def untimed(row):
-    """A row of figures without those of time and memory."""
+    """A row without its figures of time and memory."""
     return {name: value for name, value in row.items() if "second" not in name and "bytes" not in name}
 
 
@@ -217,7 +218,7 @@ def assert_same(system, folder, expected):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, *(pytest.param(n, marks=pytest.mark.slow) for n in SAVING)])
 def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
-    """The process that is stopped is one of its own; it is resumed in this one."""
+    """A process of its own is stopped, and this process resumes the run."""
     monkeypatch.chdir(home)
     use_one_device(monkeypatch)
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
@@ -225,7 +226,7 @@ def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
     folder, epochs = home / f"stopped-{number}", 6 if number == signal.SIGKILL else 60
     process = start(home, "bow", folder.name, epochs=epochs)
     while not (folder / "metrics.jsonl").is_file() or len(json_lines(folder, "metrics.jsonl")) < 2:
-        time.sleep(0.02)  # compilation is over then
+        time.sleep(0.02)  # by then compilation is over
         assert process.poll() is None, last_lines(home)
     begun = time.monotonic()
     process.send_signal(number)
@@ -242,12 +243,12 @@ def test_a_stopped_run_resumes_bit_for_bit(home, monkeypatch, number):
 @slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, sources, name):
-    """Half of the kills fall while it writes, which is short."""
+    """Half of the kills are aimed at the short time in which the command writes."""
     draw, expected = random.Random(name), left_by(home, name, home / f"{name}-whole")
     length = time.monotonic()
     again = left_by(home, name, home / f"{name}-again")
     length = time.monotonic() - length
-    expected = {path: content for path, content in expected.items() if again[path] == content}  # some hold times
+    expected = {path: content for path, content in expected.items() if again[path] == content}  # some files hold times
     assert {".npy", ".html", ".jsonl"} & {Path(path).suffix for path in expected}
     killed = wrote = number = 0
     begun = time.monotonic()
@@ -258,7 +259,7 @@ def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, source
         process = start_again(home, name, folder)
         if number % 2:
             wait(process, draw.uniform(0.3, 1.0) * length)
-        else:  # soon after its first file
+        else:  # soon after the command's first file
             while process.poll() is None and not any(folder.iterdir()):
                 time.sleep(0.001)
             time.sleep(draw.uniform(0, 0.1) * length)
@@ -267,7 +268,7 @@ def test_a_command_killed_at_random_and_given_again_leaves_the_same(home, source
         if process.wait() == -signal.SIGKILL:
             killed += 1
             wrote += any(folder.iterdir())
-        if (folder / "run").is_dir():  # the command never writes to a run that is there
+        if (folder / "run").is_dir():  # the command never writes into an existing run
             shutil.rmtree(folder / "run")
         found = left_by(home, name, folder)
         assert {path: found.get(path) for path in expected} == expected
@@ -299,9 +300,9 @@ def left_by(home, name, folder):
 @slow
 @pytest.mark.parametrize("system", [*TRAINED, *PROTOCOLS, "aflite", "sweep"])
 def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
-    """kill -9: start, compilation (of every fourth run anew), epochs or rounds, saves, evaluation.
+    """kill -9 hits start, compilation (anew in every fourth run), epochs or rounds, saves, or evaluation.
 
-    Half of the runs that were killed are killed again after they have been resumed.
+    Half of the killed runs are killed again after they have been resumed.
     """
     draw, begun = random.Random(system), time.monotonic()
     cold, length = (complete(home, system, f"runs/{system}-{kind}") for kind in ("cold", "whole"))
@@ -322,7 +323,7 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, sources, system):
             wait(process, draw.uniform(0.2, 0.9) * (cold if anew else length))
             if process.poll() is None:
                 kill(process, draw.choice((True, False)))
-            elif fresh:  # the machine was busier when the time was taken
+            elif fresh:  # the machine was busier when the length was measured
                 length = min(length, time.monotonic() - started)
             if process.wait() == -signal.SIGKILL:
                 killed += 1
@@ -342,7 +343,7 @@ def wait(process, seconds):
 
 
 def kill(process, with_children):
-    """Kills a process; those of its children that are in sessions of their own, as the trials of a sweep, if wished."""
+    """Kills the process group and, if wished, children in sessions of their own, such as the trials of a sweep."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     pids = children.read_text().split() if with_children and children.is_file() else []
     os.killpg(process.pid, signal.SIGKILL)
@@ -352,7 +353,7 @@ def kill(process, with_children):
 
 
 def has_saved(folder):
-    """Whether a run has kept something to go on from."""
+    """Whether a run has saved anything that it can resume from."""
     names = ("[0-9]*.manifest.json", filtering.STATE, "folds.jsonl")
     return any(path for name in names for path in folder.rglob(name))
 
@@ -370,14 +371,14 @@ def build_again():
 
 @dataclass
 class Kept:
-    """Something on disk: its folder, the files that are damaged, how it is loaded, and what may come back then."""
+    """Stored files: their folder, how they are loaded, and a result that is right in spite of damage."""
 
     folder: Path
     load: Any
-    right: Any = None  # beside an error, or building it again
+    right: Any = None  # None: only an error or building it again is right
 
     def notices(self, draw, how, capsys):
-        """Whether damage is reported and what is damaged is not used; the folder is as before then."""
+        """Whether damage to a file is reported and the damaged file is not used. Restores the folder."""
         spare = self.folder.with_name(f"{self.folder.name}-spare")
         shutil.copytree(self.folder, spare)
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and path.name != ".gitignore"]
@@ -397,7 +398,7 @@ class Kept:
 
 
 def damage(draw, path, how):
-    """Flips one bit or cuts the file short."""
+    """Flips one bit of the file or cuts the file short."""
     content = path.read_bytes()
     place = draw.randrange(len(content))
     flipped = content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
@@ -406,7 +407,7 @@ def damage(draw, path, how):
 
 @pytest.fixture(scope="module")
 def kept(home):
-    """All that is kept, by name, undamaged."""
+    """Everything that is stored, by name, undamaged."""
     (home / "filtering").mkdir()
     filtering.save(home / "filtering", {"m": 20}, filtering.State(np.zeros(90, int), np.zeros(90), ((0, 90),), False))
     found = {"filtering": Kept(home / "filtering", lambda: filtering.load(home / "filtering", {"m": 20}, 90))}
@@ -414,7 +415,7 @@ def kept(home):
         complete(home, system, f"{system}-damage")
         folder = home / f"{system}-damage" / "checkpoints"
         newest = Checkpoints(folder).numbers()[-1]
-        for other in [*folder.glob("*")]:  # the newest alone, so that damage is an error
+        for other in [*folder.glob("*")]:  # keeps only the newest, so that damage must be an error
             if other.name.partition(".")[0] != str(newest):
                 shutil.rmtree(other) if other.is_dir() else other.unlink()
         found[f"checkpoint of {system}"] = Kept(folder, lambda folder=folder: Checkpoints(folder).load())
@@ -445,7 +446,7 @@ def kept(home):
 @slow
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 def test_no_damage_is_silent(kept, how, capsys):
-    """Each kind of kept file is damaged in turn: an error, or a warning and a right result in place of it."""
+    """Each kind of stored file is damaged in turn: the result is an error, or a warning with the right result."""
     draw, names = random.Random(how), list(kept)
     drawn = [names[number % len(names)] for number in range(DAMAGES)]
     silent = [name for name in drawn if not kept[name].notices(draw, how, capsys)]

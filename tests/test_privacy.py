@@ -1,6 +1,6 @@
-"""Nothing of a corpus gets out: no word of it in what commands write and print, whatever fails; no network.
+"""No word of a corpus gets out: not in what commands write or print, whatever fails, and not over the network.
 
-The commands run on corpora of 500 words that stand nowhere else, and every byte that they leave is searched for them.
+The commands run on corpora of 500 words that occur nowhere else; every byte that they leave is searched for them.
 """
 
 import base64
@@ -28,21 +28,21 @@ from mednli_jax import analyze, defaults, doctor, errors, evaluate, experiment, 
 from mednli_jax.corpora import inventory
 from mednli_jax.training.hosts import Hosts
 
-# What may hold words, and why: all of it is 0600 in folders of 0700, below the cache or below a private/.
+# The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below a private/.
 ALLOWED = (
-    r"work/.*\bprivate(/.*)?",  # a run's and an analysis's own: predictions, vocabulary, attention, whole tables
-    r"cache/prepared/[^/]+/vocabulary\.json",  # the words behind the numbers of the prepared arrays
+    r"work/.*\bprivate(/.*)?",  # predictions, vocabulary, attention and whole tables of a run or an analysis
+    r"cache/prepared/[^/]+/vocabulary\.json",  # the words of the numbers in the prepared arrays
     r"cache/prepared/[^/]+/rows\.json",  # uids and tags of the prepared rows
-    r"cache/prepared/clicr-[^/]+/(answer|candidate)_text\.npy",  # phrases as code points: what is scored
-    r"cache/tfds/.*",  # the corpus as TFDS keeps it
+    r"cache/prepared/clicr-[^/]+/(answer|candidate)_text\.npy",  # phrases as code points, which are scored
+    r"cache/tfds/.*",  # the corpus as TFDS stores it
     r"cache/ontologies/[^/]+/.*",  # names of concepts
-    r"work/diskne/(examples\.jsonl|benchmark\.json|dropped\.tsv|folds/.*)",  # a corpus, made of another
-    r"streams/predict-.*\.out",  # the answers that its user asked for
-    # What the terminology calls the diseases of DisKnE, and no other word: its tables are by disease.
+    r"work/diskne/(examples\.jsonl|benchmark\.json|dropped\.tsv|folds/.*)",  # a corpus made from another
+    r"streams/predict-.*\.out",  # the answers that the user asked for
+    # Tables of DisKnE are by disease, so these hold the terminology's names of the diseases, and no other word.
     r"work/folds/(data\.json|result\.json|report\.html)",
     r"cache/prepared/diskne-[^/]+/manifest\.json",
 )
-OF_OTHERS = (r"(data|guard|\.git)(/.*)?",)  # which no command wrote
+OF_OTHERS = (r"(data|guard|\.git)(/.*)?",)  # no command wrote these
 WORDS_OF_8 = ("--config.vectors.path=", "--config.vectors.dim=8")
 SMALL = ("--config.train.batch_size=16", "--config.train.epochs=1", "--config.train.max_buckets=1")
 OF_4 = "--config.model.hidden_size=4"
@@ -71,7 +71,7 @@ BUILD = ("--out=diskne", "--corpus=file", "--data=../data/own", "--ontology=../d
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"
 QUERIES = f"BEG__{WORDS[0]}__END {SENTENCE} .\t{WORDS[9]} had @placeholder .\n"
 LEXICAL = ("lexical", *nli("bow"), "--min_count=1", "--smoothing=1")
-# What is run, in this order: name -> (command, flags ...); the first three in each suite, all in the slow test.
+# The commands in their order: name -> (command, flags ...). Every suite runs the first three, the slow test all.
 COMMANDS = {
     "train-bow": ("train", *nli("bow"), "--workdir=bow"),
     "analyze-lexical": ("analyze", *LEXICAL, "--out=lexical"),
@@ -114,11 +114,11 @@ INPUT = {
     "predict-queries": QUERIES,
     "predict-bad": PAIRS.replace("\t", " "),
 }
-FAILS = {"predict-bad": 2, "doctor": 2}  # the corpora are open to others, and not of their official sizes
+FAILS = {"predict-bad": 2, "doctor": 2}  # the corpora are readable by others and do not have their official sizes
 
 
 class Home:
-    """data/ (corpora), work/ (where commands run), cache/, home/, tmp/, guard/, and streams/, what they printed."""
+    """data/ (corpora), work/ (where commands run), cache/, home/, tmp/, guard/, and streams/ (what commands print)."""
 
     def __init__(self, folder, umask):
         self.folder, self.umask = folder, umask
@@ -129,12 +129,12 @@ class Home:
         (folder / "guard" / "sitecustomize.py").write_text(GUARD)
         (folder / "work" / "ids.txt").write_text("test-1\ntest-4\n")
         (folder / "work" / "answers.json").write_text(json.dumps({"test0.0": "an answer"}))
-        for path in (folder / "work").iterdir():  # no command wrote them
+        for path in (folder / "work").iterdir():  # no command wrote these
             path.chmod(0o600)
 
     def python(self, name, *arguments):
-        """Runs a Python that reaches nobody and logs all, keeps what it prints; (exit code, stderr)."""
-        others = (errors.SHOW_ALL, "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")  # compiled programs are searched too
+        """Runs Python without network and with all logs on, and stores its output: (exit code, stderr)."""
+        others = (errors.SHOW_ALL, "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")  # compiled programs are searched, too
         folders = {"HOME": "home", "TMPDIR": "tmp", "MEDNLI_JAX_DATA": "data", "MEDNLI_JAX_CACHE": "cache"}
         environment = {
             **{name: value for name, value in os.environ.items() if name not in others},
@@ -164,14 +164,14 @@ class Home:
             assert "NETWORK" not in err
 
     def check(self):
-        """Words only where they may be, and there they are; nothing is readable by others or taken by git."""
+        """Words occur in all allowed files and nowhere else; other users can read nothing, and git adds nothing."""
         assert leaks(self.folder, (*OF_OTHERS, *ALLOWED)) == {}
         written = [*(self.folder / "work").iterdir(), self.folder / "cache"]
         below = [path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()]
         assert [str(path) for path in below if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
         done = subprocess.run(["git", "add", "-A", "-n"], cwd=self.folder, capture_output=True, text=True, check=True)
         taken = [line for line in done.stdout.splitlines() if re.match(r"add '(cache|work/[^']+)/", line)]
-        assert taken == []  # of a folder that a command made; a file that its user named is seen by git
+        assert taken == []  # folders that commands made; git does see files that the user named
         whole = leaks(self.folder, OF_OTHERS)
         assert any(name.startswith("cache/prepared/mednli-") and name.endswith("vocabulary.json") for name in whole)
         assert whole["work/bow/private/vocabulary.json"] > 300
@@ -180,7 +180,7 @@ class Home:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """What three commands leave, under a umask of 0, all logs on and all sockets denied."""
+    """The files of three commands that ran with a umask of 0, all logs on and all sockets denied."""
     home = Home(tmp_path_factory.mktemp("canaries"), umask=0)
     home.run(*list(COMMANDS)[:3])
     return home
@@ -190,9 +190,9 @@ def test_words_stay_in_private_and_files_with_their_owner(home):
     whole = home.check()
     assert whole["work/lexical/private/lexical.json"] > 30
     assert "work/lexical/lexical.json" not in whole
-    # The search had something to search: libraries log at their lowest level.
+    # Libraries log at their lowest level, so the search has logs to search.
     assert "DEBUG:jax" in home.stderr("train-bow").read_text()
-    for name in ("train-bow", "analyze-lexical", "report"):  # corpora that others can read are warned of, once
+    for name in ("train-bow", "analyze-lexical", "report"):  # a command warns once of corpora that others can read
         count = home.stderr(name).read_text().count("readable by others: chmod ")
         assert count == (name != "report")
 
@@ -200,7 +200,7 @@ def test_words_stay_in_private_and_files_with_their_owner(home):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_words_stay_in_private_whatever_is_asked(tmp_path):
-    """Every command and kind of model, under the umask of most machines."""
+    """Runs every command and kind of model, under the umask of most machines."""
     home = Home(tmp_path, umask=0o022)
     home.run(*COMMANDS)
     whole = home.check()
@@ -210,7 +210,7 @@ def test_words_stay_in_private_whatever_is_asked(tmp_path):
         assert whole[f"work/{name}"], name
     assert whole["work/diskne/examples.jsonl"]
     records = [path.relative_to(tmp_path) for path in tmp_path.rglob("*array_record*") if path.is_file()]
-    assert records  # which are compressed, so that no word is found in them: they are where they belong
+    assert records  # these are compressed, so no word can be found in them; their place must be allowed
     assert all(path.parts[:2] == ("cache", "tfds") for path in records)
 
 
@@ -286,7 +286,7 @@ POINTS = {
     "analysis.outcomes.read_outcomes": (report, "bow", "bow", "--compare"),
     "corpora.inventory.corpora": (doctor,),
 }
-LATE = {  # behind an epoch of training
+LATE = {  # after an epoch of training
     "runs.RunDirectory.append_metrics": TRAIN,
     "training.checkpoint.Checkpoints.save": TRAIN,
     "tasks.nli.NLITask.predictions": TRAIN,
@@ -296,7 +296,7 @@ LATE = {  # behind an epoch of training
 
 @pytest.fixture
 def beside(home, tmp_path, monkeypatch):
-    """A folder beside `data`, with the finished run bow/ of `home`, where commands of this process run."""
+    """The working folder of commands in this process lies beside `data`, with the finished run bow/ of `home`."""
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
@@ -304,14 +304,14 @@ def beside(home, tmp_path, monkeypatch):
     monkeypatch.delenv(errors.SHOW_ALL, raising=False)
     (tmp_path / "bow").symlink_to(home.folder / "work" / "bow")
     (tmp_path / "ids.txt").write_text("test-1\n")
-    data = tmp_path.parent / "data"  # that `../data` names
+    data = tmp_path.parent / "data"  # `../data` leads here
     data.symlink_to(home.folder / "data")
     factory = logging.getLogRecordFactory()
     hooks = ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook"), (warnings, "formatwarning"))
-    for module, name in hooks:  # which a command sets for good
+    for module, name in hooks:  # a command sets these for the whole process
         monkeypatch.setattr(module, name, getattr(module, name))
     yield
-    data.unlink()  # other modules make a folder of that name there
+    data.unlink()  # other modules make a folder with this name
     logging.setLogRecordFactory(factory)
 
 
@@ -343,7 +343,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(home, beside, tmp_path, 
 
 
 def test_what_the_machine_refuses_is_one_line_of_ours(beside, monkeypatch):
-    """The system's words for it, not those of the exception; a name only where there is such a file."""
+    """The message has the words of the system, not of the exception, and a name only if such a file exists."""
     for name, shown in ((SENTENCE, "a file"), ("ids.txt", "ids.txt")):
 
         def full(_, name=name):
@@ -396,7 +396,7 @@ def test_threads_warnings_logs_and_the_interpreter_quote_nothing(home):
     assert code == 1
     assert (home.folder / "streams" / "own.out").read_text() == "0\n"
     assert found_in(err.encode()) == set(), err
-    assert err.count("KeyError in ") >= 2  # the thread's, and the object's that went
+    assert err.count("KeyError in ") >= 2  # one from the thread, one from the deleted object
     assert "LookupError in " in err
     assert "warning: UserWarning in " in err
     assert err.count("ValueError in <string>:") == 9
@@ -412,7 +412,7 @@ def test_a_process_of_many_reports_as_one_alone(capfd):
 
 
 def test_pictures_for_others_have_no_word_drawn(beside, monkeypatch):
-    """Words in a picture are no bytes to search for: what is drawn is looked at while it is drawn."""
+    """Words in a picture are pixels that no search finds, so the texts are checked while they are drawn."""
     words, save = {}, Figure.savefig
 
     def watched(figure, buffer, *arguments, **more):
@@ -431,7 +431,7 @@ def test_pictures_for_others_have_no_word_drawn(beside, monkeypatch):
 def test_the_compile_cache_is_closed_whoever_made_it(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
-    monkeypatch.setattr(experiment.jax.config, "update", lambda *_: None)  # would count for the whole suite
+    monkeypatch.setattr(experiment.jax.config, "update", lambda *_: None)  # the update would apply to the whole suite
     (tmp_path / "compiled").mkdir(mode=0o755)
     (tmp_path / "compiled").chmod(0o755)
     assert stat.S_IMODE(experiment.use_compile_cache().stat().st_mode) == 0o700
@@ -439,7 +439,7 @@ def test_the_compile_cache_is_closed_whoever_made_it(tmp_path, monkeypatch):
 
 @pytest.fixture
 def closed(tmp_path):
-    """A data folder for its owner alone, with corpora and a terminology."""
+    """A data folder that only its owner can read, with corpora and a terminology."""
     for name in ("mednli", "umls", "snli"):
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "file").write_text("")
@@ -450,7 +450,7 @@ def closed(tmp_path):
 
 @pytest.mark.parametrize("name", ["mednli", "umls"])
 def test_what_is_read_is_warned_of_once_and_what_is_not_is_not(closed, capsys, name):
-    (closed / "snli" / "file").chmod(0o644)  # may be passed on
+    (closed / "snli" / "file").chmod(0o644)  # SNLI is public
     inventory.warn(closed, ("mednli", "mesh", "umls"))
     (closed / name / "file").chmod(0o644)
     inventory.warn(closed, ({"mednli": "umls", "umls": "mednli"}[name], "snli"))

@@ -1,4 +1,4 @@
-"""Files of a run get there whole, and no run is overwritten, mixed with another or trained twice by accident."""
+"""Files of a run are written whole, and no run is overwritten, mixed with another or trained twice by mistake."""
 
 import gc
 import json
@@ -23,7 +23,7 @@ WAYS_OUT = ("--resume", "--force", "another --workdir")
 
 
 def start(folder, config=CONFIG, **how):
-    """Makes or reopens a run and lets go of its lock, as a process that ends does."""
+    """Makes or reopens a run and releases its lock, as a process does when it ends."""
     return RunDirectory.create(folder, config, **how).folder
 
 
@@ -31,7 +31,7 @@ def start(folder, config=CONFIG, **how):
 
 
 def test_the_new_content_is_complete_before_it_takes_the_name(tmp_path, monkeypatch):
-    """At the moment of the rename the file under the temporary name is whole and synced, the old one untouched."""
+    """At the rename the temporary file is complete and synced, and the old file is unchanged."""
     path, events = tmp_path / "a.json", []
     path.write_text("old")
     replace, fsync = os.replace, os.fsync
@@ -165,7 +165,7 @@ def test_a_lock_that_is_a_link_is_refused_where_there_is_no_run_either(tmp_path)
 @pytest.mark.parametrize("how", [{}, {"force": True}, {"resume": True}])
 @pytest.mark.parametrize("names", [["thesis.tex"], ["config.json", "weights.bin"], ["private/notes.txt"]])
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path, how, names):
-    """Other programs have a config.json, too."""
+    """Other programs also have a config.json."""
     folder = tmp_path / "mine"
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def test_an_empty_folder_is_taken(tmp_path):
 
 
 def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
-    """The disk was full when the config was to be written; folders and lock are there already."""
+    """The disk was full when the config was written; by then the folders and the lock existed."""
     with monkeypatch.context() as patch:
         full = chain([None], repeat(OSError(28, "No space left")))  # the .gitignore still has room
         patch.setattr("mednli_jax.files.os.fsync", lambda _: (_ for _ in ()).throw(e) if (e := next(full)) else None)
@@ -211,7 +211,7 @@ def test_a_start_that_failed_does_not_bar_the_next(tmp_path, monkeypatch):
 
 
 def test_an_error_that_is_kept_does_not_keep_the_lock(tmp_path):
-    """A notebook keeps the last error, and with it the frames that it passed through."""
+    """A notebook keeps the last error, and the error keeps the frames that it passed through."""
     start(tmp_path / "a")
     with pytest.raises(RunError) as kept:
         start(tmp_path / "a", {**CONFIG, "seeds": (5,)}, resume=True)
@@ -221,7 +221,7 @@ def test_an_error_that_is_kept_does_not_keep_the_lock(tmp_path):
 
 
 def test_a_refused_write_leaves_no_cycle_that_keeps_its_callers_alive(tmp_path):
-    """Else a run that could not write would hold its lock until the garbage collector ran."""
+    """With such a cycle a run that could not write would hold its lock until the garbage collector ran."""
 
     def fail(write):
         held = open(tmp_path / "held", "w")  # noqa: SIM115 - closed when nothing refers to it
@@ -264,7 +264,7 @@ def test_a_damaged_result_is_reported_and_nothing_is_lost(tmp_path, content):
     with pytest.raises(UserError, match=expected):
         RunDirectory.existing(folder).status()
     assert contents(folder) == before
-    (folder / "result.json").unlink()  # the fix
+    (folder / "result.json").unlink()  # as the error advises
     assert RunDirectory.existing(start(folder, resume=True)).status() == "running"
 
 
@@ -288,7 +288,7 @@ def test_a_damaged_config_is_reported(tmp_path):
 
 
 def test_resume_goes_on_with_the_same_config(tmp_path):
-    """JSON has no tuples: a config read back is still the config it was."""
+    """JSON has no tuples, but a config that is read back must equal the original."""
     run = RunDirectory.create(tmp_path / "a", CONFIG)
     run.append_metrics({"epoch": 1})
     run.write_result("interrupted", {})
@@ -319,10 +319,10 @@ def test_resume_names_a_changed_field_and_no_other(tmp_path, config, field):
 
 
 def test_resume_wants_a_folder_and_names_the_runs_like_it(tmp_path):
-    """A typo must not train for hours beside the run that was meant."""
+    """A mistyped name must not train for hours beside the run that was meant."""
     start(tmp_path / "esim-kd")
     start(tmp_path / "bow")
-    (tmp_path / "esim-kb").mkdir()  # no run
+    (tmp_path / "esim-kb").mkdir()  # this folder is not a run
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"/esim-dk: .*--resume") as caught:
         start(tmp_path / "esim-dk", resume=True)
@@ -335,7 +335,7 @@ def test_resume_wants_a_folder_and_names_the_runs_like_it(tmp_path):
 
 
 def test_resume_of_a_start_that_failed_starts_anew(tmp_path):
-    """A process killed in its first second leaves a folder and no config."""
+    """A process that is killed in its first second leaves a folder without a config."""
     (tmp_path / "a").mkdir()
     assert "config.json" in contents(start(tmp_path / "a", resume=True))
 
@@ -345,7 +345,7 @@ def test_metrics_of_epochs_to_be_trained_again_are_dropped(tmp_path):
     for epoch in (1, 2, 3):
         run.append_metrics({"epoch": epoch, "dev_loss": [1.0 / epoch, None]})
     with open(run.folder / "metrics.jsonl", "a") as file:
-        file.write('{"epoch": 4, "dev_lo')  # cut short by a full disk
+        file.write('{"epoch": 4, "dev_lo')  # a full disk cut this row short
     run.keep_metrics(2)
     run.append_metrics({"epoch": 3, "dev_loss": [0.2, 0.1]})
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
@@ -357,7 +357,7 @@ def test_metrics_of_epochs_to_be_trained_again_are_dropped(tmp_path):
 @pytest.mark.parametrize("line", [b"quokka", b"", b"[]", b"{}", b'{"epoch": "1"}', b"\xff\0", b"[" * 9999])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_damaged_row_of_metrics_is_named_and_kept(tmp_path, line, number):
-    """Only a last line without its end is what a kill leaves; all else happened to the file since."""
+    """A kill can only leave an incomplete last line. Any other damage is reported."""
     run = RunDirectory.create(tmp_path / "a", CONFIG)
     rows = [b'{"epoch": 1}', b'{"epoch": 2}']
     rows.insert(number - 1, line)
@@ -398,7 +398,7 @@ def scalars(epoch, seeds=(0, 1)):
 
 
 def events_of(path):
-    """The records of an event file: length (8 bytes), its checksum (4), data, its checksum (4)."""
+    """The records of an event file: length (8 bytes), its checksum (4), data, and its checksum (4)."""
     data, events = path.read_bytes(), []
     while data:
         (length,) = struct.unpack("<Q", data[:8])
@@ -409,7 +409,7 @@ def events_of(path):
 
 
 def curves(folder):
-    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session voids what stood at its step and after."""
+    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session drops older values from its first step on."""
     found = {}
     for path in sorted((folder / "tensorboard").iterdir()):
         for event in events_of(path):
@@ -424,7 +424,7 @@ def test_every_epoch_is_in_the_event_file_as_soon_as_it_is_over(tmp_path):
     run = RunDirectory.create(tmp_path / "a", CONFIG)
     for epoch in (1, 2, 3):
         run.write_scalars(scalars(epoch))
-        found = curves(run.folder)  # while the writer is open: a kill loses nothing
+        found = curves(run.folder)  # the writer is still open, so a kill would lose nothing
         assert len(found) == 4 * 2 + 1
         for points in found.values():
             assert [step for step, _ in points] == list(range(1, epoch + 1))
@@ -435,7 +435,7 @@ def test_every_epoch_is_in_the_event_file_as_soon_as_it_is_over(tmp_path):
 
 
 def test_a_resumed_run_adds_a_file_and_shows_each_epoch_once(tmp_path):
-    """The first process was killed after the row of epoch 2 and before its checkpoint; both begin in one second."""
+    """The first process is killed after the row of epoch 2, before its checkpoint; both begin in one second."""
     first = RunDirectory.create(tmp_path / "a", CONFIG)
     for epoch in (1, 2):
         first.write_scalars(scalars(epoch))
@@ -445,7 +445,7 @@ def test_a_resumed_run_adds_a_file_and_shows_each_epoch_once(tmp_path):
         second.write_scalars(scalars(epoch))
     now = {path.name: path.read_bytes() for path in (first.folder / "tensorboard").iterdir()}
     assert len(now) == 2
-    assert now | left == now  # the first file is as it was
+    assert now | left == now  # the first file is unchanged
     assert [step for step, _ in curves(first.folder)["train_loss/seed0"]] == [1, 2, 3]
 
 
@@ -506,7 +506,7 @@ def test_a_run_in_training_is_told_from_one_that_was_killed(tmp_path, resumed):
     assert RunDirectory.existing(tmp_path / "a").in_training()
     del run
     assert not RunDirectory.existing(tmp_path / "a").in_training()
-    start(tmp_path / "a", resume=True)  # having looked keeps nobody out
+    start(tmp_path / "a", resume=True)  # the check above holds no lock
 
 
 # ---- names and states ----
@@ -536,7 +536,7 @@ def test_status_is_one_of_four(tmp_path):
 
 def test_a_run_goes_on_with_its_own_data_only(tmp_path):
     run = RunDirectory.create(tmp_path / "run", {"seed": 0})
-    run.check_data({"files": {"label.npy": "a"}})  # nothing was trained on yet
+    run.check_data({"files": {"label.npy": "a"}})  # no data was recorded yet
     write_json(run.folder / "data.json", {"files": {"label.npy": "a"}})
     run.check_data({"files": {"label.npy": "a"}})
     with pytest.raises(RunError):

@@ -1,4 +1,4 @@
-"""The one reader of text files: what it yields, what it refuses, and the bar that slow files show."""
+"""The reader of text files: what it yields, what it refuses, and the progress bar for slow files."""
 
 import gzip
 import hashlib
@@ -89,7 +89,7 @@ def test_rows_of_a_table_have_the_width_of_its_header():
         raise textfiles.line_fault("x.csv", number, f"{len(header)} names")
 
     problems = Problems()
-    assert rows(refuse, "", problems) == []  # without a header no row can be read
+    assert rows(refuse, "", problems) == []  # no row can be read without a header
     assert [error.line for error in problems.first] == [1]
     assert rows(lambda number, header: header, "", problems) == []
 
@@ -101,7 +101,7 @@ FACES = ("plain", "gzip")
 
 @pytest.fixture(params=FACES)
 def path(tmp_path, request):
-    """3.2 MB on disk either way: hexadecimal digits that hardly compress below half."""
+    """A plain or a compressed file of at least 3 MB on disk; hexadecimal digits compress to about half."""
     draw = random.Random(0)
     text = b"".join(b"%x\n" % draw.getrandbits(800) for _ in range(16_000 if request.param == "plain" else 32_000))
     path = tmp_path / "corpus.txt"
@@ -112,13 +112,13 @@ def path(tmp_path, request):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Every read counts as a long one, every file as a big one."""
+    """Every read counts as slow and every file as large."""
     monkeypatch.setattr(textfiles, "SLOW_SECONDS", -1.0)
     monkeypatch.setattr(textfiles, "BIG", 1_000_000)
 
 
 def positions(text, total):
-    """The megabytes that were shown, in order."""
+    """The megabytes that the bar showed, in order."""
     return [int(done) for done in re.findall(rf"(?<!\d)(\d+)/{total}\b", text)]
 
 
@@ -141,13 +141,13 @@ def test_a_slow_read_shows_a_bar_on_a_terminal(path, slow, monkeypatch):
 
 def test_elsewhere_a_slow_read_says_a_line_now_and_then(path, slow, monkeypatch, capsys):
     assert sum(1 for _ in textfiles.text_lines(path)) in (16_000, 32_000)
-    assert capsys.readouterr().err == ""  # not yet 15 seconds
+    assert capsys.readouterr().err == ""  # less than 15 seconds have passed
     monkeypatch.setattr(progress, "PLAIN_SECONDS", -1.0)
     assert sum(1 for _ in textfiles.text_lines(path)) in (16_000, 32_000)
     total = -(-path.stat().st_size // 1_000_000)
     shown = positions(capsys.readouterr().err, total)
     assert shown == sorted(shown)
-    assert set(shown) >= set(range(total))  # compressed or not, it is the position on disk
+    assert set(shown) >= set(range(total))  # the position on disk counts, compressed or not
 
 
 def test_a_reader_that_stops_early_ends_the_bar(path, slow, monkeypatch):

@@ -1,4 +1,4 @@
-"""Settings that cannot work are refused in one line that names the field, before anything is read."""
+"""Settings that cannot work are refused in one line that names the field, before any file is read."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_row_of_text_has_room_for_a_piece_beside_the_special_ones():
 
 
 def test_a_disease_may_be_a_number():
-    """A command line gives `--config.diskne.diseases=1` as a number."""
+    """From a command line `--config.diskne.diseases=1` arrives as a number."""
     asked = experiment.of(changed(defaults.diskne("esim"), "diskne.diseases", (1, "gout,mumps")))
     assert asked.folds.diseases == ("1", "gout", "mumps")
 

@@ -1,4 +1,4 @@
-"""Outcomes of runs against counts worked by hand."""
+"""Outcomes of runs against counts worked out by hand."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_the_vote_is_the_majority_and_a_tie_goes_to_the_likelier_class(tmp_path)
     folder = write_run(tmp_path / "run", "en", "en", "nn", "nc", gold="ee")
     path = folder / "private" / "predictions.test.jsonl"
     first, second = (json.loads(line) for line in path.read_text().splitlines())
-    # Two say entailment, two neutral: means .4 and .5 decide for neutral.
+    # Two seeds vote for entailment and two for neutral; the mean probabilities, .4 and .5, decide for neutral.
     first["probabilities"] = [[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.7, 0.1]]
     path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
     assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
@@ -138,7 +138,8 @@ def test_a_file_of_other_content_is_refused(tmp_path):
     with pytest.raises(RunError, match="a and b: "):
         outcomes.aligned(*map(outcomes.finished, folders))
     edit(folders[1] / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl.gz", "sha256": "1" * 64}})
-    outcomes.aligned(*map(outcomes.finished, folders))  # packed: the bytes say nothing of the pairs
+    # a compressed file has another digest, so digests are not compared
+    outcomes.aligned(*map(outcomes.finished, folders))
 
 
 def test_training_on_other_pairs_is_said(tmp_path):
@@ -148,7 +149,7 @@ def test_training_on_other_pairs_is_said(tmp_path):
 
 
 def test_comparison_by_hand(tmp_path):
-    """First: 6 of 9 right; second: 7; only first 1 (the last e), only second 2."""
+    """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two pairs in the second run alone."""
     first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
     (row,) = outcomes.comparisons([first, second])
     assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])
@@ -175,11 +176,11 @@ def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_p
     row = outcomes.comparison(opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee"))
     found = row["flips"]["entailment"]
     assert [found[name] for name in ("changed", "gained", "lost", "wrong_to_wrong")] == [1, 0, 0, 1]
-    assert list(row["class_gains"]) == ["entailment"]  # no pair of the others
+    assert list(row["class_gains"]) == ["entailment"]  # the other classes have no pair
 
 
 def test_seeds_are_compared_one_by_one_where_they_are_the_same(tmp_path):
-    """McNemar's test is of the votes: each seed of b differs from a's in another pair, their vote in none."""
+    """Seeds of a and b differ in single pairs, but their votes are equal; McNemar's test compares votes."""
     first = opened(tmp_path / "a", GOLD, GOLD, GOLD)
     second = opened(tmp_path / "b", "n" + GOLD[1:], "eeeennccc", GOLD[:-1] + "e")
     row = outcomes.comparison(first, second)
@@ -207,7 +208,7 @@ def pair(uid, premise, hypothesis):
     return NLIExample(uid, premise, hypothesis, "neutral", tuple(premise.split()), tuple(hypothesis.split()))
 
 
-# The pairs of Table 8 of the paper, with the concepts that a reader finds in them.
+# The pairs of the paper's Table 8, with the concepts that a reader finds in them.
 TABLE_8 = {
     "numerical reasoning": (pair("1", "WBC 12 , Hct 41 .", "WBC slightly elevated"), ("wbc", "hct"), ("wbc",)),
     "world knowledge": (pair("2", "No known sick contacts", "No recent travel"), (), ()),
@@ -247,10 +248,11 @@ def test_the_papers_examples_meet_the_rule_of_their_category(name):
 
 def test_rules_by_hand():
     found = by_rules(*TABLE_8.values())
-    assert found["1"] == ("numerical reasoning", "abbreviations")  # the hypothesis names no concept of its own
-    assert found["2"] == ("world knowledge",)  # both negated: nothing turns on it
+    # the hypothesis names no concept that the premise lacks
+    assert found["1"] == ("numerical reasoning", "abbreviations")
+    assert found["2"] == ("world knowledge",)  # both sides are negated, so negation does not decide
     assert found["3"] == ("abbreviations", "medical knowledge")
-    assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is a lead, not a number
+    assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is an ECG lead, not a number
     assert found["5"] == ("abbreviations", "medical knowledge", "negations")
     plain = by_rules(
         (pair("a", "pain or fever", "he is well"), (), ()), (pair("b", "went to OR", "he is well"), (), ())
@@ -264,7 +266,7 @@ def test_rules_by_hand():
 
 
 def test_scores_of_categories_by_hand(tmp_path):
-    """Of u0-u3 two are right in both seeds, one in one, one in none; u4 and on have no category."""
+    """u0 and u1 are right in both seeds, u2 in neither. u3 and the pairs after it have no category."""
     run = opened(tmp_path / "run", "eecnnnccc", "eennnnccc")
     given = {"u0": ("negations",), "u1": ("negations", "abbreviations"), "u2": ("negations",), "u99": ("negations",)}
     found = categories.category_scores(run.outcomes, given)

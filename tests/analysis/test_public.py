@@ -1,4 +1,4 @@
-"""What may be given to others: scores, and counts of ten and more; no text and no name."""
+"""A public report holds scores and counts of at least ten, but no text and no name."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_a_public_report_has_scores_and_counts_of_ten_and_nothing_else(tmp_path,
     for more in (("run",), ("--categories",)):
         code, _, err = call_command(report, "run", "--public", *more)
         assert (code, "--public" in err) == (2, True)
-    write_run(tmp_path / "few", predicted, gold=gold[:29] + "n" + gold[30:])  # nine of a kind
+    write_run(tmp_path / "few", predicted, gold=gold[:29] + "n" + gold[30:])  # one count is nine
     assert "confusion" not in json.loads(call_command(report, "few", "--public", "--json")[1])["scores"]["test"]
     write_run(tmp_path / "tiny", "eeennnccc")
     assert json.loads(call_command(report, "tiny", "--public", "--json")[1])["scores"] == {}

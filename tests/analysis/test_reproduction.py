@@ -1,4 +1,4 @@
-"""The reproduction check: the range that is expected, a verdict for each published cell, and nothing of the corpus."""
+"""The reproduction check: the expected range, a verdict for each published cell, and no text of the corpus."""
 
 import json
 import math
@@ -17,7 +17,7 @@ SIX = {"rows": 11_232}
 
 
 def as_published(folder, *seeds, **how):
-    """A run whose settings are the paper's."""
+    """Writes a run whose settings are the paper's."""
     write_run(folder, *seeds, gold=GOLD, corpus="mednli", train=SIX, **how)
     edit(folder / "config.json", model={"name": "esim", "hidden_size": 300}, train={"epochs": 40, "batch_size": 512},
          vectors={"path": "glove.840B.300d.txt", "dim": 300}, data={"name": "mednli", "limit": None})  # fmt: skip
@@ -28,12 +28,12 @@ def wrong(count):
 
 
 def cell(found, number, run):
-    """That of the test split, which is the last."""
+    """The cell of the test split, which is the last one of the run."""
     return [one for one in found["tables"][str(number)] if one["run"] == run][-1]
 
 
 def test_the_expected_range_by_hand():
-    """Accuracy of six seeds, sd .6: 1 + 1.96 * sqrt(.36 * 2/6); a gain adds the baseline's variance."""
+    """Six seeds with sd .6: 1 + 1.96 * sqrt(.36 * 2/6). For a gain the variance of the baseline is added."""
     low, high = reproduction.expected(73.1, [0.6], [6], 6)
     assert (73.1 - low, high - 73.1) == pytest.approx((1 + 1.96 * math.sqrt(0.12),) * 2)
     low, high = reproduction.expected(-1.7, [0.6, 0.8], [6, 3], 6)
@@ -45,7 +45,7 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
     found = reproduction.checked(tmp_path)
     paper = [one for table in tables.TABLES.values() for one in table.cells if one.paper is not None]
     lines = [one for cells in found["tables"].values() for one in cells]
-    assert len(lines) == len(paper) + 8  # of Table 2
+    assert len(lines) == len(paper) + 8  # Table 2 adds 8
     assert found["verdicts"]["missing"] == len(lines)
     for one in lines:
         assert (one["ours"], bool(one["remark"]), bool(one["expected"])) == (None, True, True)
@@ -55,7 +55,7 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
 
 
 def test_verdicts(tmp_path):
-    seeds = [wrong(3)] * 6  # 70.0, sd 0: 70.2 is within a point, 73.1 is not
+    seeds = [wrong(3)] * 6  # accuracy 70.0, sd 0: the published 70.2 is within a point, 73.1 is not
     for name in ("bow", "esim"):
         as_published(tmp_path / "table3" / name, *seeds)
     as_published(tmp_path / "table3" / "infersent", wrong(3))
@@ -105,7 +105,7 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
 
 
 def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
-    """Canary words as uids, in names of folders, of files and in commands."""
+    """Canary words are used as uids, as names of folders and files, and in commands."""
     monkeypatch.chdir(tmp_path)
     secret = tmp_path / WORDS[0]
     as_published(secret / "table3" / "esim", GOLD, uids=list(WORDS[:10]))

@@ -1,4 +1,4 @@
-"""The probe of replaced words on a corpus of a few sentences, by bundled MeSH and by a made-up WordNet."""
+"""The probe that replaces words, on a corpus of a few sentences, with bundled MeSH and a made-up WordNet."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ def example(uid, premise, hypothesis, label="neutral"):
     return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
 
 
-# Asthma and bronchitis are kinds of Bronchial Diseases (MeSH C08.127.108 and .446); hypertension is none.
+# MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
 TRAIN = [example(f"t{n}", "Known asthma and bronchitis .", "He has hypertension .") for n in range(3)]
 TEST = [
     example("a", "The lady has an Asthma .", "x"),
@@ -86,7 +86,7 @@ def test_lookup_by_hand():
 
 
 def test_wordnet_words_fit_their_place(tmp_path):
-    """A noun follows a determiner. Cold, by its first sense, is the antonym of heat; by another a kind of illness."""
+    """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a kind of illness."""
     folder = test_wordnet.written(tmp_path)
     train = [example(f"t{n}", "body illness cold heat", "Paris") for n in range(3)]
     test = [example("a", "See the body .", "x"), example("b", "See body .", "x"), example("c", "See a cold .", "x")]

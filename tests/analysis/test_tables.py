@@ -1,4 +1,4 @@
-"""The paper's tables: their figures as printed, the runs that fill them, and what is said of cells without one."""
+"""The paper's tables: figures as printed, the runs that fill the cells, and what empty cells say."""
 
 import json
 import re
@@ -9,17 +9,17 @@ from made_up_runs import edit, write_run
 from mednli_jax.analysis import sections, tables
 from mednli_jax.errors import RunError, UsageError
 
-GOLD = "eeennnccce"  # ten pairs, so that one pair is ten points
+GOLD = "eeennnccce"  # one of ten pairs is ten points
 RIGHT = GOLD
 
 
 def wrong(count):
-    """Predictions with the first `count` pairs wrong."""
+    """Predictions that are wrong on the first `count` pairs."""
     return "".join({"e": "n", "n": "c", "c": "e"}[letter] for letter in GOLD[:count]) + GOLD[count:]
 
 
 def runs(folder, corpus="mednli", **said):
-    """{name of a run: the words of its seeds}; - stands for _ in names."""
+    """Writes {name of a run: the predictions of its seeds}; an underscore in a name becomes a hyphen."""
     for name, words in said.items():
         write_run(folder / name.replace("_", "-"), *words, gold=GOLD, corpus=corpus)
     return folder
@@ -30,7 +30,7 @@ def cells(found, **wanted):
 
 
 def test_the_papers_figures_are_as_printed():
-    """Sums and corners of the printed tables, added by hand from the paper."""
+    """Sums and corner cells of the printed tables, added up by hand from the paper."""
     figures = {n: [c.paper for c in table.cells if c.paper is not None] for n, table in tables.TABLES.items()}
     assert {n: len(f) for n, f in figures.items()} == {3: 8, 4: 54, 5: 21, 6: 3, 7: 4}
     assert figures[3] == [51.9, 71.9, 76.0, 74.4, 51.9, 70.2, 73.5, 73.1]
@@ -77,7 +77,7 @@ def test_accuracies_beside_the_papers(tmp_path):
 
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
-    """Right where the baseline is and in 3 pairs more: the interval never goes below 0."""
+    """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
     folder = runs(tmp_path, none_esim=(wrong(5),), retrofit_esim=(wrong(2),), retrofit_bow=(RIGHT,))
     found = tables.filled(tables.TABLES[6], folder)
     (esim,) = cells(found, column="ESIM")
@@ -105,7 +105,7 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
 
 
 def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
-    """They have no figure, and the others have theirs."""
+    """Those cells have no figure; the other cell has one."""
     folder = runs(tmp_path, esim=(RIGHT,))
     write_run(folder / "bow", RIGHT, gold=GOLD, corpus="demo")
     write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
@@ -116,7 +116,7 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
         assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
-    (command,) = found["lacking"]  # each makes room, and the table's script trains again
+    (command,) = found["lacking"]  # the command moves each of these runs away, then the table's script trains anew
     assert command.count("mv ") == 3
     assert command.endswith(f"bash launch/mednli_table3.sh {tmp_path} mednli")
 
@@ -193,7 +193,8 @@ def test_commands_have_the_corpus_and_the_flags_that_the_script_was_given(tmp_pa
     commands = list(tables.filled(tables.TABLES[4], folder)["lacking"])
     sources = "'fiction government slate snli telephone travel'"
     flags = "--config.model.hidden_size=8"
-    variables = "MODES='sequential multi' SOURCE_FLAGS=--x=1"  # what the paper has alone, and what was given
+    # the modes that the paper has, and the flags that the script was given
+    variables = "MODES='sequential multi' SOURCE_FLAGS=--x=1"
     assert commands == [f"{variables} bash launch/mednli_table4.sh {folder} mednli_code {sources} {flags}"]
     (folder / "table.txt").write_text(f"mednli\nglove=a.txt wiki-mimic=b.bin\n\n{flags}\n")
     found = tables.filled(tables.TABLES[5], folder)["lacking"]

@@ -1,4 +1,4 @@
-"""Baselines that choose an entity of the passage: what each says to queries small enough to answer by hand."""
+"""Baselines that choose an entity of the passage: their answers to queries small enough to answer by hand."""
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ def test_mentions_are_told_apart_by_their_lower_cased_words():
 def test_the_most_frequent_entity():
     about = passage(REPORT)
     said = most_frequent_entity([cloze("q", about, "_ went", "cough")])
-    assert said == {"q": "fever"}  # chest pain has as many mentions and comes later
+    assert said == {"q": "fever"}  # "chest pain" has as many mentions, but comes later
     three = passage(REPORT + " | [chest pain] again .")
     assert most_frequent_entity([cloze("q", three, "_ went", "cough")]) == {"q": "chest pain"}
 
@@ -67,7 +67,7 @@ def test_random_mentions():
     examples = [cloze(f"q{i}", REPORT, "_ went", "Fever", "cough") for i in range(4000)]
     said = random_entity(examples)
     shares = {phrase: count / 4000 for phrase, count in Counter(said.values()).items()}
-    # Two of six mentions; a share has a standard deviation of .0075.
+    # Fever and chest pain have two of six mentions each. The standard deviation of a share is .0075.
     assert shares == pytest.approx(
         {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}, abs=4 * 0.0075
     )
@@ -80,17 +80,18 @@ def test_random_mentions():
     expected = random_expectation(partly)
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
     assert expected["embedding"] is None
-    assert expected["predicted_length"] == pytest.approx(8 / 6)  # of the one query that is answered
+    assert expected["predicted_length"] == pytest.approx(8 / 6)  # the mean over the one query that is answered
     assert set(random_word(examples[:300]).values()) <= {word.lower() for word in passage(REPORT).tokens}
     assert len(set(random_word(examples[:300]).values())) > 6
 
 
 def test_the_embedding_score_of_random_mentions_by_hand():
-    # Cosines with "north": north 1, south -1, east 0, zebra none (0); three mentions of four are known words.
+    # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector). Three mentions of four are
+    # known words.
     about = passage("[North] and [south] , [east] and [zebra] .")
     examples = [cloze("q", about, "_ went", "north"), cloze("two", about, "_ went", "north", "east")]
     expected = random_expectation(examples, VOCAB, VECTORS)
-    # Of two answers the nearer counts: 1, 0 (east), 1, 0.
+    # With two answers the nearer one counts: 1, 0 (east), 1, 0.
     assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
     assert expected["predicted_length"] == 1
 
@@ -104,7 +105,7 @@ def test_bleu_of_random_mentions_is_the_mean_of_ten_seeded_draws():
     assert 0.05 < expected["bleu2"] < 0.5
     assert random_expectation(examples) == expected
     assert random_expectation(examples, seed=1)["bleu2"] != expected["bleu2"]
-    one = [cloze("q", "A [chest pain] .", "_ went", "chest pain")]  # whose draws are all alike
+    one = [cloze("q", "A [chest pain] .", "_ went", "chest pain")]  # all random draws give the same answer
     assert random_expectation(one) == {
         "exact_match": 1, "f1": 1, "bleu2": 1, "bleu4": 0, "embedding": None, "predicted_length": 2,
     }  # fmt: skip
@@ -123,12 +124,12 @@ def test_the_entity_in_the_most_similar_context():
     text = "North [cough] north | South [Fever] ."
     assert similar("south of _", text) == "fever"
     assert similar("north of _", text) == "cough"
-    # East is halfway between: the first mention; and where nothing around the blank has a vector.
+    # East is as near to both, so the first mention wins. It also wins where no word around the blank has a vector.
     assert similar("east of _", text) == similar("zebra _", text) == "cough"
 
 
 def test_the_sentence_ends_the_context():
-    """Inside its sentence nothing stands around aa; beyond either end stands what the query asks for."""
+    """No other word in the sentence of "aa" has a vector; "north" stands before its start or behind its end."""
     for text in ("[aa] x | north a b c d [bb] east north", "x north | [aa] a b c [bb] east north"):
         assert similar("north _", text) == "bb"
         assert similar("north _", text.replace("| ", "")) == "aa"
@@ -142,7 +143,7 @@ def test_the_words_of_the_phrase_itself_do_not_count():
 def test_the_window_ends_the_context():
     text = "south south north a b [cough] | north a b c d [fever]"
     assert similar("north _", text, window=3) == "cough"
-    assert similar("north _", text, window=5) == "fever"  # around cough it is south now
+    assert similar("north _", text, window=5) == "fever"  # with the wider window the sum around "cough" points south
 
 
 def test_the_word_in_the_most_similar_context():
@@ -151,7 +152,7 @@ def test_the_word_in_the_most_similar_context():
 
 
 def slow_choice(example, window):
-    """Word for word, as eq. 1 stands."""
+    """Equation 1 of the paper, computed word by word."""
 
     def around(tokens, start, end):
         rows = [VOCAB.encode([w.lower()])[0] for w in (*tokens[max(0, start - window) : start], *tokens[end:][:window])]
@@ -185,7 +186,7 @@ def test_choices_equal_those_of_the_equation():
         said = most_similar_entity(examples, VOCAB, VECTORS, window=window)
         assert said == {example.uid: slow_choice(example, window) for example in examples}
         chosen |= {(window, uid, text) for uid, text in said.items()}
-    assert len({(uid, text) for _, uid, text in chosen}) > 100  # the window matters
+    assert len({(uid, text) for _, uid, text in chosen}) > 100  # the window changes answers
 
 
 def test_queries_of_one_passage_are_answered_as_if_alone():

@@ -18,7 +18,7 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.progress import Watch
 from mednli_jax.text import SPECIALS, Vocab
 
-PAIRS = (  # the first three are the training split
+PAIRS = (  # the first three pairs are the training split
     ("The patient has no chest pain .", "Patient denies pain", "entailment"),
     ("History of heart failure", "History of heart failure", "entailment"),
     ("He takes aspirin", "CT normal", "neutral"),
@@ -27,7 +27,7 @@ PAIRS = (  # the first three are the training split
 )
 VECTORS = {
     "<pad>": (0, 0),
-    "<unk>": (9, 9),  # adds nothing to a sum
+    "<unk>": (9, 9),  # an unknown word adds nothing to a sum
     "patient": (1, 0),
     "pain": (0, 2),
     "chest": (1, 1),
@@ -39,7 +39,8 @@ VECTORS = {
     "disease": (1, 1),
     "atrial": (-1, 0),
 }
-# heart disease D1 is-a D0; heart failure D2, atrial fibrillation D3 is-a D1; chest pain S1 is-a pain S0; aspirin M.
+# Heart disease D1 is-a D0. Heart failure D2 and atrial fibrillation D3 are kinds of D1. Chest pain S1 is-a pain S0.
+# Aspirin is M.
 IDS = ("D0", "D1", "D2", "D3", "S0", "S1", "M")
 EDGES = ((1, 0), (2, 1), (3, 1), (5, 4))
 MENTIONS = (
@@ -47,22 +48,25 @@ MENTIONS = (
     [["S0"], ["D2"], [], ["D1"], ["S1", "D1"]],
 )
 
-# Worked out by hand; the arithmetic stands where it is not a count.
+# Values worked out by hand. A value that is not a plain count shows its arithmetic.
 BY_HAND = {
-    # exp(1 - 7/3): 3 tokens for 7. Matches 2 of 3 words, 0 of 2 pairs, 0 of 1 triple, no quadruple (counts as one).
+    # exp(1 - 7/3): 3 tokens against 7. 2 of 3 words match, 0 of 2 bigrams, 0 of 1 trigram; there is no 4-gram, which
+    # counts as one.
     "bleu": [
         math.exp(1 - 7 / 3) * (2 / 3 * 0.1 / 2 * 0.1 / 1 * 0.1 / 1) ** 0.25,
         1,
         0,
         0,
-        # 5 tokens for 2: no penalty. heart: 1 of 5; none of 4 pairs, 3 triples, 2 quadruples.
+        # 5 tokens against 2, so no penalty. "heart" is 1 match of 5 words; 4 bigrams, 3 trigrams and 2 4-grams have
+        # none.
         (1 / 5 * 0.1 / 4 * 0.1 / 3 * 0.1 / 2) ** 0.25,
     ],
     "tokens_min": [3, 4, 2, 5, 2],
     "tokens_max": [7, 4, 3, 6, 5],
     "tokens_difference": [4, 0, 1, -1, -3],
     "tokens_ratio": [3 / 7, 1, 2 / 3, 6 / 5, 5 / 2],
-    # 3+7+3+2+5+4+1 and 7+6+4; 7+2+5+7; 2+5+7 and 2+6; 6+12+1+2+8 and 3+3+3+5+7+1; 5+7 and 5+4+3+5+7
+    # Letters of each word: 3+7+3+2+5+4+1 and 7+6+4; 7+2+5+7; 2+5+7 and 2+6; 6+12+1+2+8 and 3+3+3+5+7+1; 5+7 and
+    # 5+4+3+5+7.
     "characters_min": [17, 21, 8, 22, 12],
     "characters_max": [25, 21, 14, 29, 24],
     "characters_difference": [8, 0, 6, 7, -12],
@@ -164,7 +168,7 @@ def plain_tfidf(sentences, fitted):
 
 def test_tfidf_by_plain_dictionaries():
     lowered = [(p.lower().split(), h.lower().split()) for p, h, _ in PAIRS]
-    # five distinct training sentences: the second pair says the same twice
+    # There are five distinct training sentences, because both sides of the second pair are equal.
     fitted = [lowered[0][0], lowered[0][1], lowered[1][0], lowered[2][0], lowered[2][1]]
     expected = []
     for p, h in (plain_tfidf(pair, fitted) for pair in lowered):
@@ -176,10 +180,11 @@ def test_tfidf_by_plain_dictionaries():
         :, [features.NAMES.index(f"tfidf_{m}") for m in ("cosine", "euclidean", "manhattan", "chebyshev")]
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-    # The third pair by hand: 5 and 3 terms, each in one of the five sentences, so each weighs ln(6/2) + 1.
+    # The third pair has 5 and 3 terms. Each occurs in one of the five sentences, so each weighs ln(6/2) + 1.
     weight = math.log(3) + 1
     np.testing.assert_allclose(found[2], [0, weight * 8**0.5, 8 * weight, weight], rtol=1e-12)
-    assert found[3, 0] == 0  # of the fourth pair training knows "has", "heart" and "."; none is shared
+    # of the fourth pair's terms training knows "has", "heart" and "."; the two sides share none of them
+    assert found[3, 0] == 0
     assert found[4, 0] > 0
 
 
@@ -188,11 +193,11 @@ def test_tfidf_knows_training_text_alone():
     table, changed = computed(), computed(corpus(other))
     assert np.array_equal(table[:3], changed[:3])
     assert np.array_equal(table[4], changed[4])
-    assert column(changed, "tfidf_cosine")[3] == 0  # words that training lacks do not count
+    assert column(changed, "tfidf_cosine")[3] == 0  # words that do not occur in training do not count
 
 
 def plain_alignment(first, second):
-    """(fewest edits, greatest length of such an alignment) by dynamic programming over (edits, -length)."""
+    """(fewest edits, length of the longest alignment with these), by dynamic programming over (edits, -length)."""
     row = [(j, -j) for j in range(len(second) + 1)]
     for i, a in enumerate(first, 1):
         above, row = row, [(i, -i)]
@@ -203,7 +208,7 @@ def plain_alignment(first, second):
 
 
 def test_edit_distances_by_plain_dynamic_programming():
-    # "ab" and "ba": 2 substitutions in 2 columns, or 2 gaps in 3.
+    # "ab" becomes "ba" by 2 substitutions in 2 columns, or by 2 gaps in 3 columns.
     assert wording.alignment("ab", "ba") == (2, 3)
     assert wording.alignment("kitten", "sitting") == (3, 7)
     assert wording.alignment("", "abc") == (3, 3)
@@ -218,16 +223,16 @@ def test_edit_distances_by_plain_dynamic_programming():
         assert wording.alignment(first, second) == plain_alignment(first, second), (first, second)
 
 
-# A candidate for the reference "a b c d e", the precisions of its n-grams of 1 to 4 words, and the length penalty.
+# A candidate for the reference "a b c d e", the precisions of its n-grams of 1 to 4 words, and the brevity penalty.
 BLEU = [
     ("a b c d e", (1, 1, 1, 1), 1),
-    ("a b c x a", (3 / 5, 2 / 4, 1 / 3, 0.1 / 2), 1),  # the second a is one too many; no four words match
-    ("a b c d e a b", (5 / 7, 4 / 6, 3 / 5, 2 / 4), 1),  # no penalty for what is longer
-    ("a b c", (1, 1, 1, 0.1), math.exp(1 - 5 / 3)),  # there are no four words
+    ("a b c x a", (3 / 5, 2 / 4, 1 / 3, 0.1 / 2), 1),  # the second "a" is one too many; no 4-gram matches
+    ("a b c d e a b", (5 / 7, 4 / 6, 3 / 5, 2 / 4), 1),  # a longer candidate has no penalty
+    ("a b c", (1, 1, 1, 0.1), math.exp(1 - 5 / 3)),  # the candidate has no 4-gram
     ("b a", (1, 0.1, 0.1, 0.1), math.exp(1 - 5 / 2)),
     ("a", (1, 0.1, 0.1, 0.1), math.exp(1 - 5)),
     ("x y z a", (1 / 4, 0.1 / 3, 0.1 / 2, 0.1), math.exp(1 - 5 / 4)),
-    ("A x", (0, 0, 0, 0), 1),  # no word in common
+    ("A x", (0, 0, 0, 0), 1),  # no word is shared
     ("", (0, 0, 0, 0), 1),
 ]
 
@@ -242,10 +247,10 @@ def test_bleu_by_hand(candidate, precisions, penalty):
 def test_paths_follow_the_direction_and_the_limit():
     said = mentions([[["D2"]] * 5, [["D3"], ["D0"], ["Z"], ["S0"], ["D3", "Z"]]])
     found = column(computed(mentions=said), "path_nearest")
-    np.testing.assert_allclose(found, [1 / 3, 1 / 3, 0, 0, 1 / 3])  # siblings meet in D1: 2 edges
+    np.testing.assert_allclose(found, [1 / 3, 1 / 3, 0, 0, 1 / 3])  # siblings meet in D1, 2 edges apart
     either = computed(mentions=said, direction="either")
     np.testing.assert_allclose(column(either, "path_nearest"), [0, 1 / 3, 0, 0, 0])
-    for table in (either, computed(mentions=said)):  # siblings are neither ancestor nor descendant
+    for table in (either, computed(mentions=said)):  # a sibling is neither ancestor nor descendant
         assert column(table, "path_share").tolist() == [0, 1, 0, 0, 0]
     assert not column(computed(mentions=said, max_path=1), "path_share").any()
     with pytest.raises(ConfigError):
@@ -260,7 +265,7 @@ def test_a_concept_outside_the_ontology_is_related_to_itself_alone():
 
 
 def test_a_cross_reference_is_one_concept_at_several_places():
-    """CUI is D0 and D1, which D2 is-a: one edge from the nearer."""
+    """CUI stands for D0 and D1. D2 is-a D1, so the distance from D2 to the nearer one is one edge."""
     known = replace(ontology(), cross_references=tuple(("CUI", IDS.index(name)) for name in ("D0", "D1")))
     said = mentions([[["D2"]] * 4 + [["CUI"]], [["CUI"], ["CUI", "Z"], ["D2"], [], ["CUI"]]])
     table = computed(mentions=said, ontology=known)
@@ -270,7 +275,7 @@ def test_a_cross_reference_is_one_concept_at_several_places():
 
 
 def test_rows_stand_in_the_order_of_the_examples():
-    order = [2, 0, 1, 4, 3]  # within the splits
+    order = [2, 0, 1, 4, 3]  # rows are reordered within the splits
     said = tuple([side[i] for i in order] for side in MENTIONS)
     moved = computed(corpus([PAIRS[i] for i in order]), mentions=mentions(said))
     np.testing.assert_allclose(moved, computed()[order], rtol=1e-13)
@@ -283,7 +288,7 @@ def test_without_an_ontology_and_with_one_side_empty():
     pairs = [("", "Is well", "neutral"), ("Is well", "", "neutral"), ("", "", "neutral"), *PAIRS[3:]]
     table = computed(corpus(pairs))
     assert np.isfinite(table).all()
-    assert not column(table, "same_first_word")[:3].any()  # where there is no word, none is the same
+    assert not column(table, "same_first_word")[:3].any()  # a side without words shares no first word
     assert column(table, "jaccard")[:3].tolist() == [1, 1, 0]
     assert np.isfinite(computed(corpus([("", "", "neutral")] * 5))).all()
 
@@ -297,8 +302,9 @@ def test_hypothesis_only_sees_no_premise():
 
 
 def test_case_counts_where_it_is_kept():
-    assert column(computed(lowercase=False), "common_words").tolist() == [1, 4, 0, 0, 1]  # Patient is not patient
-    # negation and grammar are found in either case
+    # "Patient" and "patient" are different words
+    assert column(computed(lowercase=False), "common_words").tolist() == [1, 4, 0, 0, 1]
+    # Negations and words of grammar are found in either case.
     assert column(computed(lowercase=False), "negations_hypothesis").tolist() == [1, 0, 0, 1, 0]
     assert column(computed(lowercase=False), "content_total")[2] == 4
 
@@ -307,7 +313,7 @@ def test_case_counts_where_it_is_kept():
 
 
 def rule(rows=240, seed=0):
-    """Features of which the first tells the label."""
+    """(features, labels); the first feature gives the label."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 3, rows)
     table = rng.normal(size=(rows, 35))
@@ -322,7 +328,7 @@ def test_boosting_learns_a_rule_and_says_which_feature():
     assert done.probabilities.shape == (2, 240, 3)
     np.testing.assert_allclose(done.probabilities.sum(axis=-1), 1)
     assert (done.probabilities[:, 180:].argmax(axis=-1) == label[180:]).mean() > 0.9
-    assert len(calls) == 40  # each round of each seed
+    assert len(calls) == 40  # one call for each round of each seed
     np.testing.assert_allclose(done.importance.sum(axis=1), 1)
     table = boosting.importance_table(done.importance)
     assert table["features"][0]["name"] == "bleu"
@@ -397,11 +403,11 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     table, hit = boosting.load(source, prepared)
     assert (table.shape, hit) == ((6, 35), False)
     assert np.array_equal(table[:3, :18], table[3:, :18])
-    # atrial fibrillation is an arrhythmia; aspirin is far from chest pain; asthma is asthma
+    # Atrial fibrillation is an arrhythmia. Aspirin is far from chest pain. Asthma equals asthma.
     assert column(table, "path_nearest")[[0, 2]].tolist() == [0.5, 1]
     assert column(table, "path_share")[:3].tolist() == [1, 0, 1]
     with monkeypatch.context() as patch:
-        patch.setattr(features, "matrix", None)  # not called again
+        patch.setattr(features, "matrix", None)  # the stored table must be used
         again, hit = boosting.load(source, prepared)
     assert hit
     assert np.array_equal(table, again)
@@ -446,4 +452,5 @@ def test_concepts_of_a_file_of_mentions_count_in_place_of_the_linkers(own_files,
     source = experiment.nli_corpus(config)
     prepared, _ = source.prepare()
     table, _ = boosting.load(source, prepared)
-    assert column(table, "path_nearest").tolist() == [1] * 6  # asthma on both sides, whatever they say
+    # the concept file puts asthma on both sides, whatever the sentences say
+    assert column(table, "path_nearest").tolist() == [1] * 6

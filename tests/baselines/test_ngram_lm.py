@@ -1,4 +1,4 @@
-"""The language model against numbers worked by hand and a small implementation straight from the formulas."""
+"""The language model against numbers worked out by hand and a small implementation of the published formulas."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ from mednli_jax.examples import Entity
 
 
 class Reference:
-    """Interpolated modified Kneser-Ney with dictionaries, one probability at a time."""
+    """Interpolated modified Kneser-Ney with dictionaries, computing one probability at a time."""
 
     def __init__(self, sentences, order):
         padded = [("<s>", *sentence, "</s>") for sentence in sentences]
@@ -70,7 +70,7 @@ class Reference:
 
 
 def text(seed, sentences=120, words=9):
-    """Sentences in which words have habits, so that all orders have something to say."""
+    """Sentences in which each word tends to follow certain words, so that every order of n-gram matters."""
     rng = np.random.default_rng(seed)
     names = [f"w{i}" for i in range(words)]
     result = []
@@ -87,16 +87,17 @@ HISTORIES = ([], ["w1"], ["w1", "w3"], ["w2", "w8", "w1"], ["w1", "zebra"], ["ze
 
 
 def test_a_bigram_model_by_hand():
-    """Texts "a b" and "a c": too small for discounts of its own, so 1/2 and 1 are taken off the counts 1 and 2.
+    """The texts "a b" and "a c" are too short to estimate discounts, so 1/2 and 1 are taken off the counts 1 and 2.
 
-    Different words before a, b, c: 1 each, before </s>: 2; sum 5. p(a) = .5/5 + .5 * 1/5, as 2.5 of 5 are given away to
-    the five words a, b, c, </s>, <unk>.
+    One distinct word stands before each of a, b and c, and two before </s>: 5 in all. Discounts free 2.5 of these 5,
+    and the five words a, b, c, </s> and <unk> share them: p(a) = .5/5 + .5 * 1/5.
     """
     model = estimate([["a", "b"], ["a", "c"]], order=2)
     assert model.words == ("<unk>", "<s>", "</s>", "a", "b", "c")
     assert [level.discounts for level in model.levels] == [FALLBACK, FALLBACK]
     assert model.levels[0].probability == pytest.approx([0.1, 0, 0.3, 0.2, 0.2, 0.2])
-    # After a: b and c once each, half of that given away; after <s>: a twice, half of that.
+    # After "a", b and c occur once each, and half of that is discounted. After <s>, "a" occurs twice, and half of that
+    # is discounted.
     assert model.distribution(["a"]) == pytest.approx([0.05, 0, 0.15, 0.1, 0.35, 0.35])
     assert model.distribution([])[3] == pytest.approx((2 - 1) / 2 + 0.5 * 0.2)
     found = model.perplexity([["a", "b"]])
@@ -107,7 +108,7 @@ def test_a_bigram_model_by_hand():
 def test_discounts_by_hand():
     counts = np.array([1] * 10 + [2] * 4 + [3] * 2 + [4] + [9, 0])
     assert _discounts(counts) == pytest.approx((5 / 9, 2 - 3 * 5 / 9 * 2 / 4, 3 - 4 * 5 / 9 * 1 / 2))
-    assert _discounts(np.array([1, 1, 2, 5])) == FALLBACK  # no count of 3
+    assert _discounts(np.array([1, 1, 2, 5])) == FALLBACK  # no n-gram has the count 3
     assert _discounts(np.array([1] + [2] * 9 + [3] * 9)) == pytest.approx((1 / 19, 2 - 3 / 19, 3))
     assert _discounts(np.array([1] * 9 + [2] + [3] * 9)) == FALLBACK  # D2 would be negative
 
@@ -178,7 +179,7 @@ def test_the_most_likely_word_is_that_of_the_whole_distribution():
 def test_sentences_are_apart_and_their_order_does_not_matter():
     model = estimate([["a"], ["b"], ["c", "d"]])
     assert model.distribution(["a"])[model.words.index("b")] < model.distribution(["c"])[model.words.index("d")]
-    assert len(model.levels) == 4  # <s> c d </s>
+    assert len(model.levels) == 4  # the longest n-gram is <s> c d </s>
     corpus = text(7)
     one, other = estimate(corpus), estimate(corpus[::-1])
     for history in HISTORIES:

@@ -1,4 +1,4 @@
-"""The benchmark's PyTorch models compute ours, in every style. Skipped without torch."""
+"""The benchmark's PyTorch models compute the same as ours, in every style. Skipped without torch."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ from mednli_jax.benchmarking import families, ours, torch_readers, torch_side, w
 from mednli_jax.models.bert_import import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
-EXACT = {"bow": "distinct", "infersent": "packed", "esim": "packed"}  # styles in which padding reaches nothing
+# in these styles padding does not change the result
+EXACT = {"bow": "distinct", "infersent": "packed", "esim": "packed"}
 CASES = [
     *(("bow", style) for style in ("distinct", "bucketed")),
     *((model, style) for model in ("infersent", "esim") for style in ("packed", "bucketed", "chunked")),
@@ -32,7 +33,7 @@ def spec(model, style="", grouping="off", mode="train"):
 
 
 def pytorch(values, work):
-    """The PyTorch side without dropout, and with one bias a gate: Adam would move two of them twice as far."""
+    """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two biases twice as far."""
     side = families.MODELS[values["model"]].pytorch(values, work)
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:
@@ -54,7 +55,7 @@ def test_every_setting_of_the_table_is_a_style_that_agrees_with_ours():
 
 
 def same_length(work):
-    """The pairs of a workload with one length for all sentences: padding cannot reach any style."""
+    """The pairs of a workload with sentences of one length: without padding all styles compute the same."""
     arrays, size = dict(work.arrays), 4
     for side in ("premise", "hypothesis"):
         tokens = np.random.default_rng(1).integers(2, 99, (len(arrays["label"]), size)).astype(np.int32)
@@ -66,7 +67,7 @@ def same_length(work):
 @pytest.mark.parametrize(("model", "style"), CASES)
 @pytest.mark.parametrize("grouping", ["off", "premise"])
 def test_styles_agree(work, model, style, grouping):
-    """Packed pairs of any length; the others where there is no padding. Grouped premises change nothing."""
+    """Packed models get pairs of any length, the others pairs without padding. Grouping premises changes nothing."""
     work = work if style == "packed" or model == "bow" else same_length(work)
     first = pytorch(spec(model, mode="predict"), work)
     other = pytorch(spec(model, style, grouping, "predict"), work)
@@ -116,11 +117,11 @@ def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
 
-# -- readers and BERT: the benchmark's two sides, whole ----------------------------------------------------------------
+# -- readers and BERT: both sides of the benchmark as a whole ----------------------------------------------------------
 
 
 def recurrent(w, name):
-    """Our GRU's arrays; PyTorch's update gate keeps what ours replaces."""
+    """The arrays of our GRU. PyTorch's update gate keeps what ours replaces, so its sign changes."""
 
     def gates(value):
         reset, update, candidate = np.split(value, 3)
@@ -146,7 +147,7 @@ def reader_tree(w):
 
 
 def steps_agree(values, work, tree):
-    """From the same weights, three steps on the batches of our plan, then prediction: the logits are ours.
+    """Both sides start from the same weights, take three steps on our batches and predict: the logits are equal.
 
     tree: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these arrays.
     """
@@ -164,9 +165,9 @@ def steps_agree(values, work, tree):
     logits = mine.program.devices.join(np.asarray(logits))[0]
     real = index.reshape(-1) >= 0
     _, expected = side.predict([index.reshape(-1)[real].astype(np.int64)])
-    # Candidates are padded to as many as any passage of the batch has, or of the corpus.
+    # PyTorch pads candidates to the most that any passage of the batch has, our side to the most of the corpus.
     width, expected = expected[0].shape[1], expected[0].numpy()
-    if values["model"] == "ga_reader":  # our logits are logs of masses, which sum to 1
+    if values["model"] == "ga_reader":  # our logits are logs of masses that sum to 1
         expected = np.where(expected > torch_readers.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected)
     np.testing.assert_allclose(logits[real][:, :width], expected, atol=1e-4)
     assert (logits[real][:, width:] <= torch_readers.MASKED_ENERGY).all()
@@ -181,7 +182,7 @@ def test_training_of_pairs_follows_ours(work, model, grouping):
 @pytest.mark.parametrize(("grouping", "batch"), [("off", 1), ("off", 8), ("premise", 8)])
 @pytest.mark.parametrize("model", ["ga_reader", "sa_reader"])
 def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
-    """Passages of all lengths one by one, and batches of one length: padding cannot reach unpacked GRUs."""
+    """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then see no padding."""
     if batch > 1:
         monkeypatch.setattr(workload, "SHORTEST", 1.0)
         monkeypatch.setattr(workload, "LONGEST", 1.0)
@@ -191,7 +192,7 @@ def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
 
 
 def test_training_of_bert_follows_ours(tmp_path):
-    """The weights come over as those of a published model do."""
+    """Our side loads the weights as it loads those of a published model."""
     pytest.importorskip("mednli_jax.benchmarking.torch_bert", exc_type=ImportError)
 
     def tree(w, params):
@@ -235,5 +236,5 @@ def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
     full, near = found
     assert near.dtype == torch.float32
     assert not torch.equal(full, near)
-    real = full > -1e6  # a reader's masked candidates
+    real = full > -1e6  # a reader masks missing candidates
     torch.testing.assert_close(near[real], full[real], atol=0.05, rtol=0.05)

@@ -34,13 +34,13 @@ def test_statistics_by_hand():
     train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
     assert (train["pairs"], test["pairs"], whole["pairs"]) == (3, 2, 5)
     assert (train["premises"], test["premises"], whole["premises"]) == (2, 2, 3)
-    assert (train["shared_premises"], test["shared_premises"]) == (0, 1)  # "f"
+    assert (train["shared_premises"], test["shared_premises"]) == (0, 1)  # premise "f" occurs in both
     assert train["labels"] == {"entailment": 1, "neutral": 2, "contradiction": 0}
     assert whole["labels"] == {"entailment": 1, "neutral": 3, "contradiction": 1}
     assert train["premise"] == {"mean": 7 / 3, "median": 3.0, "longest": 3, "over_50": 0}
     assert whole["premise"] == {"mean": (3 + 3 + 1 + 51 + 1) / 5, "median": 3.0, "longest": 51, "over_50": 1}
     assert whole["hypothesis"]["mean"] == (1 + 2 + 3 + 2 + 1) / 5
-    assert (train["words"], test["words"], whole["words"]) == (9, 4, 11)  # a-i; x y a f; with x and y
+    assert (train["words"], test["words"], whole["words"]) == (9, 4, 11)  # a-i; x y a f; both, with x and y
     assert test["new_words"] == 2
     assert whole["tokens"] == {"binary parse": 3, "treebank": 2}
     assert whole["unlabelled"] == 2
@@ -70,7 +70,7 @@ def test_other_corpora_have_no_paper():
 
 # -- paths: Figure 3 ---------------------------------------------------------------------------------------------------
 
-# 0 <- 1 <- 2 (2 is-a 1 is-a 0), and 3 alone.
+# 0 <- 1 <- 2 (2 is-a 1 is-a 0), and 3 stands alone.
 CHAIN = Ontology(
     "chain", "1", ("c0", "c1", "c2", "c3"), ("zero", "one", "two", "three"), (), is_a_matrix([(1, 0), (2, 1)], 4), ""
 )
@@ -81,14 +81,14 @@ def mentions(*concepts):
 
 
 def test_path_lengths_by_hand():
-    """Four examples: paths 2 and none; 0 twice over, counted once per example; no concept on one side; unknown ones."""
+    """Lengths 2 and none; one pair that occurs twice and counts once; an empty side; unknown concepts."""
     labels = ("entailment", "neutral", "contradiction", "entailment")
     examples = [example("p", "h", label) for label in labels]
     premises = [mentions("c2", "c3"), mentions("c1", "c1"), mentions("c0"), mentions("x", "c0")]
     hypotheses = [mentions("c0"), mentions("c1"), [], mentions("x", "y")]
     found = paths.path_statistics(examples, premises, hypotheses, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs))
     assert found["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
-    # (c2 c0) 2, (c3 c0) none, (c1 c1) 0, (x x) 0, (x y) (c0 x) (c0 y) none
+    # (c2 c0) 2; (c3 c0) none; (c1 c1) 0; (x x) 0; (x y), (c0 x) and (c0 y) none.
     assert found["occurrences"] == {"0": 2, "2": 1, "no path": 4}
     assert found["concept_pairs"] == found["occurrences"]
     assert found["nearest"] == {
@@ -103,7 +103,7 @@ def test_path_lengths_by_hand():
 
 
 def test_kinds_of_relations_by_class_by_hand():
-    """3 of 4 entailments and no contradiction have the first kind: chi-square is 8 (3 4 - 1 0)^2 / (4 4 3 5)."""
+    """3 of 4 entailments and no contradiction have the first kind, so chi-square is 8 (3 4 - 1 0)^2 / (4 4 3 5)."""
     examples = [example("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
     bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
     found = paths.relation_statistics(examples, bits, ("synonym", "antonym", "hypernym"))

@@ -1,6 +1,6 @@
-"""launch/aot.py: what it reads in a compiled program; and, marked `aot`, what the compilers say of our steps.
+"""launch/aot.py: the figures that it reads from a compiled program. Tests marked `aot` compile our steps.
 
-The bounds are upper bounds of the compilers' counts, for the versions that the extra names.
+The bounds are upper bounds of what the compilers report, for the versions that the extra pins.
 """
 
 import functools
@@ -17,7 +17,7 @@ from made_up_commands import ROOT
 SCRIPT = ROOT / "launch" / "aot.py"
 PACKAGES = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip
-# model, seeds, target, figure, bound: batches of 64.
+# Each row: model, seeds, target, figure, bound. Batches have 64 rows.
 BOUNDS = [
     ("infersent", 1, "h100", "launches", 450),
     ("esim", 1, "h100", "launches", 900),
@@ -70,7 +70,7 @@ ENTRY %main (p: (s32[], f32[8,4], f32[4])) -> f32[8,4] {
 
 
 def command(*arguments):
-    """The script in a process of its own, without the flags of this suite's compiler."""
+    """Runs the script in a process of its own, without the compiler flags of this suite."""
     environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_PLATFORMS")}
     environment["PYTHONPATH"] = str(ROOT)
     return subprocess.run(
@@ -98,7 +98,7 @@ def step(model, seeds, target):
 
 def test_a_loop_counts_as_often_as_it_runs():
     found = runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts()
-    # In each of 5 trips: the sum of two numbers; a row that is read and written, and where.
+    # Each of 5 iterations adds two numbers, and reads and writes one row and its position.
     moved = 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
     assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
 

@@ -1,4 +1,4 @@
-"""The benchmark: corpora and figures are right, calibration ends in time, and the command says what is wrong."""
+"""The benchmark: its corpora and figures are right, calibration ends in time, and errors name what is wrong."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from mednli_jax.benchmarking import cases, compare, families, flops, measure, re
 from mednli_jax.errors import RunError, UsageError
 
 ROOT = Path(__file__).parents[2]
-# Not the suite's eight devices; the compiler's expensive passes are left out all the same.
+# Without the suite's eight devices, but also without the compiler's expensive passes.
 XLA = {"XLA_FLAGS": FAST}
 CASE = cases.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
 
@@ -40,7 +40,7 @@ def test_made_up_pairs_have_mednlis_shape():
     assert not set(work.premise_of[train]) & set(work.premise_of[work.rows("dev")])
     for side, length in (("premise", premise), ("hypothesis", hypothesis)):
         assert ((work.arrays[side][train] > 0).sum(axis=1) == length).all()
-    # Pairs of a group have one premise, and no fewer distinct words than real text.
+    # The pairs of a group share one premise, and have as many distinct words as real text.
     assert (work.arrays["premise"][0::3][:3744] == work.arrays["premise"][1::3][:3744]).all()
     chosen = np.random.default_rng(0).choice(train, 64, replace=False)
     words = [work.arrays[side][chosen] for side in ("premise", "hypothesis")]
@@ -110,10 +110,10 @@ def test_made_up_word_pieces():
 
 
 def test_flops_by_hand():
-    """H = 2, D = 3, premise 5, hypothesis 4 tokens."""
+    """H = 2, D = 3, a premise of 5 tokens and a hypothesis of 4."""
     sizes = {"p": 5, "h": 4, "hidden": 2, "dim": 3}
-    # A token: two directions, four gates of 2 numbers, each from 3 inputs and from 2 states: 2 * 8 * (3 + 2) * 2.
-    # Training: inputs twice (no gradient for vectors), the rest three times.
+    # A token: two directions have four gates of 2 numbers each, from 3 inputs and 2 states: 2 * 8 * (3 + 2) * 2.
+    # Training: products of inputs count twice (vectors have no gradient), all others three times.
     encoder, trained = 9 * 160, 9 * (2 * 96 + 3 * 64)
     head = 2 * 16 * 2 + 2 * 2 * 2 + 2 * 2 * 3
     assert flops.of_pair("infersent", **sizes, train=False) == encoder + head
@@ -125,21 +125,22 @@ def test_flops_by_hand():
     layers = 3 * 2 * 4 * 4 + 2 * 4 * 3
     assert flops.of_pair("bow", **sizes, train=False) == 9 * 2 * 3 * 2 + layers
     assert flops.of_pair("bow", **sizes, train=True) == 2 * 9 * 2 * 3 * 2 + 3 * layers
-    # A token of the readers: three gates, 2 * 6 * (inputs + 2) * 2; inputs: 3 numbers; 4; 4 and the feature's 2.
-    passage, attention = 5 * (24 * 5 + 24 * 6 + 24 * 8), 2 * 2 * 2 * 5 * 4 * 4  # two hops attend: products and sums
+    # A token of the readers has three gates: 2 * 6 * (inputs + 2) * 2. The inputs are 3 numbers; 4; 4 and the feature's
+    # 2.
+    passage, attention = 5 * (24 * 5 + 24 * 6 + 24 * 8), 2 * 2 * 2 * 5 * 4 * 4  # two hops: products and sums
     assert flops.of_pair("ga_reader", **sizes, train=False) == passage + 3 * 4 * 24 * 5 + attention + 2 * 5 * 4
-    forward = 9 * 24 * 5 + 2 * 4 * 4 + 2 * 2 * 5 * 4 + 2 * 30 * 4  # the last: candidates
+    forward = 9 * 24 * 5 + 2 * 4 * 4 + 2 * 2 * 5 * 4 + 2 * 30 * 4  # the last term: candidates
     assert flops.of_pair("sa_reader", **sizes, train=False) == forward
-    for model in ("ga_reader", "sa_reader"):  # vectors are trained
+    for model in ("ga_reader", "sa_reader"):  # the vectors are trained, too
         forward = flops.of_pair(model, **sizes, train=False)
         assert flops.of_pair(model, **sizes, train=True) == 3 * forward
         assert forward - flops.of_pair(model, **sizes, train=False, share=0.5) == 2.5 * 24 * 5
-    layer = 12 * 2 * (4 * 64 * 64 + 2 * 64 * 256) + 2 * 2 * 12 * 12 * 64  # 5 and 4 pieces and 3 special ones
+    layer = 12 * 2 * (4 * 64 * 64 + 2 * 64 * 256) + 2 * 2 * 12 * 12 * 64  # 5 and 4 pieces, and 3 special pieces
     assert flops.of_pair("bert", 5, 4, hidden=64, dim=1, train=False) == 6 * layer + 2 * 64 * 64 + 2 * 64 * 3
 
 
 def test_flops_of_corpora():
-    """Three pairs of a premise of 9 tokens, encoded once: 3 tokens a pair. MedNLI: about 225 MFLOP in InferSent."""
+    """Three pairs share one premise of 9 tokens: 3 tokens a pair. InferSent takes about 225 MFLOP on MedNLI."""
     lengths, premise_of = (np.array([9, 9, 9]), np.array([4, 4, 4])), np.zeros(3, int)
     args = {"hidden": 2, "dim": 3, "train": True}
     for grouped, tokens in ((True, 3), (False, 9)):
@@ -154,7 +155,7 @@ def test_flops_of_corpora():
 
 
 class Fake:
-    """A side whose batches take a known time. log: who ran what. now: the time that all have taken together."""
+    """A side whose batches take a known time. log: the calls. now: the time that all sides have taken together."""
 
     log, now = [], 0.0
     tokens = {"bucketed": 30.0, "chunked": 50.0}  # noqa: RUF012 - a second
@@ -197,7 +198,7 @@ class Fake:
 
 
 class Slow(Fake):
-    """Every estimate takes `seconds`, or as long as is allowed."""
+    """An estimate takes `seconds`, or the timeout if that is shorter."""
 
     seconds = 12.0
 
@@ -209,7 +210,7 @@ class Slow(Fake):
 
 
 def quiet(*shares):
-    """A machine on which others use these shares of each interval, one after the other, the last one for ever."""
+    """A machine on which other processes use these shares of successive intervals; the last share goes on for ever."""
     busy = np.cumsum([0.0] + [1000 * shares[min(i, len(shares) - 1)] for i in range(50)])
     for i in range(50):
         yield busy[i], 1000.0 * i
@@ -231,25 +232,25 @@ def test_a_row_of_fakes():
     assert tuple(row) == compare.KEYS
     assert row["opponent"] == "chunked, tuned malloc"
     assert any("torch.compile" in note and "no compiler" in note for note in row["notes"])
-    # Rounds of 1.6 and 1.76 seconds against 1.
+    # Rounds of 1.6 and 1.76 seconds against 1 second.
     assert (row["ratio_min"], row["ratio"], row["ratio_max"]) == (1.6, 1.68, 1.76)
     assert (row["examples_per_second"], row["loaded"]) == (100.0, False)
     assert row["gemm_share"] == pytest.approx(row["gflop_per_pair"] * 1e9 * 100 / 1e9, rel=1e-3)
     assert (row["peak_mb"], row["torch_peak_mb"], row["compile_seconds"]) == (700, 700, 1.5)
     json.dumps(row, allow_nan=False)
-    # The last two rounds: the same batches for both, the order reversed.
+    # The last two rounds give both sides the same batches, in reversed order.
     last = Fake.log[-4:]
     assert [side for side, *_ in last] == ["ours", "pytorch", "pytorch", "ours"]
     assert last[0][2] == last[1][2] != last[2][2] == last[3][2]
 
 
 def test_a_calibration_serves_the_rows_of_its_corpus_only():
-    """The setting found is remembered, also for several seeds; another number of pairs is another corpus."""
+    """A setting that was found is kept, also for several seeds. Another number of pairs is another corpus."""
     Fake.log, calibration = [], compare.Calibration(Fake)
     for case in (CASE, replace(CASE, seeds=6), replace(CASE, pairs=10 * CASE.pairs)):
         calibration.fastest(case)
     assert [pairs for _, _, pairs in Fake.log] == [60, 60, 600, 600]
-    assert calibration.fastest(replace(CASE, model="bow"))[0].style == "distinct"  # the only one
+    assert calibration.fastest(replace(CASE, model="bow"))[0].style == "distinct"  # this model has one style only
     assert len(Fake.log) == 4
 
 
@@ -257,7 +258,7 @@ def test_a_calibration_serves_the_rows_of_its_corpus_only():
     ("seconds", "style", "timed"), [(4.0, "chunked", 4), (12.0, "bucketed", 1), (30.0, "bucketed", 0)]
 )
 def test_calibration_ends_in_time(monkeypatch, seconds, style, timed):
-    """What was timed in time is compared; if nothing was, the first setting is taken."""
+    """Calibration compares the settings that it could time; if it timed none, it takes the first."""
     monkeypatch.setattr(Slow, "seconds", seconds)
     Fake.now = 0.0
     setting, notes = compare.Calibration(Slow, clock=lambda: Fake.now).fastest(CASE)
@@ -304,7 +305,7 @@ def test_positions_cover_the_epoch():
 
 def test_a_round_is_long_enough_for_the_faster():
     assert measure.batches_per_round([0.1, 0.3]) * 0.1 >= measure.ROUND_SECONDS
-    assert measure.batches_per_round([0.001, 0.1]) == 60  # 6 seconds for the slower
+    assert measure.batches_per_round([0.001, 0.1]) == 60  # 6 seconds for the slower side
     assert measure.batches_per_round([0.0, 0.0]) >= 1
 
 
@@ -319,7 +320,7 @@ def test_disturbed_rounds_are_repeated_and_marked(shares, loaded, runs):
 
 
 def test_work_of_a_side_is_not_others(monkeypatch):
-    """A side that burns 2 of 4 busy seconds leaves 2 of 10 to others."""
+    """10 s with 4 busy ones: a side that used 2 of these leaves .2 of the time to other processes."""
     burnt, states = iter([2.0, 4.0]), iter([(100.0, 1000.0), (104.0, 1010.0)])
     monkeypatch.setattr(Fake, "cpu_seconds", lambda self: next(burnt))
     watch, side = measure.Guard(lambda: next(states)), Fake()
@@ -344,7 +345,7 @@ def test_our_side_of_every_family_trains_and_predicts(model):
 
 
 def test_our_side_in_a_child_process():
-    """A bad command is answered, and the process lives on; a dead one is reported."""
+    """The process answers a bad command with an error and lives on. A dead process is reported."""
     with measure.Side(XLA) as child:
         started = child.ask("start", name="ours", spec=replace(CASE, model="bow").spec(), timeout=200)
         assert started["seconds_per_batch"] > 0
@@ -362,7 +363,7 @@ def test_our_side_in_a_child_process():
 
 def command(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
-    monkeypatch.setenv("XLA_FLAGS", XLA["XLA_FLAGS"])  # of the workers
+    monkeypatch.setenv("XLA_FLAGS", XLA["XLA_FLAGS"])  # for the worker processes
     return cli.run(benchmark.main, benchmark.USAGE, benchmark.define)
 
 
@@ -428,8 +429,8 @@ def test_rows_have_the_sizes_of_their_models():
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for children in /proc")
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 3), (signal.SIGKILL, -9)])
 def test_no_worker_outlives_the_command(sign, code):
-    """Ctrl-C ends with 3; a parent that is killed takes its worker along."""
-    # A suite run in the background hands down an ignored SIGINT.
+    """Ctrl-C ends the command with 3. If the command is killed, its worker ends, too."""
+    # A suite that runs in the background passes an ignored SIGINT on to its children.
     heeding = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, "
         "[sys.executable, '-m', 'mednli_jax.benchmark', '--models=bow', '--against=none', '--allow_load'])"
@@ -442,7 +443,7 @@ def test_no_worker_outlives_the_command(sign, code):
             time.sleep(0.05)
         child = int(children.read_text().split()[0])
         if sign == signal.SIGKILL:
-            time.sleep(5.0)  # until it watches its parent
+            time.sleep(5.0)  # until the worker watches its parent
         parent.send_signal(sign)
         assert parent.wait(timeout=60) == code
     until = time.monotonic() + 60

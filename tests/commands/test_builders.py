@@ -1,4 +1,4 @@
-"""The TFDS route gives what the direct route gives: the same pairs, facts and arrays, for its owner alone."""
+"""Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the owner alone."""
 
 import json
 import os
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def pair(name, n, **more):
-    # Brackets, quotes, accents, a token that looks like a number and an unusual uid: all must come back as they were.
+    # Brackets, quotes, accents, a token that looks like a number, and an unusual uid must all come back unchanged.
     premise = f"Pt. №{n} -LRB- {name} -RRB- says `` naïve '' 1.50 gout"
     values = {"pairID": f"{name}/{n}#é", "gold_label": (*LABELS, "-")[n % 4], "sentence1": f"{premise} ."}
     values |= {"sentence2": f"arthritis {n} {SECRET}", "sentence1_binary_parse": f"( {premise} . )"}
@@ -54,7 +54,7 @@ def load(name, data, tmp_path, **wishes):
 @pytest.mark.parametrize("limit", [None, 5])
 def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
     direct = nli.load_nli("mednli", data, limit=limit)
-    for _ in range(2):  # built, then found
+    for _ in range(2):  # the first pass builds, the second finds the build
         splits = load("mednli", data, tmp_path, limit=limit)
         assert splits == direct
         assert list(splits) == list(direct)
@@ -104,7 +104,7 @@ def write_clicr(folder, cases=5):
 def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
     data = write_clicr(tmp_path / "data")
     direct = clicr.load(data, limit=limit)
-    for _ in range(2):  # built, then found
+    for _ in range(2):  # the first pass builds, the second finds the build
         splits = load("clicr", data, tmp_path, limit=limit)
         assert splits == direct
         assert list(splits) == list(direct)
@@ -134,7 +134,7 @@ def test_the_builder_serves_tfds_itself(data, tmp_path):
     config = tfds.download.DownloadConfig(manual_dir=str(data))
     builder.download_and_prepare(download_config=config, file_format="array_record")
     again = builders.Mednli(data_dir=tmp_path / "built")
-    assert again.info.splits["dev"].num_examples == 18  # 23 less five labelled `-`
+    assert again.info.splits["dev"].num_examples == 18  # 23 pairs, of which five are labelled `-`
     source = again.as_data_source("dev")
     by_row = {int(record["row"]): record["uid"].decode() for record in source}
     direct = nli.load_nli("mednli", data)["dev"].examples
@@ -157,7 +157,7 @@ def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
     (direct, _), (built, hit) = (prepare(config_of(data, route)) for route in ("direct", "tfds"))
     assert not hit
     assert list((built.folder.parent.parent / "tfds").glob("mednli-all-*"))
-    assert built.folder != direct.folder  # prepared twice, not found
+    assert built.folder != direct.folder  # each route prepares its own folder
     assert set(built.arrays) == set(direct.arrays)
     for name, array in direct.arrays.items():
         assert array.dtype == built.arrays[name].dtype
@@ -190,7 +190,8 @@ def test_a_changed_file_is_built_anew_and_the_old_build_goes(data, tmp_path):
     assert load("mednli", data, tmp_path) == nli.load_nli("mednli", data)
     (after,) = (tmp_path / "tfds").glob("mednli-all-*")
     assert before.name != after.name
-    assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2  # the other part's build stays, nothing temporary does
+    # the build of the other limit stays, and no temporary folder does
+    assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2
 
 
 def test_a_damaged_build_is_noticed_and_built_again(data, tmp_path, capfd):
@@ -256,7 +257,7 @@ def test_wrong_routes_are_user_errors(data, tmp_path):
 
 
 def test_neither_jax_nor_tensorflow_nor_stdout_is_used(data, tmp_path):
-    """In a process of its own: what this one has imported proves nothing."""
+    """Runs in a process of its own, because this one has imported jax already."""
     code = (
         "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds; "
         "tfds.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "

@@ -1,4 +1,4 @@
-"""Runs on cloze queries by the commands: prepare, train, evaluate, predict, report on a few made-up articles."""
+"""The commands prepare, train, evaluate, predict and report on cloze queries from a few made-up articles."""
 
 import io
 import json
@@ -43,7 +43,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with own/ (files), a cache, and one finished run of two seeds in run/."""
+    """A folder with a corpus in own/, a cache, and one finished run of two seeds in run/."""
     home = tmp_path_factory.mktemp("home")
     write_articles(home / "own")
     flags = (CONFIG, "--config.data.dir=own", *SMALL, "--config.seeds=0,1", "--workdir=run")
@@ -66,7 +66,7 @@ def at_home(home, monkeypatch):
 
 
 def texts_of(home, split):
-    """(uid, passage, query) as a corpus's file has them."""
+    """(uid, passage, query), as the files of the corpus have them."""
     for article in read_json(home, "own", f"{split}1.0.json")["data"]:
         document = article["document"]
         for query in document["qas"]:
@@ -101,7 +101,7 @@ def test_the_page_of_a_run(home):
 
 
 def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_hash_seed(home, tmp_path):
-    """From the run alone: neither the corpus nor the cache is there."""
+    """The run alone is enough: neither the corpus nor the cache is there."""
     shutil.copytree(home / "run", tmp_path / "run")
     given, answered = list(texts_of(home, "test")), {}
     for seed, order, more in (("1", given, ("--attention",)), ("2", given[::-1], ())):
@@ -165,7 +165,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 
 def test_answers_of_any_system_are_scored(at_home):
-    """Two right answers, one of them in other words, of nine queries; seven have none."""
+    """Of nine queries two are answered right, one of them in other words, and seven have no answer."""
     gold = {query["id"]: query["answers"][0]["text"] for article in read_json("own/test1.0.json")["data"]
             for query in article["document"]["qas"]}  # fmt: skip
     right = {"test0.0": f"The {gold['test0.0'].title()}!", "test2.0": gold["test2.0"]}
@@ -211,7 +211,7 @@ def test_what_a_run_on_queries_cannot_do_is_one_line(case, home, at_home):
 
 
 def test_runs_are_compared_on_the_same_queries(home, at_home):
-    """A run with the right answers in place of its own gains what it got wrong."""
+    """A run with all answers right gains exactly the queries that the other run got wrong."""
     shutil.copytree(home / "run", home / "right", dirs_exist_ok=True)
     path = home / "right" / "private" / "predictions.test.jsonl"
     rows = json_lines(path)

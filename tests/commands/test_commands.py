@@ -1,4 +1,4 @@
-"""The commands as a newcomer meets them: one corpus of sentence pairs, from train to report, and what goes wrong."""
+"""The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes wrong."""
 
 import io
 import json
@@ -73,11 +73,11 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def at_home(home, tmp_path, monkeypatch):
-    """Commands of this process stand in a folder with a copy of the run, copy/, and see the data and cache of home."""
+    """A folder with a copy of the run in copy/ becomes the working folder; commands use the data and cache of home."""
     shutil.copytree(home / "run", tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
-    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):  # XLA_FLAGS would count for the whole suite
+    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):  # not XLA_FLAGS, which would apply to the whole suite
         monkeypatch.setenv(name, environment_of(home)[name])
 
 
@@ -103,7 +103,7 @@ def test_train_leaves_a_result(home):
         assert len(accuracy["per_seed"]) == 2
         assert accuracy["mean"] == pytest.approx(sum(accuracy["per_seed"]) / 2)
         assert 0 <= accuracy["sd"] <= 1
-        assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair scored, over both seeds
+        assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair is scored for both seeds
     assert result["train_examples_per_second"] > 0
     assert result["seconds"] > 0
     data = read_json(home, "run", "data.json")
@@ -127,7 +127,7 @@ def test_a_second_run_never_overwrites_the_first(at_home):
     code, _, err = call_command(train, *TRAINED, "--workdir=copy")
     assert code == 2
     assert all(flag in err for flag in ("--resume", "--force", "--workdir"))
-    assert call_command(train, *TRAINED, "--workdir=copy", "--resume")[0] == 0  # complete already
+    assert call_command(train, *TRAINED, "--workdir=copy", "--resume")[0] == 0  # the run is complete
     code, _, err = call_command(train, *TRAINED, "--workdir=copy", "--resume", "--config.train.learning_rate=0.5")
     assert (code, "train.learning_rate" in err) == (2, True)
     assert call_command(train, *TRAINED, "--workdir=copy", "--resume", "--force")[0] == 2
@@ -141,7 +141,7 @@ def test_resume_of_no_folder_names_the_run_that_was_meant(at_home):
 
 
 def test_a_removed_result_is_written_anew(at_home):
-    """The fix that the error for a damaged one gives."""
+    """The error for a damaged result tells the user to do this."""
     before = read_json("copy/result.json")
     Path("copy/result.json").unlink()
     code, _, err = call_command(train, *TRAINED, "--workdir=copy", "--resume")
@@ -177,7 +177,7 @@ def test_a_damaged_file_of_a_run_is_named_and_the_run_stays_as_it_is(at_home, ca
 
 
 def test_a_run_in_training_is_not_called_damaged(at_home):
-    """While it trains its checkpoints come and go; they are not looked at."""
+    """Checkpoints come and go during training, so damage to them is not reported then."""
     path = next(path for path in Path("copy/checkpoints").rglob("*") if path.is_file() and path.stat().st_size > 8)
     path.write_bytes(b"half")
     set_status(Path("copy"), "running")
@@ -189,13 +189,13 @@ def test_a_run_in_training_is_not_called_damaged(at_home):
     for status in ("running", "interrupted", "failed"):
         set_status(Path("copy"), status)
         code, _, err = call_command(*EVALUATE)
-        failed = status == "failed"  # it would fail again
+        failed = status == "failed"  # resuming would fail again
         assert (code, status in err, "--resume" in err, "--force" in err) == (2, True, not failed, failed)
 
 
-@pytest.mark.parametrize("room", [3, 5])  # the fourth file and the sixth are refused
+@pytest.mark.parametrize("room", [3, 5])  # the fourth or the sixth file is refused
 def test_on_a_full_disk_the_first_file_that_has_no_room_is_named(at_home, monkeypatch, room):
-    """From the first refused file on every write fails, that of the status `failed` too."""
+    """After the first refusal every write fails, even that of the status `failed`."""
     files, replace = [], os.replace
 
     def full(source, target):
@@ -226,11 +226,11 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device.partition(": ")[2])]
     assert total == pytest.approx(sum(parts), abs=1)
     assert len(parts) == 5
-    assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, beside the best weights
+    assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, against the best weights
     assert parts[1] > 0.1
     (process,) = [line for line in lines if line.startswith("memory of this process: ")]
     peak = float(re.search(r"at most ([0-9]+) MB", process)[1])
-    assert 100 < peak < 10_000  # with jax, but for a model of a few hundred parameters
+    assert 100 < peak < 10_000  # jax takes most of it; the model has a few hundred parameters
     assert {line.partition(":")[0] for line in lines if " batches an epoch of " in line} == {"train", "dev"}
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
 
@@ -264,7 +264,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 
 def test_evaluate_by_partition(at_home):
-    """Two parts of the test split, the places of the published lists, and pairs of other splits alone."""
+    """Two parts of the test split, a part by positions as published, and a part with pairs of other splits."""
     parts = {"odd.txt": range(1, 17, 2), "even.txt": range(0, 17, 2)}
     for name, numbers in parts.items():
         Path(name).write_text("".join(f"{uid}\n" for uid in (*(f"test-{i}" for i in numbers), "train-3")))
@@ -281,9 +281,9 @@ def test_evaluate_by_partition(at_home):
         accuracy, pairs = part["accuracy"]["mean"], part["examples"]
         low, high = wilson_interval(round(accuracy * pairs), pairs)
         assert (part["interval"]["low"], part["interval"]["high"]) == (low, high)
-    assert found["places"]["majority"] == pytest.approx(1 / 3)  # of three labels in turn, rows 0, 2 and 4
+    assert found["places"]["majority"] == pytest.approx(1 / 3)  # the labels of rows 0, 2 and 4 differ
     lines = list(partition_lines(scores, found))
-    assert lines[1].split()[:3] == ["odd", "8", "0.3750"]  # of 8 labels three are neutral, three entailment
+    assert lines[1].split()[:3] == ["odd", "8", "0.3750"]  # of 8 labels three are neutral and three entailment
     assert lines[4].split() == ["others", "0"]
     Path("foreign.txt").write_text(f"test-1\n{SECRET}\n")
     code, _, err = call_command(*EVALUATE, "--partition=foreign.txt")
@@ -291,7 +291,7 @@ def test_evaluate_by_partition(at_home):
 
 
 def test_evaluate_on_a_probe(at_home):
-    """The test split's own pairs under two categories: the scores of the split, and of each category."""
+    """The probe puts the pairs of the test split into two categories; the split and both categories get scores."""
     source = Path(os.environ["MEDNLI_JAX_DATA"]) / "mednli" / "mli_test_v1.jsonl"
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     lines = (json.dumps({**row, "genre": f"kind{n % 2}"}) + "\n" for n, row in enumerate(rows))
@@ -308,7 +308,7 @@ def test_evaluate_on_a_probe(at_home):
 
 
 def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
-    """The same pairs with other labels: shapes, vocabulary and vectors are equal, the scores would not be."""
+    """The same pairs have other labels: shapes, vocabulary and vectors stay equal, but the scores would change."""
     write_pairs(tmp_path / "mednli")
     path = tmp_path / "mednli" / "mli_test_v1.jsonl"
     path.write_text(path.read_text().replace('"neutral"', '"swap"').replace('"entailment"', '"neutral"'))
@@ -359,7 +359,7 @@ def test_a_run_of_an_older_version_is_scored_where_its_fields_were_what_the_defa
 
 
 def test_predict_needs_neither_corpus_nor_order_nor_company(home, tmp_path):
-    """The same pair has the same probabilities alone, and in any order; JSON and TAB lines mean the same."""
+    """A pair has the same probabilities alone and in any order. JSON lines and TAB lines give the same."""
     lines = [f"{SECRET} asthma .\tpatient has asthma", "no gout today\tpatient lacks gout", "w1 w2\tw3"]
     elsewhere = {**environment_of(home), "MEDNLI_JAX_DATA": "/nonexistent", "MEDNLI_JAX_CACHE": str(tmp_path)}
     done = run_command("predict", "--run=run", cwd=home, stdin="\n".join(lines) + "\n", **elsewhere)
@@ -371,7 +371,7 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(home, tmp_path):
         probabilities = dict(zip(LABELS, map(float, row[1:]), strict=True))
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         assert row[0] == max(probabilities, key=probabilities.__getitem__)
-    assert "words without a vector: 4 in premises, 1 in hypotheses" in done.stderr  # no today w1 w2; w3
+    assert "words without a vector: 4 in premises, 1 in hypotheses" in done.stderr  # no, today, w1, w2; w3
     assert SECRET not in done.stdout + done.stderr
     premise, hypothesis = lines[1].split("\t")
     alone = json.dumps({"sentence1": premise, "sentence2": hypothesis}) + "\n"
@@ -382,7 +382,7 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(home, tmp_path):
 
 
 def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
-    """A second handful of pairs makes no linker and compiles nothing; it is not answered from the first one's pairs."""
+    """A second call builds no linker and compiles nothing, but computes new answers."""
     calls = {"linkers": 0, "compiled": 0}
 
     def counting(name, function):
@@ -405,7 +405,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
     assert calls == {"linkers": 1, "compiled": 1}
     assert both[1] == pytest.approx(first[0], abs=2e-6)
     assert both[0] != pytest.approx(both[1], abs=1e-4)
-    many = run.predict([asthma, gout] * 150)  # another shape
+    many = run.predict([asthma, gout] * 150)  # another batch shape
     assert calls["compiled"] > 1
     assert calls["linkers"] == 1
     assert len(many) == 300
@@ -415,7 +415,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
 
 @pytest.mark.slow
 def test_attention_maps_of_a_pair(at_home):
-    """For the owner alone, under private/, a new folder each time; rows sum to 1; a concept attends to itself most."""
+    """Each call writes a new private folder. Rows sum to 1, and a concept attends most to itself."""
     premise, hypothesis = f"{SECRET} asthma .", "patient has asthma"
     for folder in ("attention", "attention-2"):
         code, out, err = call_command(predict, "--run=copy", "--attention", stdin=f"{premise}\t{hypothesis}\n")
@@ -429,7 +429,7 @@ def test_attention_maps_of_a_pair(at_home):
     assert (found["premise"], found["hypothesis"]) == (premise.lower().split(), hypothesis.split())
     assert list(found["maps"]) == ["links"]
     weights = np.array(found["maps"]["links"]["premise"])
-    assert weights.shape == (2, 3, 3)  # seeds, premise, hypothesis
+    assert weights.shape == (2, 3, 3)  # (seeds, premise, hypothesis)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     e = np.exp(read_json("copy/config.json")["model"]["knowledge_scale"])
     np.testing.assert_allclose(weights[:, 1], np.array([[1, 1, e]] * 2) / (e + 2), atol=1e-5)
@@ -439,7 +439,7 @@ def test_attention_maps_of_a_pair(at_home):
 
 @pytest.mark.slow
 def test_published_masking_predicts_the_same_in_any_company(at_home):
-    """It sees the padding: a pair is padded as in training, however many pairs come with it and however long."""
+    """With published masking the padding matters, so a pair is padded as in training, whichever pairs come with it."""
     esim = (config_flag("esim", "mednli"), *TRAINED[1:], "--config.model.masking=paper", "--workdir=published")
     code, _, err = call_command(train, *esim)
     assert code == 0, err
@@ -506,7 +506,7 @@ def test_wrong_use_is_named_and_leaves_nothing(case, tmp_path, monkeypatch):
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert named in err
-    assert len(err.strip().splitlines()) <= 3  # of an empty data folder: one line for each missing file
+    assert len(err.strip().splitlines()) <= 3  # an empty data folder has one line for each missing file
     assert list(tmp_path.iterdir()) == []
 
 
@@ -521,13 +521,13 @@ KINDS = {"clicr", "notes", "umls", "snomed", "wordnet", "mesh", "word vectors", 
 
 
 def doctors_lines(*flags):
-    """(exit code, {what: its line}, stdout)."""
+    """(exit code, {item: its line}, stdout)."""
     code, out, _ = call_command(doctor, *flags)
     return code, {line[10:].partition(":")[0]: line for line in out.splitlines()}, out
 
 
 def test_doctor_without_a_data_folder_names_all_that_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(wordnet, "FOLDER", tmp_path)  # the machine may have WordNet
+    monkeypatch.setattr(wordnet, "FOLDER", tmp_path)  # the machine may have WordNet installed
     code, lines, text = doctors_lines()
     assert code == 0
     assert "$MEDNLI_JAX_DATA is not set" in text
@@ -579,7 +579,7 @@ def test_doctor_compares_counts_and_modes(tmp_path, monkeypatch):
 
 
 def test_aflite_parts_the_corpus(at_home):
-    """All pairs of the three splits, once each; by word vectors, or by what a run says of them."""
+    """Filtering puts each pair of the three splits into one part, by word vectors or by a run's features."""
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     flags = ("aflite", config_flag("bow", "mednli"), *vectors, "--n=6", "--k=9", "--tau=.6")
     code, out, err = call_command(analyze, *flags, "--out=easy")
@@ -623,14 +623,14 @@ def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
     code, _, err = call_command(*source)
     assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
     assert not Path("other").exists()
-    Path("trees/private/trees.json").unlink()  # as of an older version
+    Path("trees/private/trees.json").unlink()  # runs of an older version lack this file
     code, _, err = call_command(predict, "--run=trees", stdin="a\tb\n")
     assert (code, err.startswith("error: trees: ")) == (2, True)
 
 
 @pytest.fixture
 def vectors_of(home, tmp_path):
-    """vectors_of(**fields) -> (prepared corpus, {word: vector}) for fields of config.vectors."""
+    """vectors_of(**fields) -> (prepared corpus, {word: vector}) with these fields of config.vectors."""
 
     def call(permute=None, **fields):
         config = defaults.nli("infersent", "mednli")
@@ -641,7 +641,7 @@ def vectors_of(home, tmp_path):
         words = Vocab.load(prepared.folder / "vocabulary.json").words
         return prepared, dict(zip(words, np.array(prepared.vectors), strict=True))
 
-    # A lexicon and an ontology that say the same: asthma and gout are related, and gout and stroke.
+    # The lexicon and the ontology state the same relations: asthma - gout and gout - stroke.
     (tmp_path / "lex.txt").write_text("asthma gout\ngout asthma stroke\nstroke gout\nsepsis typhus\n")
     rows = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tstroke\tC01.100.100\t\nD4\tsepsis\tC02\t\n"
     (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + rows)
@@ -659,7 +659,7 @@ def test_retrofitting_moves_related_words_alone(vectors_of, tmp_path):
         np.testing.assert_array_equal(after["<pad>"], 0)
         assert prepared.folder != plain.folder
         assert prepared.manifest["vocabulary"]["retrofitted"] == 3
-        assert "link_distance" not in prepared.arrays  # the model takes no knowledge, its vectors do
+        assert "link_distance" not in prepared.arrays  # the model itself takes no knowledge
 
 
 def test_the_prepared_folder_follows_what_retrofits(vectors_of, tmp_path):
@@ -670,4 +670,4 @@ def test_the_prepared_folder_follows_what_retrofits(vectors_of, tmp_path):
     (tmp_path / "lex.txt").write_text("asthma stroke\n")
     folders.append(vectors_of(retrofit=lexicon)[0].folder)
     assert len(set(folders)) == 5
-    assert vectors_of(permute=1)[0].folder == vectors_of()[0].folder  # where nothing takes knowledge
+    assert vectors_of(permute=1)[0].folder == vectors_of()[0].folder  # without knowledge `permute` changes nothing

@@ -1,4 +1,4 @@
-"""launch/diskne_tables.sh: all tables of DisKnE from made-up files of the published layouts, to the last cell."""
+"""launch/diskne_tables.sh fills every cell of DisKnE's tables from made-up files in the published layouts."""
 
 import csv
 import json
@@ -19,9 +19,9 @@ from mednli_jax.corpora.diskne.published import CATEGORIES as NAMED
 from mednli_jax.corpora.diskne.published import COLUMNS
 from mednli_jax.corpora.nli.files import CORPORA
 
-# The first two stand in all of the paper's tables but one, the last in none.
+# All of the paper's tables but one list the first two diseases; none lists the last.
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")
-EACH = 3  # positive examples of a disease in a category
+EACH = 3  # positive examples of each disease in each category
 DIM = 8
 MLM = ("--config.train.epochs=1", "--config.seeds=0,1", "--config.model.hidden_size=8", "--config.model.layers=1",
        "--config.model.intermediate_size=8", "--config.data.pieces=300")  # fmt: skip
@@ -33,8 +33,11 @@ def cui(number):
 
 
 def write_published(data: Path) -> None:
-    """mednli/, mediqa_nli/, diskne/, umls/ and vectors/: each disease has positive examples in every category, each
-    with two negatives; of the two files of a group, similar and random, the negatives differ."""
+    """Writes mednli/, mediqa_nli/, diskne/, umls/ and vectors/.
+
+    Each disease has positive examples in every category, each with two negatives. The files "similar" and "random" of a
+    group have different negatives.
+    """
     pairs, rows = [], {(group, kind): [] for group in ("medical", "terminological") for kind in ("similar", "random")}
     for category in CATEGORIES:
         group = category if category == "terminological" else "medical"
@@ -57,7 +60,7 @@ def write_published(data: Path) -> None:
                             found.append((f"p-{n},ng", other, "non-entailment", cui(disease), "", "", kind))
     for pair in pairs:
         pair.update({f"{side}_binary_parse": f"( {pair[side]} )" for side in ("sentence1", "sentence2")})
-    tail = pairs[-6:]  # annotated pairs of the shared task's test
+    tail = pairs[-6:]  # these annotated pairs come from the shared task's test split
     mediqa = CORPORA["mediqa_nli"]
     write_lines(data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail])
     truth = "".join(f"{pair['pairID']},entailment\n" for pair in tail)
@@ -85,13 +88,14 @@ def _premise(number):
 
 
 def check_filled(folder, number, systems):
-    """Each cell has a figure but those of diseases that one side alone has."""
+    """Every cell has a figure, except those of diseases that only one side has."""
     grid = diskne_runs.table_section(number, diskne_runs.systems(folder)).grids[0]
     assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
     theirs = tables.PAPER["tables"][number].get("diseases", {})
     if theirs:
         assert {row[0] for row in grid.rows if "average" not in row[0]} == {*theirs, *DISEASES}
-        assert sum("average" in row[0] for row in grid.rows) == 4  # over our diseases, and those of the paper's list
+        # over our diseases, and over those of the paper's list
+        assert sum("average" in row[0] for row in grid.rows) == 4
     for row in grid.rows:
         lacking = {name.partition(":")[0] for name, cell in zip(grid.header, row, strict=True) if not cell}
         name, expected = row[0], set()

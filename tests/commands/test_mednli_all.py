@@ -1,4 +1,4 @@
-"""launch/mednli_all.sh: one command for every table of the paper, over made-up files in the official layouts."""
+"""launch/mednli_all.sh fills every table of the paper with one command, from made-up files in the official layouts."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_the_plan_trains_nothing_and_has_each_experiment_once(home):
 
 
 def test_the_plan_knows_what_is_done_and_how_fast_it_was(home):
-    """1,000 pairs a second of two seeds together, five epochs."""
+    """The finished run trained on 1,000 pairs a second, counted over both seeds, for five epochs."""
     folder = home / "runs" / "table3" / "esim"
     folder.mkdir(parents=True)
     result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 9.0}
@@ -82,7 +82,7 @@ def test_the_plan_knows_what_is_done_and_how_fast_it_was(home):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # of which an idle machine of two cores takes a third
+@pytest.mark.timeout(1800)  # an idle machine of two cores takes a third of this
 def test_every_published_cell_is_filled_by_one_command(home):
     flags = (home / "runs", "mednli", *TINY, f"--config.knowledge.mentions={home / 'data' / 'metamap.mmi'}")
     done = call(home, *flags, timeout=1700)

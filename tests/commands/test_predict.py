@@ -1,4 +1,4 @@
-"""What is given to a finished run: which items it takes, and that a corpus's own texts get the stored predictions."""
+"""Prediction by a finished run: the input it takes, and equal predictions for the texts of its own corpus."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ from mednli_jax.tasks.nli import NewPairs
 from mednli_jax.training.program import Program
 
 SECRET = "zyzzyva"
-# Sentence ends inside, list numbers, bullets, numbers alone, other scripts: what tokenisers disagree about.
+# Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, other scripts.
 TEXTS = (
     "Has diabetes. A1c was 8.3. On insulin.",
     "1. CAD\n2. HTN.\n3. DM type 2. On metformin",
@@ -33,7 +33,7 @@ TEXTS = (
 
 
 def write_files(folder, kind):
-    """A corpus of one's own, as JSON lines or as InferSent's triples, whose tokens blanks separate."""
+    """Writes a user's own corpus as JSON lines, or as InferSent's triples, whose tokens are separated by blanks."""
     folder.mkdir()
     for split, size in (("train", 60), ("dev", 20), ("test", 20)):
         rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in range(size)]
@@ -56,7 +56,7 @@ def given_of(folder, kind, split):
 
 @contextlib.contextmanager
 def at(home):
-    """Commands of this process stand in this folder, with a cache of its own."""
+    """The working folder and the cache of commands in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
@@ -66,7 +66,7 @@ def at(home):
 
 @pytest.fixture(scope="module", params=["jsonl", "triples"])
 def trained(request, tmp_path_factory):
-    """(home, kind of its files); a finished run in run/."""
+    """(folder, kind of its files), with a finished run in run/."""
     home = tmp_path_factory.mktemp("home")
     write_files(home / "own", request.param)
     small = ("--config.model.hidden_size=8", "--config.vectors.dim=8", "--config.train.epochs=2")
@@ -86,7 +86,7 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
     for split in ("train", "dev", "test"):
         given = given_of(home / "own", kind, split)
         stored = home / "run" / "private" / f"predictions.{split}.jsonl"
-        if split == "train":  # no file is kept of it
+        if split == "train":  # training predictions are not stored
             rows = run.task.predictions(own.prepared.splits[split], own.scores(split)[1])
         else:
             rows = [json.loads(line) for line in stored.read_text().splitlines()]
@@ -100,7 +100,7 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
 
 
 def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(trained, monkeypatch):
-    """Later parts take the shapes of the first many, or grow them: whatever the part, a pair gets the same answer."""
+    """Later parts reuse or enlarge the shapes of the first; a pair gets the same answer in any part."""
     home, _ = trained
     run = load_run(home / "run")
     words = ("gout", "asthma", "pain", "denies", "Has", "42")
@@ -121,7 +121,7 @@ def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(traine
     assert len(rows) == len(pairs)
     for row, expected in zip(rows, one_by_one, strict=True):
         np.testing.assert_allclose([float(cell) for cell in row[1:]], [expected[label] for label in LABELS], atol=2e-6)
-    assert 1 <= len(compiled) < 5  # of five parts
+    assert 1 <= len(compiled) < 5  # there are five parts
     assert "133 pairs" in err
 
 

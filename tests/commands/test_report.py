@@ -1,4 +1,4 @@
-"""The door `report` as a user meets it, its pages, and their charts."""
+"""The command `report` as a user sees it, its pages, and their charts."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ VOID = {"meta", "link", "br"}
 
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
-    """Runs the door in tmp_path: (exit code, stdout, stderr)."""
+    """Runs the command in tmp_path: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):
@@ -34,7 +34,7 @@ def printed(tmp_path, monkeypatch, capsys):
 
 
 class Page(HTMLParser):
-    """Checks that tags are balanced; keeps every tag's attributes and the page's words."""
+    """Checks that tags are balanced; keeps the attributes of every tag and the words of the page."""
 
     def __init__(self, text):
         super().__init__()
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 def check_offline(text):
-    """Nothing that a browser would fetch, and nothing it would run."""
+    """A browser would fetch nothing for this page and run nothing on it."""
     page = Page(text)
     assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.tags}
     for tag, attributes in page.tags:
@@ -107,7 +107,7 @@ def test_page_of_an_unfinished_run_says_so(printed, tmp_path, status):
 
 def test_the_file_of_word_vectors_is_named(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
-    edit(folder / "data.json", vocabulary={"with_vector": 7})  # as cloze corpora have it
+    edit(folder / "data.json", vocabulary={"with_vector": 7})  # as the data.json of cloze corpora has it
     edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
     page = html.run_page(folder)
     assert "pubmed_200d.txt, 7 words" in page
@@ -254,7 +254,7 @@ def test_links_of_the_run_are_drawn(tmp_path):
 
 
 def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
-    """The demo corpus is read again; the page and the output share no sentence and no word list with it."""
+    """The command reads the demo corpus again, but the page and the output hold none of its sentences."""
     test = load_demo()["test"].examples
     gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
     write_run(tmp_path / "run", gold, gold=gold, uids=uids)
@@ -289,12 +289,12 @@ def test_categories_as_annotated(printed, tmp_path):
 
 
 def texts(chart):
-    """The words of a chart, its title and description first."""
+    """The words of a chart, beginning with its title and description."""
     return [e.text for e in ElementTree.fromstring(chart.svg()).iter() if e.tag in ("title", "desc", "text")]
 
 
 def drawn(chart):
-    """The axes of a chart."""
+    """The matplotlib axes of a chart."""
     (axes,) = chart.figure.axes
     return axes
 
@@ -317,7 +317,8 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     dev, other, train = drawn(chart).lines
     assert dev.get_color() == other.get_color() != train.get_color()
     assert (dev.is_dashed(), train.is_dashed()) == (False, True)
-    assert [tuple(dot.center) for dot in drawn(chart).patches] == [(4, 1), (1, 3), (2, 2)]  # two alone, and the mark
+    # two isolated points, and the mark
+    assert [tuple(dot.center) for dot in drawn(chart).patches] == [(4, 1), (1, 3), (2, 2)]
     assert texts(chart)[-2:] == ["dev", "train"]
     assert charts.curves({"a": [(1, nan)]}, title="t", x="x", y="y") is None
 
@@ -348,7 +349,7 @@ def test_heat_map_shades_by_share_of_the_row():
 
 
 def test_pictures_take_any_word():
-    """Words are not read as formulas, and a panel without any does no harm."""
+    """Words are not parsed as formulas, and an empty panel does no harm."""
     panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
     first = charts.ranked(panels, title="t", x="PMI")
     assert first.startswith(b"\x89PNG")
@@ -383,7 +384,7 @@ def test_a_run_of_another_version_is_reported(tmp_path, file, change):
 
 
 def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
-    """Of other tasks train has printed all that there is, and a run that is not finished has no scores."""
+    """For other tasks train has printed the scores already, and an unfinished run has none: no closing lines."""
     folder = write_run(tmp_path / "run", GOLD)
     assert html.closing_lines(RunDirectory.existing(folder)) == []
     edit(folder / "config.json", task="diskne")
@@ -401,7 +402,7 @@ def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_
 
 
 def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, tmp_path):
-    """Two folds of two examples each: the first run has all four right, the second all but one."""
+    """Two folds of two examples each: the first run has all four right, the second has three right."""
     for name, words in (("a", "enen"), ("b", "enee")):
         folder = write_run(tmp_path / name, GOLD)
         edit(folder / "config.json", task="diskne")

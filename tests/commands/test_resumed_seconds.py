@@ -1,4 +1,4 @@
-"""Seconds and rates of a run that was interrupted and resumed are those of all its sessions, by a clock of the test."""
+"""Seconds and rates of an interrupted and resumed run cover all its sessions, measured by a fake clock."""
 
 import signal
 from pathlib import Path
@@ -20,7 +20,7 @@ ROWS, SEEDS, EPOCHS = {"train": 24, "dev": 6, "test": 6}, 2, 2
 
 
 class Clock:
-    """Ten seconds a training step or tree, one a compilation; `at` names the step or tree at which a signal comes."""
+    """A fake clock: a training step or tree takes 10 s, a compilation 1 s. `at`: the step or tree with a signal."""
 
     def __init__(self, patch):
         self.now, self.steps, self.compiled, self.at = 0.0, 0, 0, None
@@ -46,7 +46,7 @@ class Clock:
             def on_tick():
                 self.tick()
                 if self.steps == self.at:
-                    raise loop.Interrupted  # as train's own does; signals reach no thread
+                    raise loop.Interrupted  # as train's handler does; no signal reaches this thread
                 on_tree()
 
             return fit(*given, on_tree=on_tick, **how)
@@ -70,13 +70,13 @@ def clock(monkeypatch, tmp_path):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
-    # All steps of an epoch are one chunk else, and the signal is looked at after the last.
+    # By default all steps of an epoch are one chunk, and the signal is checked after the chunk; here each step is one.
     monkeypatch.setattr(loop.Trainer, "_chunk", property(lambda self: 1, lambda self, value: None), raising=False)
     return Clock(monkeypatch)
 
 
 def call(workdir, *flags):
-    """The exit code of `train`."""
+    """Runs `train` and returns its exit code."""
     return call_command(train, *flags, f"--workdir={workdir}")[0]
 
 
@@ -96,7 +96,7 @@ def metrics_of(workdir):
 SMALL = ("model.hidden_size=4", "model.dropout=0.0", "train.batch_size=12", f"train.epochs={EPOCHS}")
 
 
-@pytest.mark.parametrize("at", [1, 3])  # within the first epoch, within the second
+@pytest.mark.parametrize("at", [1, 3])  # in the first epoch, in the second
 def test_a_network(clock, at):
     write_own_pairs(Path("corpus"), sizes=ROWS.items())
     given = flags("bow", *SMALL, "train.max_buckets=1")
@@ -107,7 +107,7 @@ def test_a_network(clock, at):
     assert compiled
     assert call("run", *given, "--resume") == cli.OK
     result = result_of("run")
-    assert clock.steps == EPOCHS * ROWS["train"] // 12  # no step was taken twice
+    assert clock.steps == EPOCHS * ROWS["train"] // 12  # no step ran twice
     assert result["seconds"] == clock.now > first["seconds"]
     assert result["compile_seconds"] == clock.compiled > compiled
     assert [row["seconds"] for row in metrics_of("run")] == [10 * ROWS["train"] // 12] * EPOCHS
@@ -146,12 +146,12 @@ def test_a_killed_session_counts_up_to_its_checkpoint(clock, monkeypatch):
     with monkeypatch.context() as patch:
         write = RunDirectory.write_result
         patch.setattr(session.Session, "catch_signals", catch)
-        patch.setattr(RunDirectory, "write_result", without_failed)  # the process is gone before it says so
+        patch.setattr(RunDirectory, "write_result", without_failed)  # the process ends before it can write the status
         with pytest.raises(Killed):
             call("run", *given)
     saved = result_of("run")
     assert saved["status"] == "running"
-    assert saved["seconds"] >= 20  # of the first epoch, which has a checkpoint
+    assert saved["seconds"] >= 20  # the first epoch, which has a checkpoint
     before = clock.now
     assert call("run", *given, "--resume") == cli.OK
     assert result_of("run")["seconds"] == saved["seconds"] + clock.now - before
@@ -165,11 +165,11 @@ def test_trees(clock):
     first = clock.now
     assert result_of("run")["seconds"] == first >= 30
     assert call("run", *given, "--resume") == cli.OK
-    assert result_of("run")["seconds"] == clock.now == first + 10 * 6 * SEEDS  # trees are grown from the first again
+    assert result_of("run")["seconds"] == clock.now == first + 10 * 6 * SEEDS  # all trees are grown again
 
 
 def test_folds(clock, monkeypatch):
-    """Interrupted after a chunk is done, whose checkpoint is gone then, and again within the next."""
+    """The run is interrupted after a chunk is done, when its checkpoint is gone, and again within the next chunk."""
     from mednli_jax.corpora.diskne.folds import folds as folds_of
 
     benchmark = load_demo_diskne()

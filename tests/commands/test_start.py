@@ -25,7 +25,7 @@ def called(monkeypatch, capsys, *words):
 @pytest.mark.parametrize("form", [["--config=bow:file"], ["--config", "bow:file"], ["--config", "configs/bow.py:file"]])
 def test_a_config_is_named_by_its_file_or_its_name(form, tmp_path):
     code, _, err = call_command(train, *form, f"--config.data.dir={tmp_path}", "--dry-run")
-    assert code == 2  # the folder is empty: the config was found
+    assert code == 2  # the data folder is empty, but the config was found
     assert "train" in err
     assert "config file" not in err
 
@@ -63,7 +63,8 @@ def test_fields_are_those_of_the_config(name, monkeypatch):
     assert "(3, 4)" in lines["--config.seeds"]
     config = cli._unchanged("train", [cli._with_path(f"--config={name}")])
     assert list(lines) == [f"--config.{field}" for field, *_ in field_help.fields(config)]
-    assert [line for line in out.splitlines() if len(line.split("  ")[-1].split()) < 2] == []  # each has its meaning
+    # every field has a description
+    assert [line for line in out.splitlines() if len(line.split("  ")[-1].split()) < 2] == []
 
 
 def test_version(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""The scripts of the tables: what they would train has the names that the tables expect; MedNLI's with six seeds."""
+"""The table scripts would train runs with the names that the tables expect, for MedNLI with six seeds."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ VECTORS = (
 
 @pytest.fixture
 def data(tmp_path):
-    """A data folder whose files are empty: the scripts look for names."""
+    """A data folder of empty files, because the scripts only check names."""
     names = ["snli/snli_1.0_train.jsonl", "multinli/multinli_1.0_train.jsonl.gz", *(f"vectors/{n}" for n in VECTORS)]
     for name in names:
         (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def data(tmp_path):
 
 
 def script(name, *arguments, data="", check=True, **variables):
-    """Runs a script of launch/ without training: {name of a run: its flags}, and stderr."""
+    """Runs a script of launch/ without training: ({name of a run: its flags}, finished process)."""
     environment = {**os.environ, "MEDNLI_JAX_DATA": str(data), "DRY_RUN": "1", **variables}
     command = ["bash", f"launch/{name}", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=check)
@@ -61,7 +61,7 @@ def test_flags_reach_every_step_and_come_last(data, tmp_path):
         found, _ = script(tables.TABLES[number].script, tmp_path, "mednli", *between, *flags, data=data)
         for name, given in found.items():
             seeds = [flag for flag in given if flag.startswith("--config.seeds=")]
-            assert seeds == ["--config.seeds=0"], name  # two of them would add up
+            assert seeds == ["--config.seeds=0"], name  # repeated flags would add up
             assert "--config.data.limit=60" in given, name
 
 
@@ -165,7 +165,7 @@ def test_every_table_script_is_sound_bash():
         assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0, path.name
 
 
-# Stands for python in a script: notes what it is called with, and makes the files that the commands would.
+# Replaces python in a script: records its arguments and makes the files that the commands would make.
 PYTHON = """#!/usr/bin/env bash
 case $1 in -c) echo none; exit ;; -) cat >/dev/null; exit ;; esac
 echo "$*" >>"$CALLS"
@@ -195,14 +195,14 @@ def test_a_day_with_an_accelerator_goes_on_where_it_ended(tmp_path):
 
     code, called = day(FAILS="--models=esim")
     assert code == 1
-    assert "pytest" in called[0]  # what says whether the other figures mean anything
-    assert any("--models=bow" in call for call in called[3:])  # those after a failure are not left out
+    assert "pytest" in called[0]  # tests come first, because they tell whether the figures mean anything
+    assert any("--models=bow" in call for call in called[3:])  # calls after a failure still run
     kept = {file.name for file in folder.iterdir() if file.is_file()}
     assert {"tests.xml", "infersent-64.jsonl", "bow-512.jsonl", "determinism.txt"} <= kept
     assert (folder / "determinism.txt").read_text() == "same\n"
     code, called = day()
     assert code == 0
-    assert len(called) == 2  # of both batch sizes
+    assert len(called) == 2  # one call for each batch size
     assert all("--models=esim" in call for call in called)
     assert day() == (0, [])
     assert not folder.stat().st_mode & 0o077

@@ -1,4 +1,4 @@
-"""Every row stands in one batch of an epoch, batches are alike in length, and each is held by its layout."""
+"""Each row is in one batch of an epoch, batches have similar lengths, and each batch fits its layout."""
 
 import itertools
 
@@ -14,21 +14,21 @@ WIDTH = (50, 20)
 
 
 def lengths(rows=500, seed=0):
-    """Token counts with MedNLI's means, tails and limits."""
+    """Token counts with the means, tails and limits of MedNLI."""
     rng = np.random.default_rng(seed)
     premise, hypothesis = rng.gamma(2.2, 20.5 / 2.2, rows), rng.gamma(4, 5.9 / 4, rows)
     return tuple(np.clip(x.round().astype(int), 1, w) for x, w in zip((premise, hypothesis), WIDTH, strict=True))
 
 
 def tokens(rows=500, seed=0, words=400):
-    """Word numbers, a few frequent and many rare, on all positions."""
+    """Word numbers at all positions; few words are frequent and many are rare."""
     rng = np.random.default_rng(seed)
     share = 1 / (np.arange(1, words + 1) + 2.7) ** 1.2
     return tuple(rng.choice(words, p=share / share.sum(), size=(rows, w)) for w in WIDTH)
 
 
 def triples(rows, seed=0):
-    """(lengths, units): three rows a premise, as MedNLI has them; the last unit may lack some."""
+    """(lengths, units): each premise has three rows, as in MedNLI; the last unit may have fewer."""
     premise, hypothesis = lengths(rows, seed)
     units = np.append(np.arange(rows), np.full(-rows % 3, -1)).reshape(-1, 3)
     for unit in units:
@@ -41,12 +41,12 @@ def make(length, *, batch_size=BATCH, width=WIDTH, **how):
 
 
 def company(plan, place=0):
-    """The rows of each batch as a set of sets."""
+    """The set of all batches, each as the set of its rows."""
     return {frozenset(index[place][index[place] >= 0].tolist()) for _, index in plan}
 
 
 def check_rows(plan, batches, seeds):
-    """Each row once for each seed, in the shape that the layout says, units unbroken."""
+    """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
     units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.first, 0)).tolist()}
     for place in range(seeds):
         index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
@@ -63,12 +63,12 @@ def room(segments):
 
 
 def alive(lengths_of_sentences):
-    """Sentences with a token at each step, counted one by one."""
+    """The number of sentences that have a token at each step, counted one by one."""
     return np.array([sum(n > t for n in lengths_of_sentences) for t in range(max(lengths_of_sentences, default=0))])
 
 
 def check_held(layout, index, batches):
-    """Each device's share of one seed's batch [Q, G] goes down the layout's staircases, with its words."""
+    """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the layout."""
     for share in np.split(index, batches.shares):
         rows = [unit[unit >= 0] - batches.first for unit in share]
         premise, hypothesis = batches.length
@@ -82,7 +82,7 @@ def check_held(layout, index, batches):
             assert len(has) >= len(profile)
             assert (has[: len(profile)] >= profile).all()
         if batches.tokens and layout.words:
-            seen = {0}  # empty slots
+            seen = {0}  # the token of empty slots
             for row in (row for unit in rows for row in unit):
                 for side, length in zip(batches.tokens, batches.length, strict=True):
                     seen |= set(side[row, : length[row]].tolist())
@@ -142,7 +142,7 @@ def test_the_sequence_of_layouts_depends_on_the_epoch_alone(corpus):
 
 
 def test_company_differs_by_seed_and_by_epoch(corpus):
-    """No batch comes twice: it is the company of rows that changes, not only the order of the batches."""
+    """No batch comes twice: seeds and epochs change which rows stand together, not only the order of the batches."""
     found = [company(corpus.epoch(epoch, (seed,))) for epoch in (1, 2, 3) for seed in SEEDS]
     assert min(map(len, found)) > 10
     assert all(a.isdisjoint(b) for a, b in itertools.combinations(found, 2))
@@ -155,7 +155,7 @@ def test_a_seed_sees_the_same_rows_whatever_seeds_train_beside_it(corpus):
 
 
 def test_random_batches_take_rows_of_any_length():
-    """As a shuffled list cut into batches: their mean lengths spread as those of random samples do."""
+    """They are cut from a shuffled list, so their mean lengths vary as those of random samples do."""
     spread = {}
     for shuffle in ("even", "random"):
         batches = make(lengths(480), shuffle=shuffle, seeds=SEEDS, epochs=60)
@@ -165,7 +165,7 @@ def test_random_batches_take_rows_of_any_length():
             check_held(layout, index[0], batches)
         means = [batches.length[0][index[0].ravel()].mean() for plan in plans for _, index in plan]
         spread[shuffle] = np.var(means)
-    expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # of samples without replacement
+    expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # the variance of samples without replacement
     assert spread["random"] == pytest.approx(expected, rel=0.15)
     assert spread["even"] < 0.25 * expected
 
@@ -173,7 +173,7 @@ def test_random_batches_take_rows_of_any_length():
 @pytest.mark.parametrize("rows", [72, 100])
 @pytest.mark.parametrize("shares", [2, 3, 8])
 def test_the_company_does_not_depend_on_the_devices(rows, shares):
-    """More devices are no other experiment, also where their number does not divide the batch."""
+    """The number of devices changes no experiment, even if it does not divide the batch size."""
     one, many = (make(lengths(rows), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
     for epoch in (1, 2):
         assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
@@ -184,7 +184,7 @@ def test_the_plan_is_a_pure_function():
     for state in (1, 2):
         np.random.seed(state)  # noqa: NPY002 - the global state must not matter
         batches = make(lengths(200), seeds=SEEDS, epochs=2)
-        for epoch in range(state):  # nor what was asked before
+        for epoch in range(state):  # epochs that were asked for earlier must not matter either
             batches.epoch(epoch, (0,))
         plans.append(batches.epoch(2, SEEDS))
     for (layout, rows), (other, others) in zip(*plans, strict=True):
@@ -199,7 +199,7 @@ def test_rows_of_equal_length_all_meet():
         for batch in company(batches.epoch(epoch, (0,))):
             for a, b in itertools.permutations(batch, 2):
                 met[a, b] += 1
-    expected = 119 * 3 / 23  # with each of 23 others equally often
+    expected = 119 * 3 / 23  # each row meets each of the 23 others equally often
     others = met[~np.eye(24, dtype=bool)]
     assert 0.2 * expected < others.min()
     assert others.max() < 2.2 * expected
@@ -209,7 +209,7 @@ def test_rows_of_equal_length_all_meet():
 
 
 def profiles(batches, plan):
-    """[batches, 2, steps] premises and hypotheses alive at each step."""
+    """Premises and hypotheses that are alive at each step: [batches, 2, steps]."""
     return np.array(
         [
             [(batches.length[side][index[index >= 0]][:, None] > np.arange(50)).sum(axis=0) for side in (0, 1)]
@@ -220,7 +220,7 @@ def profiles(batches, plan):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_batches_are_alike_in_both_lengths(grouped):
-    """Against batches of shuffled units: at each step they stray less from the corpus's profile, and cost the same."""
+    """Compared with batches of shuffled units, they differ less from the corpus at each step and cost the same."""
     length, units = triples(1920) if grouped else (lengths(1920), np.arange(1920)[:, None])
     batches = make(length, batch_size=66 if grouped else 64, groups=units, seeds=(0,), epochs=1)
     plan = batches.epoch(3, (7,))
@@ -235,7 +235,7 @@ def test_batches_are_alike_in_both_lengths(grouped):
     assert stray[0][0] < 0.55 * stray[1][0]
     assert stray[0][1] < 0.8 * stray[1][1]
     assert spread[0] < 0.5 * spread[1]
-    assert spread[0] < (0.2 if grouped else 0.06)  # one stratum holds the longest and the shortest
+    assert spread[0] < (0.2 if grouped else 0.06)  # one stratum holds both the longest and the shortest
 
 
 def test_shares_are_equal_in_shape_and_balanced_in_length():
@@ -245,7 +245,7 @@ def test_shares_are_equal_in_shape_and_balanced_in_length():
         share = index[0].reshape(8, 8)
         work = (batches.length[0][share] + batches.length[1][share]).sum(axis=1)
         assert work.max() < 1.35 * work.mean()
-        longest = batches.length[0][share].max(axis=1)  # no device gets all long ones
+        longest = batches.length[0][share].max(axis=1)  # the longest premises do not all go to one device
         assert longest.min() > batches.length[0][share].mean()
 
 
@@ -255,7 +255,7 @@ def test_shares_are_equal_in_shape_and_balanced_in_length():
 @pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
-    """Also of epochs and seeds that were not looked at, where few looks let many batches fall back."""
+    """Holds even for epochs and seeds that fitting did not sample. With few samples many batches are roomy."""
     length, units = triples(rows) if grouped else (lengths(rows), None)
     batches = make(
         length, groups=units, shares=shares, most=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
@@ -267,7 +267,7 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
 
 
 def test_a_batch_that_needs_more_room_gets_it_and_few_do():
-    """Both ways are taken in the test above: with one look some batches fall back, with many nearly none."""
+    """After one sampled plan some batches need the roomy layout, after many nearly none; the test above has both."""
     fell = []
     for epochs, seeds in ((1, (0,)), (8, range(6))):
         batches = make(lengths(601), tokens=tokens(601), seeds=seeds, epochs=epochs, batch_size=32)
@@ -280,7 +280,7 @@ def test_a_batch_that_needs_more_room_gets_it_and_few_do():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_fitted_to_epochs_also_scores_once(seed):
-    """A training split can be scored: its rows without chance are another plan than any epoch's."""
+    """Scoring a training split takes a plan without chance, which no epoch has; its batches fit, too."""
     batches = make(lengths(607, seed), tokens=tokens(607, seed), seeds=(0,), epochs=1)
     for layout, index in batches.once():
         check_held(layout, index, batches)
@@ -288,7 +288,7 @@ def test_what_was_fitted_to_epochs_also_scores_once(seed):
 
 @pytest.mark.parametrize("batch_size", [8, 32, 512])
 def test_prediction_never_needs_the_roomy_layout(batch_size):
-    """Without chance all batches are known: the layout is as tight as one staircase for all of them can be."""
+    """Prediction knows all its batches, so one staircase is fitted to all of them exactly."""
     batches = make(lengths(607), tokens=tokens(607), batch_size=batch_size)
     parts = []
     for layout, index in batches.once():
@@ -325,7 +325,7 @@ def cost(segments, price):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_staircase_is_the_best_of_all_that_cover(seed):
-    """Against every way of cutting the steps."""
+    """The reference tries every way of cutting the steps."""
     rng = np.random.default_rng(seed)
     steps = int(rng.integers(1, 9))
     profile = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
@@ -349,8 +349,10 @@ def test_a_staircase_of_few_sentences_is_one_step_and_of_none_is_not_empty():
 
 @pytest.mark.parametrize(("batch_size", "most"), [(64, 1.25), (512, 1.15)])
 def test_little_is_computed_for_nothing(batch_size, most):
-    """Slots of an epoch not looked at against its tokens, on lengths as in MedNLI; padding to the longest takes four
-    times as much."""
+    """Computed slots against tokens, in an epoch that fitting did not sample, with lengths as in MedNLI.
+
+    Padding to the longest takes four times as much.
+    """
     length = tuple(np.tile(x, (2 if batch_size > 64 else 1)) for x in lengths(2400))
     batches = make(length, batch_size=batch_size, seeds=(0, 1), epochs=8)
     plan = batches.epoch(30, (9,))
@@ -389,7 +391,7 @@ def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed(grouped):
         assert layout.width == own.layouts[bucket].width
         row = index[index >= 0]
         widths[bucket].add(tuple(int(x[row].max()) for x in own.length))
-    for bucket, seen in enumerate(widths):  # nothing less would hold them
+    for bucket, seen in enumerate(widths):  # a smaller width would not hold the rows
         assert tuple(np.max(list(seen), axis=0).tolist()) == own.layouts[bucket].width
     assert own.layouts[0].width[0] < own.layouts[1].width[0]
     for layout, _ in make(length, fixed=True, **how).epoch(1, (0,)):
@@ -412,7 +414,7 @@ def test_rows_of_a_unit_share_the_premise():
             assert (premises[real] == premises[real[0]]).all()
             assert (unit[: len(real)] == real).all()
         assert units[:, 0].tolist() == sorted(units[:, 0])
-        # No more units than there must be.
+        # There are no more units than necessary.
         count = np.unique(premises, axis=0, return_counts=True)[1]
         assert len(units) == (-(-count // most)).sum()
 
@@ -420,7 +422,7 @@ def test_rows_of_a_unit_share_the_premise():
 def test_units_by_hand():
     premises = np.array([[1, 2], [3, 0], [1, 2], [1, 2], [1, 2], [3, 4]])
     assert groups_of(premises, 3).tolist() == [[0, 2, 3], [1, -1, -1], [4, -1, -1], [5, -1, -1]]
-    assert groups_of(premises[:2], 3).tolist() == [[0], [1]]  # no room is kept for what does not occur
+    assert groups_of(premises[:2], 3).tolist() == [[0], [1]]  # a unit has no room for more rows than occur
 
 
 # ---- edges ----
@@ -444,7 +446,7 @@ def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
     plan = batches.epoch(1, SEEDS)
     check_rows(plan, batches, len(SEEDS))
     for layout, index in plan:
-        assert layout.width == (1, length[1].max())  # an axis of none would have no shape to compute with
+        assert layout.width == (1, length[1].max())  # a width of 0 would leave no shape to compute with
         check_held(layout, index[0], batches)
 
 
@@ -465,7 +467,7 @@ def test_premises_are_grouped_only_where_that_was_measured(model):
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim"])
 def test_the_published_codes_variants_differ_in_what_its_code_does(model):
-    """Romanov & Shivade's code, for MedNLI and for the sources of transfer."""
+    """The variants follow Romanov & Shivade's code, for MedNLI and for the source corpora of transfer."""
     for variant in ("mednli", "snli", "multinli/slate"):
         corpus, _, genre = variant.partition("/")
         ours = defaults.nli(model, variant)

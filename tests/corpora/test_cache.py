@@ -1,4 +1,4 @@
-"""Prepared folders: found again by their key, never read when damaged, never half-written, private."""
+"""Prepared folders are found by their key, never read when damaged, never half-written, and private."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def test_another_key_builds_anew_beside_the_old(tmp_path):
 
 
 def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
-    """The names sort dev, test, train; the rows do not."""
+    """The names sort as dev, test, train, but the rows keep the order train, dev, test."""
     prepared, _ = Cache(tmp_path).get("c", KEY, Builder())
     assert list(prepared.splits) == ["train", "dev", "test"]
     vocab = Vocab.load(prepared.folder / "vocabulary.json")
@@ -78,7 +78,7 @@ def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
 
 
 def put(path, data):
-    """A new file in place of the old: arrays read before stay mapped to what they were."""
+    """Replaces the file, so that arrays that were mapped before keep their content."""
     path.unlink()
     path.write_bytes(data)
 
@@ -96,7 +96,7 @@ def test_a_flipped_bit_in_any_file_is_noticed(tmp_path, capsys):
     assert {"manifest.json", "rows.json", "vocabulary.json", "vectors.npy", "premise.npy"} <= set(names)
     size = (first.folder / "manifest.json").stat().st_size
     places = [(name, (first.folder / name).stat().st_size // 2) for name in names]
-    places += [("label.npy", -1), ("vectors.npy", -1)]  # the middle of a short array is its header
+    places += [("label.npy", -1), ("vectors.npy", -1)]  # the middle of a short array lies in its header
     places += [("manifest.json", int(at)) for at in np.linspace(0, size - 1, 7)]
     for calls, (name, at) in enumerate(places, start=2):
         flip(first.folder / name, at)
@@ -122,7 +122,7 @@ def test_a_missing_or_cut_file_is_noticed(tmp_path, name, damage):
 
 
 def test_a_planted_pickle_is_refused_not_run(tmp_path):
-    """Even where the manifest vouches for it: arrays of objects are code."""
+    """An array of objects can run code, so it is refused even if the manifest has its digest."""
     build, cache = Builder(), Cache(tmp_path)
     first, _ = cache.get("c", KEY, build)
     planted, sprung = first.folder / "label.npy", tmp_path / "sprung"
@@ -143,7 +143,7 @@ def test_a_planted_pickle_is_refused_not_run(tmp_path):
 
 
 def test_another_corpus_under_the_same_folder_is_not_taken(tmp_path):
-    """The folder's name is a short hash: what counts is the key in the manifest."""
+    """A folder's name is only a short hash; the key in the manifest decides."""
     cache = Cache(tmp_path)
     first, _ = cache.get("c", KEY, Builder())
     other = {**KEY, "max_length": 2}
@@ -162,7 +162,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path):
     def fail():
         raise UserError("bad row")
 
-    def half():  # fails after the arrays are on disk
+    def half():  # fails when the arrays are already on disk
         splits, arrays, _, vectors, facts = Builder()()
         return splits, arrays, None, vectors, facts
 
@@ -184,7 +184,7 @@ def test_a_source_that_cannot_be_read_is_not_blamed_on_the_cache(tmp_path):
 
 
 def test_two_processes_may_prepare_the_same_corpus(tmp_path):
-    """The other one finishes first: its folder is as good as ours."""
+    """The other process finishes first, and its folder is taken."""
     cache = Cache(tmp_path)
 
     def slow():
@@ -228,7 +228,7 @@ def test_digests_are_of_the_content_and_remembered(tmp_path):
 
 
 def test_a_changed_source_changes_its_digest(tmp_path):
-    """Same name and size; only the content and the time of the change differ."""
+    """The name and the size stay equal; only the content and the modification time differ."""
     source, cache = tmp_path / "a.txt", Cache(tmp_path)
     source.write_text("first")
     before, status = cache.digests([source]), source.stat()
@@ -239,7 +239,7 @@ def test_a_changed_source_changes_its_digest(tmp_path):
 
 
 def test_files_of_the_same_name_all_count(tmp_path):
-    """Two packages have an __init__.py each; a change of either is a change."""
+    """Two packages have an __init__.py each; changing either one changes the digest."""
     sources = [tmp_path / folder / "__init__.py" for folder in ("a", "b")]
     for source in sources:
         source.parent.mkdir()

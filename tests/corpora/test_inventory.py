@@ -1,4 +1,4 @@
-"""What the data folder holds, and who may read it: findings, never exceptions, and alarm only where it is due."""
+"""The inventory of the data folder and of its permissions reports findings, never exceptions or false alarms."""
 
 import functools
 import gzip
@@ -18,7 +18,7 @@ MODES = {True: (0o700, 0o600), False: (0o755, 0o644)}
 
 
 def place(folder, files, private=True):
-    """Files {name: content} below the folder, it and they readable by others or not."""
+    """Writes files {name: content} below the folder, readable by others or not."""
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         path = folder / name
@@ -71,7 +71,7 @@ def test_labels_of_the_ground_truth_are_counted(data, header):
 
 
 def clicr_files(**queries):
-    """Files with so many queries a split; a damaged one for None."""
+    """Files with these numbers of queries by split; None makes a damaged file."""
     files = {}
     for split, count in queries.items():
         queries = "".join(f'{{"query": "\\"query\\": {number}"}}, ' for number in range(count or 0))
@@ -169,7 +169,7 @@ def test_licensed_text_may_not_be_open(data, name):
         fix = finding.note.partition(": ")[2]
         assert os.waitstatus_to_exitcode(os.system(fix)) == 0
         assert states(inventory.privacy(data)) == {"permissions": "ok"}
-        assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix leaves public text alone
+        assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix does not touch public text
 
 
 @pytest.mark.parametrize("name", ["mli_train_v1.jsonl.gz", "dev1.0.json"])
@@ -213,18 +213,18 @@ def test_the_annotations_of_diskne_are_looked_for(data):
 # ---- what doctor finds is what the readers find ----
 
 RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
-ROWS = 3  # of every file, in place of the official numbers
+ROWS = 3  # rows of every file, in place of the official numbers
 
 
 def pairs(name):
-    """{file: content} of a corpus's own splits, and of its ground truth."""
+    """{file: content} of the splits of a corpus, and of its ground truth."""
     files = {f"{name}/{CORPORA[name].files[split]}": "x\n" * ROWS for split in inventory.EXPECTED[name]}
     if truth := CORPORA[name].ground_truth:
         files[f"{name}/{truth}"] = "".join(f"{i},neutral\n" for i in range(ROWS))
     return files
 
 
-# Kind -> (its files, what its loader finds below the data folder).
+# Kind -> (its files, a function that lists what the loader finds below the data folder).
 KINDS = {
     "mednli": (pairs("mednli"), lambda data: source_files("mednli", data)),
     "mediqa_nli": (
@@ -255,7 +255,7 @@ KINDS = {
 
 
 def good(data):
-    """What doctor says ok of."""
+    """The items that doctor reports as ok."""
     return {
         what for what, state in states([*inventory.corpora(data), *inventory.ontologies(data)]).items() if state == "ok"
     }
@@ -263,9 +263,10 @@ def good(data):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_doctor_is_content_where_the_loader_is_and_only_there(data, kind, monkeypatch):
-    """All files are there, then any one of them is missing, or lies too deep for the loader."""
+    """Doctor agrees with the loader if all files are there, and if any one is missing or lies too deep."""
     monkeypatch.setattr(wordnet, "FOLDER", data / "nowhere")
-    monkeypatch.setattr(inventory, "load_ontology", functools.cache(inventory.load_ontology))  # the bundled one
+    # reads the bundled ontology once
+    monkeypatch.setattr(inventory, "load_ontology", functools.cache(inventory.load_ontology))
     monkeypatch.setattr(inventory, "QUERIES", dict.fromkeys(inventory.QUERIES, ROWS))
     expected = {name: dict.fromkeys(splits, ROWS) for name, splits in inventory.EXPECTED.items()}
     monkeypatch.setattr(inventory, "EXPECTED", expected)

@@ -1,8 +1,8 @@
-"""What is kept on disk has a FORMAT number: it must rise when the same files and settings give other content.
+"""Every kind of stored content has a FORMAT number, which must rise when equal files and settings give other content.
 
-The table golden/prepared_content.json holds, for each module that shapes kept content, its FORMAT and a hash of what it
-makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k recorded` records the
-present ones.
+The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT and a hash of what
+it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k recorded` records
+the present ones.
 """
 
 import hashlib
@@ -66,10 +66,10 @@ TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
 
 
 def plain(value):
-    """JSON that is the same on every platform: floats are rounded, arrays and examples hashed."""
+    """JSON that is equal on every platform: floats are rounded, arrays and examples are hashed."""
     if isinstance(value, np.ndarray):
         is_float = value.dtype.kind == "f"
-        digits = np.round(value.astype(np.float64), 4) + 0.0 if is_float else value  # no negative zero
+        digits = np.round(value.astype(np.float64), 4) + 0.0 if is_float else value  # adding 0 removes negative zeros
         content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
         return [value.dtype.newbyteorder("<").str, list(value.shape), hashlib.sha256(content).hexdigest()]
     if isinstance(value, Split):
@@ -121,12 +121,12 @@ synonym: "wheezing" EXACT []
 
 
 def named(split, pairs=PAIRS):
-    """The pairs under ids of their own: no pair may stand in two splits."""
+    """The pairs with uids of their own, because no pair may be in two splits."""
     return [(f"{split}-{uid}", f"{premise} {split}", *rest) for uid, premise, *rest in pairs]
 
 
 def parse(text):
-    """A binary parse that branches to the left: tokens are given, no tokeniser makes them."""
+    """A binary parse that branches to the left; it gives the tokens, so that no tokeniser runs."""
     return "( " * (len(text.split()) - 1) + text.split()[0] + "".join(f" {word} )" for word in text.split()[1:])
 
 
@@ -154,7 +154,7 @@ def table(path, between, pairs=PAIRS):
 
 
 def own_files(folder):
-    """A config of one's own corpus in three kinds of files, with an ontology and vectors."""
+    """A config for a user's own corpus in three kinds of files, with an ontology and vectors."""
     jsonl(folder / "train.jsonl")
     table(folder / "dev.tsv", "\t", named("dev", PAIRS[1:3]))
     table(folder / "test.csv", ",", named("test", PAIRS[:2]))
@@ -183,7 +183,7 @@ def changed(config, **fields):
 
 
 def vectors_of_each_kind(folder):
-    """What the readers of vectors make of a text file, word2vec's and fastText's binary ones."""
+    """What the readers make of vectors in a text file and in the binary files of word2vec and fastText."""
     words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
     binary = test_vectors_binary.model(words, numbers, buckets=11, minn=3, maxn=4)
     found = []
@@ -218,7 +218,7 @@ def cloze_files(folder, cases=4):
 
 
 def published_diskne(folder):
-    """A config of MedNLI with DisKnE's annotations; one annotated pair is in MEDIQA-NLI's test alone."""
+    """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test split of MEDIQA-NLI."""
     pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in test_benchmark_files.PAIRS]
     jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
     jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
@@ -276,7 +276,7 @@ def words(folder):
 
 
 def typed_links(folder):
-    """By concepts, by words of WordNet, and by both."""
+    """Links by concepts, by words of WordNet, and by both."""
     config = own_files(folder)
     words = folder / "wordnet"
     words.mkdir(exist_ok=True)
@@ -350,7 +350,7 @@ def ontologies(folder):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
             arrays = store._arrays(ontology)
-            # SciPy chooses the integers of a matrix.
+            # SciPy chooses the integer type of these arrays.
             arrays |= {name: arrays[name].astype(np.int64) for name in ("parents.indptr", "parents.indices")}
             relations_of = {name: edges.shape for name, edges in ontology.relations.edges.items()}
             made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays])
@@ -405,7 +405,7 @@ def demo_facts(folder):
     return [facts.fact_text(*given) for given in (*contents, ("both", ("D006333", "tests")))]
 
 
-MADE_BY = {  # what makes the content -> the module of its FORMAT
+MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     words: "corpora.nli.encoding",
     typed_links: "corpora.nli.encoding",
     pieces: "corpora.nli.pieces",
@@ -450,7 +450,7 @@ def test_the_table_has_no_other_rows():
 
 
 def swapped(sequences, width, pad=arrays.pad):
-    """`pad` with the first two tokens in the other order."""
+    """`pad` with the first two tokens exchanged."""
     numbers, length = pad(sequences, width)
     return numbers[:, [1, 0, *range(2, numbers.shape[1])]] if numbers.shape[1] > 1 else numbers, length
 
@@ -489,7 +489,7 @@ def test_a_raised_number_is_recorded_too(make, tmp_path, monkeypatch):
 
 
 def key_of(config, patch):
-    """The key under which a config's corpus is kept; nothing is prepared."""
+    """The key of a config's prepared corpus, found without preparing it."""
     found = []
     patch.setattr(Cache, "get", lambda self, name, key, build: found.append(key) or (None, True))
     experiment.of(config).corpus.prepare()
@@ -497,7 +497,7 @@ def key_of(config, patch):
 
 
 def of_bundled(folder):
-    """(corpora that bundled words shape, those that take no bundled word)."""
+    """(corpora that depend on bundled words, corpora that do not)."""
     own = own_files(folder)
     (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
     shaped = {
@@ -581,8 +581,8 @@ def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
 
 
 def print_keys(folder):
-    """The keys of everything that is kept, one a line."""
-    from mednli_jax.corpora.nli import tfds as builders  # TFDS is slow to import
+    """Prints the keys of all stored content, one on each line."""
+    from mednli_jax.corpora.nli import tfds as builders  # importing TFDS is slow
 
     shaped, free = of_bundled(folder)
     configs = {**shaped, **free, "published": published_diskne(folder)}
@@ -590,7 +590,7 @@ def print_keys(folder):
     with pytest.MonkeyPatch.context() as patch:
         found += [key_of(config, patch) for config in configs.values()]
         patch.setattr(load, "stored", lambda folder, key, build: found.append(key))
-        os.utime(folder / "tiny.obo", ns=(0, 0))  # the time of change counts
+        os.utime(folder / "tiny.obo", ns=(0, 0))  # the key contains the modification time
         load.load_ontology(str(folder / "tiny.obo"), cache_dir=folder)
         cloze_files(folder)
         found += [builders._made_from(name, folder) for name in ("mednli", "clicr")]

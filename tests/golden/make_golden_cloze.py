@@ -1,8 +1,8 @@
-"""Makes the golden files of test_readers by running the reference readers beside this script.
+"""Makes the golden files of test_cloze_readers by running the readers of reference_cloze.py.
 
-    python tests/golden/make_golden_cloze.py        (needs torch and numpy, nothing of the package; a minute)
+    python tests/golden/make_golden_cloze.py        (needs torch and numpy, not this package; takes a minute)
 
-Written next to it: golden_cloze.json (settings, names and shapes of the reference's weights) and golden_cloze.npz
+It writes golden_cloze.json (settings, names and shapes of the reference's weights) and golden_cloze.npz
 (inputs, weights, and in float32 and float64 the log probabilities of the candidates, the summed loss and its gradient
 by every weight). Flat vectors follow the order of the names.
 """
@@ -19,7 +19,7 @@ from reference_cloze import ALPHABET, TYPES, build
 
 HERE = Path(__file__).parent
 PASSAGE_LENGTH, QUERY_LENGTH, BLANK = (9, 4, 7, 3, 6), (5, 3, 6, 2, 4), (2, 0, 5, 1, 3)
-# The places of each candidate; the first passage has a place that belongs to two, the fourth passage has no candidate.
+# The places of each candidate. One place of the first passage belongs to two candidates; the fourth passage has none.
 PLACES = (
     ((0, 4), (2, 3, 7, 8), (3,)),
     ((1, 2),),
@@ -68,7 +68,7 @@ def padded(rows, width, fill):
 
 
 def make_inputs(rng):
-    """The batch of five queries as arrays; passages and queries share words, among them the unknown one (1)."""
+    """The batch of five queries as arrays. Passages and queries share words, and both have the unknown word (1)."""
     inputs = {}
     for side, lengths in (("passage", PASSAGE_LENGTH), ("query", QUERY_LENGTH)):
         rows = [rng.integers(2, 12, n) for n in lengths]
@@ -88,7 +88,7 @@ def make_inputs(rng):
 
 
 def case_of(inputs, row):
-    """One query with its passage, cut to their lengths."""
+    """One query with its passage, cut to their true lengths."""
     case = {side: torch.tensor(inputs[side][row, : inputs[f"{side}_length"][row]]) for side in ("passage", "query")}
     case |= {"places": PLACES[row], "words": CANDIDATE_WORDS[row], "types": CANDIDATE_TYPES[row]}
     return case | {"blank": BLANK[row], "spelling": torch.tensor(inputs["spelling"])}
@@ -103,7 +103,7 @@ def draw_weights(name, attempt, model):
 
 
 def run(model, inputs):
-    """Log probabilities [rows, C] (0 where there is no candidate, LEAST where it is impossible), loss and gradient."""
+    """Log probabilities [rows, C] (0 without a candidate, LEAST where impossible), loss and gradient."""
     scores = {row: model(case_of(inputs, row)) for row in ANSWERED}
     loss = -sum(score[LABEL[row]] for row, score in scores.items())
     loss.backward()
@@ -116,7 +116,7 @@ def run(model, inputs):
 
 
 def make_case(name, case, inputs, out):
-    """Both precisions of one case; returns its entry of golden_cloze.json. See make_golden.make_case."""
+    """One case in both precisions; returns its entry of golden_cloze.json. See make_golden.make_cases."""
     for attempt in range(100):
         found = {}
         for dtype in DTYPES:

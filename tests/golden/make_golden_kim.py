@@ -1,9 +1,9 @@
-"""KIM (Chen et al. 2018) once more in plain PyTorch, pair by pair and densely, for tests/models/test_kim.py.
+"""Computes KIM (Chen et al. 2018) in plain PyTorch, one pair at a time and densely, for tests/models/test_kim.py.
 
   python tests/golden/make_golden_kim.py    # with torch; writes golden_kim.npz beside this file
 
-Relations are given by name and turned into vectors here, from the paper: synonym, antonym and co-hyponym are 1, a
-hypernym or hyponym over n edges is 1 - n/8, and beyond 8 edges nothing; the same word and named relations are 1.
+The script turns the names of relations into the paper's vectors. Synonym, antonym, co-hyponym, the same word and named
+relations give 1. A hypernym or hyponym over n edges gives 1 - n/8, and nothing beyond 8 edges.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ WORDS, DIM, HIDDEN, SCALE = 20, 6, 5, 1.5
 ORDER = ("same", "synonym", "antonym", "hypernym", "hyponym", "co_hyponym", "treats", "inverse_treats")
 OTHER_WAY = {"hypernym": "hyponym", "hyponym": "hypernym", "treats": "inverse_treats", "inverse_treats": "treats"}
 LENGTHS = ((7, 4), (3, 5), (5, 1), (6, 3))
-# (token of the premise, token of the hypothesis, is-a edges or another number, kinds) of each pair
+# Each pair's (premise token, hypothesis token, number of is-a edges or another number, kinds).
 LINKS = (
     [(0, 1, 0, ("same",)), (2, 3, 3, ("hypernym",)), (6, 0, 1, ("antonym", "treats")), (2, 0, 2, ("co_hyponym",))],
     [(1, 4, 1, ("hyponym", "co_hyponym")), (2, 0, 0, ("synonym",)), (1, 0, 9, ("hypernym",))],

@@ -1,9 +1,9 @@
 """Makes the golden file of the masked language model by running the Transformers library.
 
-    python tests/golden/make_golden_mlm.py      (needs torch, transformers and numpy, nothing of the package)
+    python tests/golden/make_golden_mlm.py      (needs torch, transformers and numpy, not this package)
 
-golden_mlm.npz, next to the script: the weights of a small random model by their names, rows with some pieces replaced,
-the places that are predicted, the loss, and the gradient of every weight.
+golden_mlm.npz, beside this script, holds the weights of a small random model by their names, rows with some pieces
+replaced, the places that are predicted, the loss, and the gradient of every weight.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""The models once more in plain PyTorch, from the papers and the behaviour of the published code: for test_parity.
+"""The models in plain PyTorch, written from the papers and the behaviour of the published code, for test_parity.
 
-Nothing here has a mask. With masking "masked" every pair runs alone, cut to its true length; with "paper" the padded
-batch runs as published: packed recurrences, zeros behind them, softmax and maximum over the padded length, averages
-divided by the true one. The sum of words then runs over padding to a fixed length, whose vectors are zero.
+Nothing here has a mask. With masking "masked" every pair runs alone, cut to its true length. With "paper" the padded
+batch runs as published: packed recurrences with zeros behind them, softmax and maximum over the padded length, and
+averages over the true length. The sum of words then includes padding up to a fixed length, whose vectors are zero.
 """
 
 import torch
@@ -15,7 +15,7 @@ FIELDS = ("premise", "hypothesis", "premise_length", "hypothesis_length", "dista
 
 
 class LSTM(nn.Module):
-    """[B, T, D] -> states [B, T, 2H], 0 behind each row's end, and the last state of both directions [B, 2H]."""
+    """[B, T, D] -> states [B, T, 2H], 0 behind the end of a row, and the last state of both directions [B, 2H]."""
 
     def __init__(self, size):
         super().__init__()
@@ -45,7 +45,7 @@ class GRUCell(nn.Module):
 
 
 class GRU(nn.Module):
-    """Both directions, token by token over each row's true length; input and output as LSTM's."""
+    """Both directions, token by token over the true length of each row. Input and output are those of LSTM."""
 
     def __init__(self, size):
         super().__init__()
@@ -70,7 +70,7 @@ class GRU(nn.Module):
 
 
 class Reference(nn.Module):
-    """What InferSent and ESIM share: word vectors, path lengths as energies, soft alignment."""
+    """The common part of InferSent and ESIM: word vectors, energies from path lengths, soft alignment."""
 
     def __init__(self, knowledge="none", knowledge_scale=1.0, masking="masked"):
         super().__init__()
@@ -80,7 +80,7 @@ class Reference(nn.Module):
             self.path_weight = nn.Parameter(torch.zeros(LONGEST + 1))
 
     def links(self, distance):
-        """Romanov & Shivade 2018, section 4.2.2: the shorter the path, the higher the value; 0 without one."""
+        """Romanov & Shivade 2018, section 4.2.2: a shorter path gives a higher value, and no path gives 0."""
         if self.knowledge == "bias":
             value = self.path_weight[distance.clamp(min=0)]
         else:
@@ -104,7 +104,7 @@ class Reference(nn.Module):
 
 
 class InferSent(Reference):
-    """Conneau et al. 2017; attended states appended along time (Romanov & Shivade 2018, section 4.2.2)."""
+    """Conneau et al. 2017. Attended states are appended along time (Romanov & Shivade 2018, section 4.2.2)."""
 
     def __init__(self, cell, pooling, matching, **shared):
         super().__init__(**shared)
@@ -128,7 +128,7 @@ class InferSent(Reference):
 
 
 class ESIM(Reference):
-    """Chen et al. 2017, section 3; a second enhancement beside the first (Romanov & Shivade 2018, figure 2)."""
+    """Chen et al. 2017, section 3, with a second enhancement beside the first (Romanov & Shivade 2018, figure 2)."""
 
     def __init__(self, **shared):
         super().__init__(**shared)
@@ -161,9 +161,9 @@ class ESIM(Reference):
 
 
 class BOW(Reference):
-    """Sum of words (Bowman et al. 2015) with ReLU and batch norm without scale; only real rows ever reach a norm.
+    """The sum of words (Bowman et al. 2015) with ReLU and batch norm without scale; padding rows never reach a norm.
 
-    With knowledge, also the sum of what the words attend to by the path lengths alone.
+    With knowledge a second sum is added: that of the words' attended vectors, weighted by path lengths alone.
     """
 
     def __init__(self, padded_length=8, **shared):
@@ -205,5 +205,5 @@ class BOW(Reference):
 
 
 def build(model, fields):
-    """The reference of a case by the model's name and its settings."""
+    """The reference for the model and the settings of a case."""
     return {"bow": BOW, "infersent": InferSent, "esim": ESIM}[model](**fields)

@@ -1,7 +1,7 @@
-"""The cloze readers once more in plain PyTorch, written from the papers: the other side of test_cloze_readers.
+"""The cloze readers in plain PyTorch, written from the papers, for test_cloze_readers.
 
-Nothing here has a mask or a batch: every query runs alone with its passage, both cut to their true lengths, and a
-candidate is the list of its places. The equations stand token by token, as they are printed.
+Nothing here has a mask or a batch. Every query runs alone with its passage, both cut to their true lengths, and a
+candidate is the list of its places. The equations are computed token by token, as printed.
 """
 
 import torch
@@ -19,7 +19,7 @@ def encode(rnn, x):
 
 
 class Characters(nn.Module):
-    """C(w): the last states of a BiGRU over the characters of a word, in one linear map (Dhingra et al. 2017)."""
+    """C(w): a linear map of the last states of a BiGRU over the characters of a word (Dhingra et al. 2017)."""
 
     def __init__(self):
         super().__init__()
@@ -32,10 +32,10 @@ class Characters(nn.Module):
 
 
 class GAReader(nn.Module):
-    """Dhingra et al. 2017, section 3; pointer sum attention: Kadlec et al. 2016.
+    """Dhingra et al. 2017, section 3, with the pointer sum attention of Kadlec et al. 2016.
 
-    pointer: "sum" is the published loss of unmarked passages: the softmax runs over all words of candidates, and the
-    mass of a candidate is not normalised over the others. "share" and "mean" are.
+    pointer: "sum" is the published loss of unmarked passages. Its softmax runs over all words of candidates, and a
+    candidate's mass is not normalised over the others. "share" and "mean" normalise it.
     """
 
     def __init__(self, hops, gate, query_feature=True, pointer="sum", characters=0):
@@ -65,7 +65,7 @@ class GAReader(nn.Module):
         return {"mul": d * q, "sum": d + q, "concat": torch.cat([d, q])}[self.gate]
 
     def forward(self, case):
-        """log P [C] of the candidates, or log of their masses."""
+        """log P [C] of the candidates, or the log of their masses."""
         x, y = (self.words(case[side], case["spelling"]) for side in ("passage", "query"))
         for hop in range(self.hops - 1):
             d, _ = encode(getattr(self, f"passage_{hop}"), x)
@@ -112,7 +112,7 @@ class SAReader(nn.Module):
         return h @ q
 
     def forward(self, case):
-        """log P [C] of the candidates; -inf for types beyond those of training."""
+        """log P [C] of the candidates; -inf for types that training does not have."""
         h, last = encode(self.passage, self.embedding(case["passage"]))
         _, q = encode(self.query, self.embedding(case["query"]))
         if self.attention == "average":
@@ -127,5 +127,5 @@ class SAReader(nn.Module):
 
 
 def build(model, fields):
-    """The reference of a case by the model's name and its settings."""
+    """The reference for the model and the settings of a case."""
     return {"ga_reader": GAReader, "sa_reader": SAReader}[model](**fields)

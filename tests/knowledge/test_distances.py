@@ -1,4 +1,4 @@
-"""Distances against a breadth-first search written here and against SciPy's; links against pairs counted one by one."""
+"""Distances against SciPy's and a plain breadth-first search; links against pairs that are counted one by one."""
 
 from collections import deque
 
@@ -24,7 +24,7 @@ def graph(edges, size, **relations):
 
 
 def walk(edges, size, start, ways):
-    """Plain breadth-first search over the edges turned in the given ways."""
+    """Plain breadth-first search over the edges in the given directions."""
     ahead = {node: set() for node in range(size)}
     for child, parent in edges:
         if "up" in ways:
@@ -41,7 +41,7 @@ def walk(edges, size, start, ways):
 
 
 def reference(edges, size, direction):
-    """All distances [size, size]; "either" walks only up or only down, "undirected" may turn."""
+    """All distances [size, size]. "either" walks only up or only down; "undirected" may do both."""
     table = np.full((size, size), -1)
     for start in range(size):
         for ways in (("up",), ("down",)) if direction == "either" else (("up", "down"),):
@@ -65,7 +65,7 @@ def test_by_hand():
 
 
 def test_all_walks_every_relation_both_ways():
-    # 5 stands alone no longer: 5 is part of 4; 1 and 6 treat each other, 2 treats itself.
+    # 5 stood alone and is now part of 4; 1 and 6 treat each other; 2 treats itself.
     ontology = graph(EDGES, 7, part_of=((5, 4),), treats=((1, 6), (6, 1), (2, 2)))
     pairs = np.array([[5, 4], [4, 5], [5, 2], [1, 6], [3, 4], [5, 6], [5, 5]])
     assert shortest_paths(ontology, pairs, direction="all").tolist() == [1, 1, 2, 1, 2, 4, 0]
@@ -75,7 +75,7 @@ def test_all_walks_every_relation_both_ways():
 
 
 def random_graph(rng, size, degree):
-    """(is-a edges, edges of another relation) of a graph without is-a cycles whose parents have any number."""
+    """(is-a edges without cycles, edges of another relation). A concept may have any number of parents."""
     ends = np.sort(rng.integers(0, size, (int(size * degree), 2)), axis=1)
     number = rng.permutation(size)
     edges = [(int(number[child]), int(number[parent])) for parent, child in ends if parent != child]
@@ -94,7 +94,7 @@ def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
     found = shortest_paths(ontology, pairs, direction=direction)
     np.testing.assert_array_equal(found, expected[pairs[:, 0], pairs[:, 1]])
     if size > 1:
-        assert found.max() > 2  # the graph is worth the test
+        assert found.max() > 2  # the graph has long paths
         for limit in (1, 2, 3):
             cut = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
             np.testing.assert_array_equal(cut, np.where(found <= limit, found, -1))
@@ -107,7 +107,8 @@ def test_equals_a_plain_search_on_random_graphs(direction, size, degree):
 def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction, sizes):
     rng = np.random.default_rng(3)
     edges, others = random_graph(rng, 1500, 1.2)
-    edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]  # 0 has far more neighbours
+    # 0 gets far more neighbours than the rest
+    edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]
     ontology, pairs = graph(edges, 1500, other=others), rng.integers(0, 1500, (6000, 2))
     expected = shortest_paths(ontology, pairs, direction=direction)
     for name, value in sizes.items():
@@ -117,11 +118,11 @@ def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction,
 
 @pytest.mark.parametrize("count", [2, 60])
 def test_few_concepts_of_a_large_graph_with_favoured_ones(count):
-    """Lengths from 1 to 15 and more, most of them over concepts with many neighbours, some not."""
+    """Lengths range from 1 to above 15; most of these pairs involve concepts with many neighbours, some do not."""
     rng = np.random.default_rng(5)
     size = 6000
     parent = [0, 0]
-    for child in range(2, size):  # beside another concept, or below it
+    for child in range(2, size):  # the child becomes a sibling or a child of another concept
         other = int(rng.integers(1, child))
         parent.append(parent[other] if rng.random() < 0.4 else other)
     edges = [(child, parent[child]) for child in range(1, size)]
@@ -143,7 +144,7 @@ def test_few_concepts_of_a_large_graph_with_favoured_ones(count):
 
 
 def bundled_lengths(table, direction, sources):
-    """float [sources, C], as SciPy finds them; inf where there is no way."""
+    """SciPy's distances, float [sources, C]; inf where there is no path."""
     if direction == "undirected":
         return csgraph.shortest_path(table, directed=False, unweighted=True, indices=sources)
     ways = (csgraph.shortest_path(way, unweighted=True, indices=sources) for way in (table, csr_array(table.T)))
@@ -158,7 +159,7 @@ def test_a_thousand_pairs_of_mesh_are_as_long_as_scipy_says(direction):
     table = mesh.parents.astype(float)
     expected = bundled_lengths(table, direction, sources)
     row, target = rng.integers(0, 100, 1000), rng.integers(0, len(mesh), 1000)
-    if direction == "either":  # at random hardly any two are related
+    if direction == "either":  # hardly any two random concepts are related
         kin = np.stack(np.nonzero(np.isfinite(expected)))
         row[:500], target[:500] = kin[:, rng.permutation(kin.shape[1])[:500]]
     found = shortest_paths(mesh, np.stack([sources[row], target], axis=1), direction=direction)
@@ -189,7 +190,7 @@ def test_distinct_pairs():
 
 
 def test_pairs_of_parts_that_do_not_meet():
-    # Two chains, a pair of concepts, and one alone: 0-1-2-3-4, 5-6-7-8, 9-10, 11.
+    # Two chains (0-1-2-3-4 and 5-6-7-8), a pair of concepts (9-10), and a concept that stands alone (11).
     edges = [(1, 0), (2, 1), (3, 2), (4, 3), (6, 5), (7, 6), (8, 7), (10, 9)]
     pairs = np.array([[0, 4], [5, 8], [4, 5], [9, 10], [10, 0], [11, 0], [11, 11], [8, 6]])
     for direction in ("either", "undirected", "all"):
@@ -214,7 +215,7 @@ def test_progress_is_reported_of_finished_sources(monkeypatch, direction):
     assert done[-1] == of[0] > 100
     assert len(set(done)) > 2
     shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: reported.append(n))
-    assert reported[-1] == (of[0], of[0])  # finished, though not all found
+    assert reported[-1] == (of[0], of[0])  # the search reports its end although some pairs have no path
 
 
 def test_either_way_is_symmetric_and_undirected_is_never_longer():
@@ -254,7 +255,8 @@ def test_mesh_distances_by_tree_numbers():
     mesh = read_mesh(aliases=False)
     fibrillation, flutter, cardiovascular, asthma = map(mesh.index, ("D001281", "D001282", "D002318", "D001249"))
     pairs = np.array([[fibrillation, cardiovascular], [cardiovascular, fibrillation], [fibrillation, flutter]])
-    assert shortest_paths(mesh, pairs).tolist() == [3, 3, -1]  # C14.280.067.198 below C14; siblings are not is-a
+    # C14.280.067.198 lies below C14; siblings have no is-a path
+    assert shortest_paths(mesh, pairs).tolist() == [3, 3, -1]
     assert shortest_paths(mesh, pairs, direction="undirected").tolist() == [3, 3, 2]
     assert shortest_paths(mesh, np.array([[fibrillation, asthma]])).tolist() == [-1]
 
@@ -263,7 +265,7 @@ def test_mesh_distances_by_tree_numbers():
 
 
 def listed(links: Links):
-    """[(row, i, j, distance)] of the filled slots, checking that the empty ones are zeros behind them."""
+    """[(row, i, j, distance)] of the filled slots. Checks that only zeros stand behind them."""
     rows = []
     for row in range(len(links.distance)):
         filled = links.distance[row] >= 0
@@ -288,7 +290,7 @@ def test_links_by_hand():
         (0, 1, 0, 2),  # X3 - X0
         (0, 2, 0, 2),
         (0, 5, 0, 2),  # X4 - X0
-        (2, 0, 2, 0),  # the same concept
+        (2, 0, 2, 0),  # both sides mention the same concept
     ]
     assert (links.dropped, links.longest) == (0, 2)
     for array in (links.premise, links.hypothesis, links.distance):

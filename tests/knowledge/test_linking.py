@@ -1,4 +1,4 @@
-"""What the linker finds and what it must not find."""
+"""The mentions that the linker must find, and those that it must not find."""
 
 import gzip
 
@@ -39,40 +39,40 @@ def mesh():
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        # the longest name wins over the names inside it
+        # The longest name wins over the names inside it.
         ("Known type 2 diabetes mellitus .", [("type 2 diabetes mellitus", "D003924")]),
         ("systolic heart failure", [("systolic heart failure", "D054143")]),
-        # inverted as MeSH writes it, tokenised as NLI corpora do
+        # A name is inverted as in MeSH, and the text is tokenised as in NLI corpora.
         ("diabetes mellitus , type 2", [("diabetes mellitus , type 2", "D003924")]),
-        # plural and singular
+        # The plural is in the name or in the text.
         ("multiple breast neoplasms", [("breast neoplasms", "D001943")]),
         ("one breast neoplasm", [("breast neoplasm", "D001943")]),
         ("two atrial fibrillations", [("atrial fibrillations", "D001281")]),
         ("biopsies taken", [("biopsies", "D001706")]),
-        # hyphens in the text, in the name, in neither
+        # Hyphens are in the text, in the name, or in neither.
         ("acute heart-failure", [("heart-failure", "D006333")]),
         ("Non-Small-Cell Lung Carcinoma", [("Non-Small-Cell Lung Carcinoma", "D002289")]),
         ("non small cell lung carcinoma", [("non small cell lung carcinoma", "D002289")]),
-        # possessives, as one token or two, straight or curly
+        # Possessives have one token or two, and straight or curly apostrophes.
         ("Crohn 's disease", [("Crohn 's disease", "D003424")]),
         ("Crohn's disease", [("Crohn's disease", "D003424")]),
         ("crohn’s disease", [("crohn’s disease", "D003424")]),
         ("Crohn disease", [("Crohn disease", "D003424")]),
-        # abbreviations, in either case
+        # Abbreviations match in either case.
         ("h/o CHF and htn", [("CHF", "D006333"), ("htn", "D006973")]),
         ("ruled out for MI", [("MI", "D009203")]),
-        # on borders only
+        # Names match at the borders of words only.
         ("the family left", []),
         ("mid copse chfx", []),
         ("aspirin-induced", []),
-        # a comma between two words keeps them apart
+        # A comma between two words keeps them apart.
         ("chest , pain", [("chest", "D013909"), ("pain", "D010146")]),
-        # neighbours do not swallow each other
+        # A mention does not absorb its neighbours.
         (
             "asthma hypertension gout",
             [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")],
         ),
-        # everyday words, words of grammar, de-identification marks, numbers
+        # Everyday words, words of grammar, de-identification marks and numbers are not linked.
         ("The patient 's mother had no history of water in the back .", []),
         ("He said or us it was hard at times", []),
         ("[**Name (NI)**] is a 54 year-old man", []),
@@ -156,9 +156,9 @@ def test_short_names_need_to_be_abbreviations():
 def test_stop_words_drop_names_and_whole_concepts():
     names = {"A": ["Face", "visage"], "B": ["Beta Blocker", "backs", "lead"], "C": ["gamma", "hard"]}
     linker = Linker(named(names, abbreviations=frozenset({"hard"})))
-    assert found(linker, "face faces visage") == []  # the preferred name is stopped
+    assert found(linker, "face faces visage") == []  # the stop list has the preferred name
     assert found(linker, "back backs leads beta-blockers") == [("beta-blockers", "B")]
-    assert found(linker, "hard") == [("hard", "C")]  # chosen as an abbreviation
+    assert found(linker, "hard") == [("hard", "C")]  # the name was given as an abbreviation
     assert found(Linker(named(names), stop=("gamma",)), "visage gamma lead") == [("visage", "A"), ("lead", "B")]
 
 
@@ -209,7 +209,8 @@ def test_a_short_form_is_no_word_of_grammar_nor_a_number_nor_an_expansion_itself
 
 def test_the_bundled_table_serves_any_ontology():
     linker = Linker(named(DISEASES), abbreviations=read_abbreviations("bundled"))
-    assert found(linker, "htn and chf") == [("htn", "A")]  # its expansion of chf, congestive heart failure, is no name
+    # chf expands to congestive heart failure, which is not a name here
+    assert found(linker, "htn and chf") == [("htn", "A")]
     with_congestive = named(DISEASES | {"B": ["heart failure", "congestive heart failure"]})
     linker = Linker(with_congestive, abbreviations=read_abbreviations("bundled"))
     assert found(linker, "htn and chf") == [("htn", "A"), ("chf", "B")]
@@ -219,7 +220,7 @@ def test_the_bundled_table_serves_any_ontology():
 
 
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
-    """Sentences of the names' own words, so that nearly every stretch is near to a name."""
+    """The sentences consist of words of the names, so that nearly every part of them resembles a name."""
     rng = np.random.default_rng(0)
     labels = [label for c, label in enumerate(mesh.ontology.labels) if mesh.ontology.types[c].startswith("C14")]
     words = sorted({word for label in labels for word in label.replace(",", " ,").split()})
@@ -239,7 +240,7 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
     assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
 
 
-# ---- files of one's own ----
+# ---- files of the user ----
 
 
 def wordfile(folder, content, name="w.tsv"):

@@ -1,4 +1,4 @@
-"""The ontology's graph, its checks, its permuted control, and loading by name."""
+"""The ontology: its graph, its checks, its permuted control, and loading by name."""
 
 import gzip
 import re
@@ -33,7 +33,7 @@ EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
 
 
 def small(edges=EDGES, labels=LABELS, **fields):
-    """The graph above; `fields` replace what the constructor is given."""
+    """The ontology of the graph above; `fields` replace arguments of the constructor."""
     given = {
         "name": "small",
         "version": "1",
@@ -48,7 +48,8 @@ def small(edges=EDGES, labels=LABELS, **fields):
 
 def test_ancestors_take_the_shortest_way_up():
     assert small().ancestors("X3") == {"X1": 1, "X2": 1, "X0": 2}
-    assert small().ancestors("X6") == {"X0": 1, "X3": 1, "X1": 2, "X2": 2}  # the direct edge to the root wins over 3
+    # the direct edge to the root wins over the path of length 3
+    assert small().ancestors("X6") == {"X0": 1, "X3": 1, "X1": 2, "X2": 2}
     assert small().ancestors("X0") == {}
     assert small().ancestors("X5") == {}
 
@@ -75,7 +76,7 @@ def test_index_and_its_suggestions():
 def test_repeated_edges_count_once_and_false_entries_are_no_edges():
     parents = is_a_matrix([*EDGES, *EDGES], 7)
     assert parents.nnz == len(EDGES)
-    parents.data[0] = False  # the edge left -> root stays stored but no longer holds
+    parents.data[0] = False  # the edge left -> root stays stored, but its value says that it does not hold
     assert small(parents=parents).ancestors("X1") == {}
     assert small(parents=parents).parents.nnz == len(EDGES) - 1
 
@@ -108,7 +109,7 @@ def test_inconsistent_parts_are_refused(fields, field):
 
 def test_a_cycle_is_refused_and_its_members_named():
     with pytest.raises(DataError) as caught:
-        small(edges=(*EDGES, (1, 6)))  # left -> deep closes left, leaf, deep
+        small(edges=(*EDGES, (1, 6)))  # left -> deep closes the cycle left, deep, leaf
     assert re.findall(r"X\d", str(caught.value)) == ["X1", "X3", "X6"]
     with pytest.raises(DataError, match=r".* X5"):
         small(edges=(*EDGES, (5, 5)))
@@ -130,7 +131,8 @@ def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
         inside = cyclic_edges(child, parent, size)
         assert inside.tolist() == [bool(reach[above, below]) for below, above in zip(child, parent, strict=True)]
     assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []
-    assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]  # 0 is-a 0; 1 and 2
+    # 0 is its own parent; 1 and 2 are parents of each other
+    assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]
 
 
 def test_the_matrix_of_arrays_is_that_of_pairs():
@@ -159,9 +161,9 @@ def test_a_cross_reference_of_one_concept_leads_to_it():
     ontology = small(cross_references=references)
     assert ontology.index("MSH:D1") == 3
     assert ontology.ancestors("MSH:D1") == ontology.ancestors("X3")
-    assert ontology.index("X0") == 0  # ids go first
+    assert ontology.index("X0") == 0  # ids take precedence over cross-references
     with pytest.raises(UserError):
-        ontology.index("MSH:D2")  # two concepts have it
+        ontology.index("MSH:D2")  # two concepts have this cross-reference
 
 
 def test_permuted_moves_cross_references_and_keeps_relations():
@@ -181,17 +183,17 @@ def mesh():
 def test_permuted_keeps_graph_and_names_but_breaks_relations(mesh):
     control = permuted(mesh, seed=1)
     assert control.ids == mesh.ids
-    assert (control.parents != mesh.parents).nnz == 0  # hence every degree and every path length by id
+    assert (control.parents != mesh.parents).nnz == 0  # so degrees and path lengths by id stay equal
     assert [name for name, _ in control.names] == [name for name, _ in mesh.names]
     assert sorted(control.labels) == sorted(mesh.labels)
     moved = np.array([index for _, index in control.names]) != np.array([index for _, index in mesh.names])
     assert moved.mean() > 0.99
-    # A label, its type and its other names move together.
+    # A label moves together with its type and its other names.
     for concept in (0, 1234, 30000):
         there = control.labels.index(mesh.labels[concept])
         assert control.types[there] == mesh.types[concept]
         assert {n for n, c in control.names if c == there} == {n for n, c in mesh.names if c == concept}
-    # Every is-a edge between names, looked up again in the control: chance leaves about 42020 / 30764^2 of them.
+    # Each is-a edge between names is looked up in the control. By chance about 42020 / 30764^2 of them remain.
     children, parents = mesh.parents.nonzero()
     place = {label: index for index, label in enumerate(control.labels)}
     pairs = [(place[mesh.labels[c]], place[mesh.labels[p]]) for c, p in zip(children, parents, strict=True)]
@@ -203,7 +205,7 @@ def test_permuted_depends_on_the_seed_alone(mesh):
     assert permuted(mesh, 1).names == permuted(mesh, 1).names
     assert permuted(mesh, 1).names != permuted(mesh, 2).names
     assert len({mesh.sha256, permuted(mesh, 1).sha256, permuted(mesh, 2).sha256}) == 3
-    # Fixed for good: results of the control must be repeatable with another NumPy or Python.
+    # This result must never change: other versions of NumPy or Python must repeat the control.
     assert permuted(small(), 0).labels == ("deep", "twig", "left", "stray", "leaf", "root", "right")
 
 

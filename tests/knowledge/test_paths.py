@@ -1,4 +1,4 @@
-"""Stored distances: found again by what they are distances of, never when damaged, and nobody else's to read."""
+"""Stored distances are found again by what they belong to, never read when damaged, and private."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from mednli_jax.knowledge.paths import stored_paths
 
 @pytest.fixture
 def searches(monkeypatch):
-    """The sets of pairs that are searched, as they are."""
+    """Records the sets of pairs that are searched."""
     seen = []
 
     def counted(ontology, pairs, **how):
@@ -33,9 +33,9 @@ def test_the_second_time_nothing_is_searched(tmp_path, searches, direction):
     for found in (first, second):
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.int16
-        found[0] = 5  # the caller's own
+        found[0] = 5  # the array belongs to the caller
     assert len(searches) == 1
-    assert len(searches[0]) == len(np.unique(np.sort(pairs), axis=0))  # each pair once
+    assert len(searches[0]) == len(np.unique(np.sort(pairs), axis=0))  # each pair is searched once
 
 
 def test_order_and_repetition_of_pairs_do_not_matter(tmp_path, searches):
@@ -64,7 +64,7 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
             found = stored_paths(given, pairs, folder=tmp_path, **how)
             np.testing.assert_array_equal(found, shortest_paths(given, pairs, **how))
     assert len(searches) == len(list(tmp_path.glob("*.paths"))) == len(asked)
-    # A relation that the direction does not walk changes nothing.
+    # A relation that the direction does not use changes nothing.
     stored_paths(graph(edges, 60, other=others[1:]), some_pairs(), folder=tmp_path)
     assert len(searches) == len(asked)
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_reported_and_replaced(tmp_path, searches, capsys, dam
 
 
 def test_the_file_of_other_pairs_is_not_taken(tmp_path, searches):
-    stored_paths(ontology(), 59 - some_pairs(), folder=tmp_path)  # as many
+    stored_paths(ontology(), 59 - some_pairs(), folder=tmp_path)  # as many pairs as before
     (other,) = tmp_path.glob("*.paths")
     content = other.read_bytes()
     other.unlink()

@@ -1,4 +1,4 @@
-"""Training word vectors: text is read as the corpora are, chains start where they should, nothing is left behind."""
+"""Training word vectors: tokens as in the corpora, chained training, and no files left behind."""
 
 import gzip
 import json
@@ -65,7 +65,7 @@ def test_a_folder_without_text(tmp_path):
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_articles_are_streamed(tmp_path, indent, monkeypatch):
-    """Whatever the layout and wherever a block ends; articles may lack either field."""
+    """Reading works for any layout and any end of a block. An article may lack either field."""
     made = [
         {"pmid": n, "title": f"Title {n} [x]", "abstractText": 'a } ] , \\ " é' * n, "meshMajor": ["m"]}
         for n in range(40)
@@ -119,7 +119,7 @@ def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monke
 
 
 def test_written_vectors_are_the_same_vectors(tmp_path, monkeypatch):
-    """Every format as text with a header; words with blanks cannot be told apart there and are left out."""
+    """Every format becomes text with a header. Words with blanks are left out, as text cannot mark their end."""
     monkeypatch.setattr(module, "WORDS_AT_ONCE", 2)
     rows = {"fever": (1, 2.5), "a": (-1e-7, 3e8), "naïve": (0, 1 / 3)}
     (tmp_path / "v.txt").write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in {**rows, ". .": (4, 4)}.items()))
@@ -131,7 +131,7 @@ def test_written_vectors_are_the_same_vectors(tmp_path, monkeypatch):
         np.testing.assert_allclose(vectors.matrix[2:], np.array(list(rows.values()), np.float32), rtol=1e-6)
 
 
-# What needs the library of the extra `embeddings`.
+# The tests below need the library of the extra `embeddings`.
 SMALL = {"dim": 16, "epochs": 2, "min_count": 1, "buckets": 500}
 
 
@@ -173,7 +173,7 @@ def test_words_of_a_context_come_together(tmp_path):
 
 
 def test_chains_start_from_the_vectors_given(tmp_path):
-    """word2vec keeps the words that the next text lacks as they were, and moves the others."""
+    """word2vec leaves words that the next text lacks as they were, and moves the others."""
     pytest.importorskip("fasttext")
     settings = Settings(method="word2vec", **SMALL)
     pretrain(text(words=("fever", "cough", "ague")), tmp_path / "1.bin", settings)

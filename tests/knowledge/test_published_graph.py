@@ -1,4 +1,4 @@
-"""The graph that Romanov & Shivade 2018 have in their code: all relations, both ways, among mentioned concepts."""
+"""The graph in the code of Romanov & Shivade 2018: all relations in both directions, among mentioned concepts."""
 
 import networkx as nx
 import numpy as np
@@ -16,7 +16,7 @@ ALL = OntologyOptions(relations="all")
 
 
 def meta(folder, size, rows):
-    """An ontology of concepts C0000001 to C<size>; rows: (one, REL, two), each stated both ways as MRREL does."""
+    """An ontology of concepts C0000001 to C<size>. rows: (one, REL, two); MRREL gets each in both directions."""
     back = {"PAR": "CHD", "CHD": "PAR", "RB": "RN", "RN": "RB", "RO": "RO"}
     ids = [f"C{number:07}" for number in range(1, size + 1)]
     conso = "".join(name(concept, f"name of {concept}", preferred=True) for concept in ids)
@@ -26,7 +26,7 @@ def meta(folder, size, rows):
     return read_umls(laid_out(folder, conso, sty, rel), ALL)
 
 
-# 1 disease; 2 and 3 are its children; 4 is the finding site of 2; 5 is-a 3.
+# 1 is a disease, and 2 and 3 are its children. 4 is the finding site of 2. 5 is-a 3.
 ROWS = [(2, "PAR", 1), (3, "PAR", 1), (4, "RO", 2), (5, "PAR", 3)]
 
 
@@ -43,9 +43,9 @@ def test_distances_by_hand(tmp_path):
     assert distance(whole, 2, 2) == 0
     some = induced(whole, ["C0000001", "C0000002", "C0000003", "C0000004", "C9999999"])
     assert distance(some, 2, 3) == 2
-    assert distance(some, 4, 5) == -1  # nobody mentions 5
+    assert distance(some, 4, 5) == -1  # nothing mentions 5
     few = induced(whole, ["C0000002", "C0000003"])
-    assert distance(few, 2, 3) == -1  # their parent is not mentioned
+    assert distance(few, 2, 3) == -1  # nothing mentions their parent
     assert len({graph.sha256 for graph in (whole, some, few)}) == 3
     assert few.ids == whole.ids
 
@@ -66,7 +66,7 @@ def test_a_circle_of_is_a_edges_stops_no_release_and_is_walked_both_ways(tmp_pat
 
 @pytest.mark.parametrize("seed", range(5))
 def test_distances_are_networkxs_over_all_pairs_of_a_random_release(seed, tmp_path):
-    """Of the whole graph and of the graph of half the concepts; circles among the is-a edges are likely."""
+    """Distances are checked in the whole graph and among half of the concepts. The is-a edges probably have cycles."""
     rng, size = np.random.default_rng(seed), 40
     kinds = np.array(["PAR", "CHD", "RB", "RN", "RO"])
     ends = rng.integers(1, size + 1, (55, 2))
@@ -94,7 +94,7 @@ def test_concepts_of_the_pairs_that_count():
 
 
 def test_what_mednli_means():
-    """The paper's graph where links are made, the is-a hierarchy for features, and MeSH for all that is no MedNLI."""
+    """MedNLI links by the paper's graph, features use the is-a hierarchy, and other corpora use MeSH."""
     graph = {"relations": "all", "direction": "all", "graph": "mentioned", "candidates": "all", "cycles": "drop"}
     for variant in ("mednli", "mednli_code", "mediqa_nli"):
         knowledge = defaults.nli("esim", variant, "replace").knowledge

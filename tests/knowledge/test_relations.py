@@ -1,4 +1,4 @@
-"""Kinds of relations by hand: a made-up WordNet, bundled MeSH, a made-up UMLS, and two ontologies at once."""
+"""Kinds of relations by hand: in a made-up WordNet, bundled MeSH, a made-up UMLS, and two ontologies at once."""
 
 import numpy as np
 import pytest
@@ -46,13 +46,13 @@ def wordnet(tmp_path):
 
 
 def between(linker, premise, hypothesis, named=(), max_length=0):
-    """({kind, ...}, distance) of the mentions of two texts of one mention each; None where they are unrelated."""
+    """({kind, ...}, distance) between two texts of one mention each, or None if they are unrelated."""
     sides = [linker.link(text.split()) for text in (premise, hypothesis)]
     units = [(mention.concept, tuple(linker.indices(mention.concept))) for (mention,) in sides]
     if not isinstance(linker, Lemmas):
         units = [(text, concepts) for text, (_, concepts) in zip((premise, hypothesis), units, strict=True)]
     found = related(linker.ontology, units, named, max_length)
-    at = np.flatnonzero(found.keys == 1)  # the first to the second
+    at = np.flatnonzero(found.keys == 1)  # pairs from the first to the second
     if not len(at):
         return None
     kinds = kinds_of(named)
@@ -69,7 +69,7 @@ def test_wordnet_by_hand(wordnet):
     assert between(lemmas, "bodies", "body") == ({"same"}, 0)
     assert between(lemmas, "inhaling", "breathes") == ({"hypernym"}, 1)
     assert between(lemmas, "body", "illness") == ({"co_hyponym"}, 2)
-    # "cold" is an illness, the opposite of heat, whose sibling it is, and a verb.
+    # "cold" is an illness, a verb, and both the opposite and the sibling of heat.
     assert between(lemmas, "cold", "heat")[0] == {"antonym", "co_hyponym"}
     assert between(lemmas, "cold", "illness")[0] == {"hypernym", "co_hyponym"}
     assert between(lemmas, "inhale", "cold", ("entails", "part_of")) == ({"entails"}, 1)
@@ -96,7 +96,7 @@ def test_mesh_by_hand(mesh):
     assert between(linker, "heart attack", "myocardial infarction") == ({"synonym"}, 0)
     assert between(linker, "atrial fibrillation", "heart diseases") == ({"hypernym"}, 2)
     assert between(linker, "heart diseases", "atrial fibrillation") == ({"hyponym"}, 2)
-    # C18.452.394.750: type 1 and type 2 are kinds of Diabetes Mellitus.
+    # Type 1 and type 2 are kinds of Diabetes Mellitus (C18.452.394.750).
     assert between(linker, "type 1 diabetes mellitus", "type 2 diabetes mellitus") == ({"co_hyponym"}, 2)
     assert between(linker, "hypertension", "type 2 diabetes mellitus") is None
 
@@ -132,7 +132,7 @@ def test_two_ontologies_stand_side_by_side(mesh, wordnet):
         if d >= 0
     }
     kinds = kinds_of(())
-    assert found[3, 0] == (1, 1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"))  # cold, heat
+    assert found[3, 0] == (1, 1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"))  # cold - heat
     assert {found[i, j] for i in (6, 7) for j in (3, 4)} == {(0, 1 << kinds.index("same"))}
     assert links.relation.dtype == np.uint8
     assert (links.relation[links.distance < 0] == 0).all()

@@ -1,4 +1,4 @@
-"""Retrofitting: values worked out by hand, the published algorithm, lexicons and their faults, concepts and tokens."""
+"""Retrofitting: values by hand, the published algorithm, lexicons and their faults, concepts and tokens."""
 
 import gzip
 
@@ -30,13 +30,13 @@ def both_ways(edges):
 
 
 def random_graph(size, edges, seed):
-    """Undirected, without loops; some rows have no neighbours."""
+    """A graph without loops, whose edges hold in both directions; some rows have no neighbours."""
     ends = np.random.default_rng(seed).integers(0, size * 9 // 10, (edges, 2))
     return graph_of(both_ways([pair for pair in ends.tolist() if pair[0] != pair[1]]), size)
 
 
 def published(vectors, graph, rounds, order):
-    """The published algorithm, word by word: new = (n * old + sum of the n neighbours as they are now) / 2n."""
+    """The published algorithm, one word at a time: new = (n * old + sum of the n neighbours as they are now) / 2n."""
     old, new = vectors.astype(float), vectors.astype(float)
     graph = csr_array(graph, dtype=bool)
     for _ in range(rounds):
@@ -47,13 +47,13 @@ def published(vectors, graph, rounds, order):
     return new
 
 
-# Words a, b, c, d at (1, 0), (0, 1), (2, 0), (4, 4); a - b - c, and d is alone.
+# Words a, b, c, d lie at (1, 0), (0, 1), (2, 0), (4, 4). The edges are a - b - c, and d stands alone.
 CHAIN = graph_of(both_ways([(0, 1), (1, 2)]), 4)
 PLACES = np.array([[1, 0], [0, 1], [2, 0], [4, 4]], np.float32)
 
 
 def test_two_rounds_by_hand():
-    # a and c, which are no neighbours, are visited before b.
+    # a and c, which are not neighbours, are visited before b.
     # 1st round: a = (1 (1, 0) + (0, 1)) / 2            = (1/2, 1/2)
     #            c = (1 (2, 0) + (0, 1)) / 2            = (1, 1/2)
     #            b = (2 (0, 1) + (1/2, 1/2) + (1, 1/2)) / 4 = (3/8, 3/4)
@@ -66,11 +66,11 @@ def test_two_rounds_by_hand():
     twice = retrofit(PLACES, CHAIN, rounds=2, normalise=False)
     assert twice.tolist() == [[11 / 16, 3 / 8], [15 / 32, 11 / 16], [19 / 16, 3 / 8], [4, 4]]
     assert twice.dtype == np.float32
-    assert PLACES.tolist() == [[1, 0], [0, 1], [2, 0], [4, 4]]  # what was given is not changed
+    assert PLACES.tolist() == [[1, 0], [0, 1], [2, 0], [4, 4]]  # the input is not changed
 
 
 def test_pulls_by_hand():
-    pair = graph_of([(0, 1)], 2)  # only the first moves, towards (0, 1)
+    pair = graph_of([(0, 1)], 2)  # only the first row moves, towards (0, 1)
     places = np.array([[1, 0], [0, 1]], np.float32)
     # (3 (1, 0) + .5 (0, 1)) / 3.5, and with 1 / degree (3 (1, 0) + 1 (0, 1)) / 4
     np.testing.assert_allclose(
@@ -78,12 +78,13 @@ def test_pulls_by_hand():
     )
     own = retrofit(places, pair, alpha=np.array([3, 9]), rounds=1, normalise=False)
     np.testing.assert_allclose(own, [[3 / 4, 1 / 4], [0, 1]], rtol=1e-6)
-    # Without a pull of its own a row ends among its neighbours.
+    # With alpha 0 a row moves to the mean of its neighbours.
     assert retrofit(places, pair, alpha=0, rounds=1, normalise=False).tolist() == [[0, 1], [0, 1]]
-    # Neighbours of weights 3 and 1: their mean is (3 (0, 1) + 1 (4, 4)) / 4 = (1, 7/4); with the own (1, 0): (1, 7/8).
+    # Neighbours with weights 3 and 1 have the mean (3 (0, 1) + 1 (4, 4)) / 4 = (1, 7/4); the row's own place is (1, 0),
+    # so it moves to (1, 7/8).
     weighted = graph_of([(0, 1), (0, 3)], 4, np.array([3.0, 1.0]))
     assert retrofit(PLACES, weighted, rounds=1, normalise=False)[0].tolist() == [1, 7 / 8]
-    # With beta 1 the weights are the pulls: ((1, 0) + 3 (0, 1) + (4, 4)) / 5
+    # With beta 1 the weights count as they are: ((1, 0) + 3 (0, 1) + (4, 4)) / 5.
     found = retrofit(PLACES, weighted, beta=1, rounds=1, normalise=False)[0]
     np.testing.assert_allclose(found, [1, 7 / 5], rtol=1e-6)
 
@@ -107,15 +108,15 @@ def test_the_order_of_words_is_forgotten_round_by_round():
         apart = retrofit(vectors, graph, rounds=rounds) - published(vectors, graph, rounds, range(150))
         return np.linalg.norm(apart, axis=1).max()
 
-    assert furthest(1) > 0.01  # the orders do differ
-    assert furthest(10) < 2 * 2**-10  # as promised, in the documentation of `retrofit`
+    assert furthest(1) > 0.01  # after one round the order of words still matters
+    assert furthest(10) < 2 * 2**-10  # the bound in the documentation of `retrofit`
     assert furthest(40) < 2e-6
 
 
 @pytest.mark.parametrize("beta", [None, 0.3])
 def test_many_rounds_solve_the_equations(beta):
     graph, rng = random_graph(60, 150, 1), np.random.default_rng(1)
-    graph = csr_array(graph * rng.uniform(0.5, 2, graph.shape))  # weighted, and not symmetric
+    graph = csr_array(graph * rng.uniform(0.5, 2, graph.shape))  # weighted and not symmetric
     vectors, alpha = rng.normal(size=(60, 3)).astype(np.float32), rng.uniform(0.5, 2, 60)
     pull = graph.toarray()
     total = pull.sum(axis=1, keepdims=True)
@@ -130,7 +131,7 @@ def test_rows_are_brought_to_length_one_first():
     vectors = np.array([[0, 0], [3, 4], [0, 0.5]], np.float32)
     np.testing.assert_allclose(
         retrofit(vectors, graph_of([], 3), rounds=3), [[0, 0], [0.6, 0.8], [0, 1]], atol=1e-5
-    )  # nobody has neighbours; padding stays zero
+    )  # no row has neighbours, and padding stays zero
     lengths = np.array([[1], [7], [0.1], [40]])
     one = retrofit(PLACES, CHAIN)
     np.testing.assert_allclose(retrofit(PLACES * lengths, CHAIN), one, atol=1e-4)
@@ -153,17 +154,17 @@ def test_loops_zeros_and_repetitions_of_a_graph_do_not_count():
     clean = retrofit(PLACES, CHAIN, normalise=False)
     loops = graph_of([*both_ways([(0, 1), (1, 2)]), (0, 0), (1, 1), (3, 3)], 4)
     assert np.array_equal(retrofit(PLACES, loops, normalise=False), clean)
-    # Row by row: a - b; b - a, b - c, b - a again; c - b, and c - d, which is stored but does not hold.
+    # The rows hold a - b; b - a, b - c, b - a again; c - b, and c - d, which is stored but does not hold.
     holds, columns, begins = [True] * 5 + [False], [1, 0, 2, 0, 1, 3], [0, 1, 4, 6, 6]
     twice = csr_array((np.array(holds), np.array(columns), np.array(begins)), shape=(4, 4))
     assert np.array_equal(retrofit(PLACES, twice, normalise=False), clean)
-    assert twice.nnz == 6  # what was given is not changed
+    assert twice.nnz == 6  # the input is not changed
 
 
 def test_neighbours_differ_in_colour():
     for seed in range(3):
         edges = np.random.default_rng(seed).integers(0, 200, (900, 2))
-        graph = graph_of(edges, 200)  # one way only, and with loops
+        graph = graph_of(edges, 200)  # edges in one direction, with loops
         found = colours(graph)
         apart = edges[:, 0] != edges[:, 1]
         assert (found[edges[apart, 0]] != found[edges[apart, 1]]).all()
@@ -213,7 +214,7 @@ def test_lexicon_of_the_published_format(tmp_path, name, capsys):
     assert found == {
         "source": (),
         "plant": ("sow",),
-        "1,800": ("1800", "1.8"),  # numbers are not one symbol
+        "1,800": ("1800", "1.8"),  # each number keeps its own spelling
         "c0011849": ("c0011860", "c0011849"),
         "na\u00efve": ("na\u00efve\u00a0one",),
     }
@@ -246,7 +247,7 @@ def test_a_lexicon_draws_one_way_and_only_among_known_words():
     lexicon = {"plant": ("sow", "grow", "plant"), "rot": ("putrefy",), "sow": (), "grow": ("sow",), "<unk>": ("sow",)}
     graph = word_graph(lexicon, words)
     assert edges(graph, words) == {("plant", "sow"), ("Rot", "putrefy")}
-    # The unknown neighbour "grow" does not count: "plant" goes half the way to "sow", not a third.
+    # "grow" is unknown and does not count: "plant" moves half the way to "sow", not a third.
     vectors = np.eye(6, dtype=np.float32)
     moved = retrofit(vectors, graph, rounds=1, normalise=False)
     assert moved[2].tolist() == [0, 0, 0.5, 0.5, 0, 0]
@@ -259,7 +260,7 @@ def test_a_lexicon_that_would_move_nothing_is_refused():
 
 
 def test_concept_ids_move():
-    """With the published script none does: each id has a digit, so that all become one word of the lexicon."""
+    """The published script moves no id: each has a digit, so that all become the same word of the lexicon."""
     words = ("C0011849", "C0011860", "C0020538")
     moved = retrofit(np.eye(3, dtype=np.float32), word_graph({"C0011849": ("C0011860",)}, words), normalise=False)
     assert moved[0].tolist() == [0.5, 0.5, 0]
@@ -320,8 +321,8 @@ def test_words_of_mesh():
         "pharyngitis",
     )
     found = edges(ontology_word_graph(read_mesh(), words), words)
-    # Cardiomyopathies (C14.280.238) has an entry term in the singular, and Myocarditis (C14.280.238.625) below it;
-    # Tonsillitis is below Pharyngitis. Hypertension is a vascular disease.
+    # Cardiomyopathies (C14.280.238) has an entry term in the singular, and Myocarditis (C14.280.238.625) lies below it.
+    # Tonsillitis lies below Pharyngitis. Hypertension is a vascular disease.
     heart = {("cardiomyopathies", "cardiomyopathy")} | {(word, "myocarditis") for word in words[2:4]}
     assert found == set(both_ways(heart | {("tonsillitis", "pharyngitis")}))
 
@@ -340,7 +341,7 @@ TABLE = np.vstack([np.zeros((2, 7)), np.eye(7)]).astype(np.float32)  # word k of
 
 
 def shares(vectors, concept):
-    """Word -> its share in a concept's vector."""
+    """Word -> its share in the vector of a concept."""
     return {WORDS[column + 2]: share for column, share in enumerate(vectors[concept].tolist()) if share}
 
 
@@ -351,7 +352,7 @@ def test_concept_vectors_from_names():
     assert not vectors[4].any()
     assert shares(vectors, 0) == {"disease": 1}
     assert shares(vectors, 1) == {"heart": 0.5, "disease": 0.5}
-    # All names of X2: infarction, acute / MI / heart attack / infarct acute; a comma is no word.
+    # The names of X2 are infarction, acute / MI / heart attack / infarct acute. A comma is not a word.
     assert shares(vectors, 2) == pytest.approx(dict.fromkeys(("infarction", "acute", "MI", "heart", "attack"), 0.2))
 
     def pooled(pooling, names=None):
@@ -360,8 +361,8 @@ def test_concept_vectors_from_names():
     assert shares(pooled("preferred")[0], 2) == {"infarction": 0.5, "acute": 0.5}
     assert shares(pooled("preferred_token")[0], 2) == {"MI": 1}
     assert pooled("preferred_token")[1].tolist() == [False, True, False, False, True]
-    assert shares(pooled("common_token")[0], 2) == {"acute": 1}  # in two names, the others in one
-    assert shares(pooled("common_token")[0], 1) == {"disease": 1}  # as often as "heart", but longer
+    assert shares(pooled("common_token")[0], 2) == {"acute": 1}  # "acute" occurs in two names, the others in one
+    assert shares(pooled("common_token")[0], 1) == {"disease": 1}  # as frequent as "heart", but longer
     with pytest.raises(ConfigError, match="sum"):
         pooled("sum")
     with pytest.raises(ValueError, match="9 vectors for 8 words"):
@@ -369,7 +370,7 @@ def test_concept_vectors_from_names():
 
 
 def test_concept_vectors_from_mentions():
-    """As MedNLI took them: what a training corpus calls a concept, the most frequent first."""
+    """As for MedNLI: the words by which a training corpus mentions a concept, the most frequent first."""
     phrases = ("Acute MI", "MI", "heart attack", "ami", "heart attack", "ami", "ami")
     mentions = [(phrase, 2) for phrase in phrases]
 
@@ -381,7 +382,7 @@ def test_concept_vectors_from_mentions():
     assert pooled("preferred") == {"heart": 0.5, "attack": 0.5}  # "ami" is more frequent, but unknown
     assert pooled("preferred_token") == {"MI": 1}
     assert pooled("mean") == {"heart": 0.25, "attack": 0.25, "MI": 0.25, "acute": 0.25}
-    assert pooled("common_token") == {"attack": 1}  # heart, attack and MI twice each
+    assert pooled("common_token") == {"attack": 1}  # heart, attack and MI occur twice each
 
 
 def test_words_are_looked_up_as_they_stand_then_lower_cased_then_in_pieces():
@@ -401,7 +402,7 @@ def test_a_token_is_counted_as_often_as_the_name_says_it():
 
 
 def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
-    # "heart" is unknown here, so X3 has no vector and X1 no neighbour but X0 and X2.
+    # "heart" is unknown here, so X3 has no vector, and only X0 and X2 are neighbours of X1.
     words, table = (*SPECIALS, "disease", "cardiopathy", "mi"), np.vstack([np.zeros((2, 3)), np.eye(3) * 2])
     plain, _ = concept_vectors(ontology(), table, words, pooling="preferred")
     assert plain.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 0]]
@@ -409,7 +410,8 @@ def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
         ontology(), table, words, relations=("is_a", "part_of"), pooling="preferred", rounds=1
     )
     assert missing.tolist() == [False, False, False, True, True]
-    # X0 and X2 go first: X0 stays with X1, X2 = (0 0 2 + 2 0 0) / 2; X1 = (2 (2 0 0) + 2 0 0 + 1 0 1) / 4
+    # X0 and X2 move first: X0 stays, as X1 has the same vector; X2 = (0 0 2 + 2 0 0) / 2. Then X1 = (2 (2 0 0) + 2 0 0
+    # + 1 0 1) / 4.
     assert moved.tolist() == [[2, 0, 0], [7 / 4, 0, 1 / 4], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
     short, _ = retrofit_concepts(ontology(), table, words, pooling="preferred", rounds=1, normalise=True)
     np.testing.assert_allclose(short[:3], moved[:3] / 2, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The stored ontology: what comes back equals what went in, nothing partial or damaged is ever used."""
+"""The stored ontology equals the one that was stored, and nothing partial or damaged is ever used."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_strings_behave_as_a_tuple(strings):
     with pytest.raises(IndexError):
         table[len(strings)]
     assert ("bc" in table) == ("bc" in strings)
-    assert table != "".join(strings)  # a string is no table
+    assert table != "".join(strings)  # a table does not equal a string
 
 
 def test_long_tables_are_the_same_block_by_block():
@@ -142,7 +142,8 @@ def test_damage_is_reported_and_read_again(tmp_path, capsys, name, damage):
     status = path.stat()
     DAMAGE[damage](path)
     if path.exists():
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # a damaged disk leaves no newer time
+        # a damaged disk does not change the modification time
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     calls = []
     again = stored(folder, KEY, lambda: calls.append(1) or rich())
     assert calls == [1]
@@ -183,7 +184,7 @@ def test_two_that_build_at_once_end_with_one_copy(tmp_path):
     folder = tmp_path / "x"
 
     def slow():
-        stored(folder, KEY, rich)  # the other one was faster
+        stored(folder, KEY, rich)  # a faster process stores it first
         return rich()
 
     assert_equal(stored(folder, KEY, slow), rich())
@@ -192,7 +193,7 @@ def test_two_that_build_at_once_end_with_one_copy(tmp_path):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often the OBO reader was called."""
+    """Records the calls of the OBO reader."""
     calls, reader = [], load.read_obo
     monkeypatch.setattr(load, "read_obo", lambda path, options: calls.append(path.name) or reader(path, options))
     return calls
@@ -207,9 +208,9 @@ def test_a_source_is_read_once_until_it_changes(tmp_path, counted):
     assert_equal(second, first)
     load_ontology(str(path), options=OntologyOptions(relations="all"), cache_dir=cache)
     assert len(counted) == 2
-    load_ontology(str(path))  # no cache: always read
+    load_ontology(str(path))  # without a cache the file is read each time
     assert len(counted) == 3
-    path.write_text(OBO.replace("high fever", "mild fever"))  # the same size
+    path.write_text(OBO.replace("high fever", "mild fever"))  # the file keeps its size
     os.utime(path, ns=(0, 1))
     assert load_ontology(str(path), cache_dir=cache).labels == ("fever", "mild fever")
     assert len(counted) == 4
@@ -248,11 +249,11 @@ def test_mesh_and_tables_are_never_copied(tmp_path):
 
 @pytest.mark.slow
 def test_a_full_terminology_is_there_within_a_second(tmp_path):
-    """350,000 concepts, 1,500,000 is-a edges and as many others, 1,000,000 names, all of them looked through once."""
+    """350,000 concepts, 1,500,000 is-a edges, 1,500,000 other edges and 1,000,000 names; all are read once."""
     size, edges, count = 350_000, 1_500_000, 1_000_000
     random = np.random.default_rng(0)
     child = random.integers(1, size, edges)
-    parent = (child * random.random(edges)).astype(np.int64)  # below the child: no cycles
+    parent = (child * random.random(edges)).astype(np.int64)  # smaller than the child, so there is no cycle
     other = relation_matrix(random.integers(0, size, edges), random.integers(0, size, edges), size)
     ids = tuple(f"C{number:07}" for number in range(size))
     labels = tuple(f"made up concept {number}" for number in range(size))

@@ -1,4 +1,4 @@
-"""Word vectors: the right row for the right word in every format, and no row taken on trust."""
+"""Word vectors: every format gives each word its own row, and faulty rows are refused."""
 
 import gzip
 import hashlib
@@ -49,7 +49,7 @@ def check(vectors):
 @pytest.mark.parametrize("name", ["v.txt", "v.txt.gz", "v.vec", "v.vec.gz"])
 def test_text_formats(tmp_path, name):
     header = "6 3\n" if ".vec" in name else ""
-    # fastText ends its rows in a space.
+    # fastText ends each row with a space.
     content = header + (GLOVE.replace("\n", " \n") if ".vec" in name else GLOVE)
     path = write(tmp_path / name, content)
     vectors = load(path)
@@ -70,7 +70,7 @@ def test_array_with_vocabulary(tmp_path, dtype):
 
 
 def pair(folder, lines=None, ending=""):
-    """BioASQ's two files: types.txt and vectors.txt."""
+    """Writes BioASQ's two files, types.txt and vectors.txt."""
     rows = [line.split(" ", 1) for line in (lines or GLOVE).splitlines()]
     folder.mkdir(exist_ok=True)
     write(folder / f"types.txt{ending}", "".join(word + "\n" for word, _ in rows))
@@ -106,7 +106,7 @@ def test_faults_of_words_and_numbers_in_two_files(tmp_path):
 
 
 def test_vectors_side_by_side(tmp_path):
-    """A word that one file knows has zeros where the other does not; one that none knows has both means."""
+    """A word gets zeros for the file that lacks it. A word that neither file has gets both means."""
     one = write(tmp_path / "one.txt", "fever 1 2\ncough 3 4\n")
     two = write(tmp_path / "two.vec", "2 1\ncough 5\nBP 7\n")
     vectors = load_vectors(f"{one}+{two}", (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=3, seed=0)
@@ -132,7 +132,8 @@ def test_lower_case_counts_unless_left_out(tmp_path):
     plain, exact = (load_vectors(path, words, dim=2, seed=0, lowered=lowered) for lowered in (True, False))
     assert (plain.words, plain.lowered) == (("Fever", "BP"), 1)
     assert (exact.words, exact.lowered) == (("BP",), 0)
-    np.testing.assert_array_equal(exact.matrix[2:], [[3, 4]] * 3)  # of the words not found the mean of those found
+    # words that are not found get the mean of those found
+    np.testing.assert_array_equal(exact.matrix[2:], [[3, 4]] * 3)
 
 
 def test_a_single_file_may_have_the_separator_in_its_name(tmp_path):
@@ -184,7 +185,7 @@ def test_first_row_may_be_a_word_with_spaces(tmp_path):
 
 
 def test_a_pickle_is_named_and_never_opened(tmp_path):
-    """What the authors of MedNLI gave out. This one would leave a file behind."""
+    """The authors of MedNLI published such a pickle. Loading this one would leave a folder behind."""
     left = tmp_path / "left"
 
     class Harmful:
@@ -262,7 +263,7 @@ def test_random_vectors_depend_on_seed_and_word_alone():
     matrix = random_vectors(words, dim=100, seed=1)
     np.testing.assert_array_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
     assert np.abs(random_vectors(words, dim=100, seed=2) - matrix).mean() > RANDOM_SD / 2
-    # 50,000 draws: standard errors are .0018 for the mean and .0013 for the deviation.
+    # With 50,000 draws the standard errors are .0018 for the mean and .0013 for the deviation.
     assert abs(matrix.mean()) < 0.008
     assert matrix.std() == pytest.approx(RANDOM_SD, abs=0.006)
     assert len(np.unique(matrix)) > 49_000

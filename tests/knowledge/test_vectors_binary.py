@@ -1,4 +1,4 @@
-"""word2vec's and fastText's binary files: the numbers fastText's own library gives, and no damage taken for numbers."""
+"""Binary files of word2vec and fastText give the vectors of fastText's own library, and damage is refused."""
 
 import gzip
 import struct
@@ -31,7 +31,7 @@ def assert_refused(path, line=None, dim=3):
 
 
 def word2vec(rows=ROWS, end=b"\n", promised=None):
-    """The file that word2vec's own C program writes; gensim writes no line ends."""
+    """A file as word2vec's own C program writes it; gensim writes no line ends."""
     lines = [word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()]
     return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
 
@@ -93,8 +93,8 @@ def test_other_binary_files_are_refused(tmp_path):
         assert_refused(write(tmp_path / name, b"\x80\x04\x95gensim"))
 
 
-# The buckets of 1,000 into which the n-grams of a word fall: 32-bit FNV-1a of their bytes, a byte above 127 counting as
-# negative; n-grams of 3 and 4 characters, then of 1 and 2. A word's mark alone (<) is no n-gram.
+# The buckets, of 1,000, of a word's n-grams: 32-bit FNV-1a of their bytes, where a byte above 127 counts as negative.
+# The n-grams have 3 and 4 characters, or 1 and 2. The mark of a word's border (<) alone is no n-gram.
 BUCKETS = [
     ("fever", 3, 4, [438, 912, 294, 945, 773, 781, 562, 788, 840]),
     ("naïve", 3, 4, [890, 692, 546, 404, 832, 7, 570, 548, 654]),
@@ -106,7 +106,7 @@ BUCKETS = [
 
 @pytest.mark.parametrize(("word", "minn", "maxn", "buckets"), BUCKETS)
 def test_ngrams_by_hand(tmp_path, word, minn, maxn, buckets):
-    """An unknown word's vector is the mean of the rows of its n-grams, a known one's of these and its own."""
+    """An unknown word's vector is the mean over its n-grams; a known word's mean includes its own row."""
     n = np.arange(1004.0)
     path = write(
         tmp_path / "v.bin", model(["</s>", "x", word, "y"], np.stack([n, n * n], 1), buckets=1000, minn=minn, maxn=maxn)
@@ -122,7 +122,7 @@ def test_ngrams_by_hand(tmp_path, word, minn, maxn, buckets):
 
 
 def test_fasttext_by_hand(tmp_path):
-    """ "ab" has the n-grams <ab and ab>, "xy" <xy and xy>; each n-gram's row holds its own number."""
+    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram holds its number."""
     matrix = np.array([[n, -n] for n in range(52)], float)
     path = write(tmp_path / "v.bin", model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3))
     vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
@@ -137,7 +137,7 @@ def test_fasttext_by_hand(tmp_path):
 
 
 def test_a_label_is_no_word(tmp_path):
-    """A word that the model has as a label is put together from its n-grams, <cd and cd>."""
+    """A word that is only a label in the model gets the mean of its n-grams, <cd and cd>."""
     matrix = np.array([[n] for n in range(52)], float)
     path = write(tmp_path / "v.bin", model(["ab", "</s>"], matrix, buckets=50, minn=3, maxn=3, labels=["cd"]))
     vectors = load(path, (*SPECIALS, "cd"), dim=1)
@@ -168,7 +168,7 @@ def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path)
 
 
 def test_models_without_ngrams_know_only_their_words(tmp_path):
-    for kind, version, maxn in ((2, 12, 0), (3, 11, 6)):  # a supervised model of format 11 used none
+    for kind, version, maxn in ((2, 12, 0), (3, 11, 6)):  # supervised models of format 11 used no n-grams
         matrix = [[1, 2], [3, 4], *([[9, 9]] * 5)]
         data = model(
             ["ab", "cd"], matrix, buckets=5, minn=0, maxn=maxn, kind=kind, version=version, labels=["__label__x"]
@@ -197,7 +197,8 @@ def test_fasttext_damage_is_named(tmp_path):
         assert_refused(write(path, model(["fever", "cough"], np.ones((7, 3)), **{**GOOD, **bad})))
     assert_refused(write(path, model([], np.ones((5, 3)), **GOOD)))
     others = ({"version": 10}, {"magic": 1}, {"quantised": 1}, {"pruned": 3}, {"loss": 99})
-    for other in (*others, {"loss": 1, "count": 1 << 61}, {"loss": 1, "count": -1}):  # sorted by count where loss is 1
+    # words are sorted by count where loss is 1
+    for other in (*others, {"loss": 1, "count": 1 << 61}, {"loss": 1, "count": -1}):
         assert_refused(write(path, model(["fever"], np.ones((6, 3)), **GOOD, **other)))
 
 
@@ -227,7 +228,7 @@ def test_same_vectors_as_the_library(tmp_path):
         trained.save_model(str(tmp_path / "v.bin"))
         vectors = load(tmp_path / "v.bin", (*SPECIALS, *asked), dim=20)
         for word, row in zip(asked, vectors.matrix[2:], strict=True):
-            # Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
+            # get_word_vector does not serve: in fasttext-community 0.11.9 alone it scales vectors to length 1.
             form = word if word in trained.words else word.lower()
             rows = [trained.get_input_vector(int(number)) for number in trained.get_subwords(form)[1]]
             assert (word in vectors.words) == bool(rows)
@@ -257,7 +258,7 @@ def test_the_missing_library_is_named(tmp_path, monkeypatch):
 
 
 def test_models_the_library_quantised_are_refused(tmp_path):
-    words = " ".join(f"word{n}" for n in range(300))  # fewer cannot be quantised
+    words = " ".join(f"word{n}" for n in range(300))  # with fewer words quantisation fails
     (tmp_path / "text").write_text(f"__label__a fever cough\n__label__b {words}\n" * 20)
     trained = fasttext.train_supervised(str(tmp_path / "text"), dim=4, thread=1, epoch=2, verbose=0)
     trained.save_model(str(tmp_path / "v.bin"))

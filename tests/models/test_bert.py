@@ -1,4 +1,4 @@
-"""BERT: the reference's states and gradients, and what every model promises; dropout of its own; its fine-tuning."""
+"""BERT: the reference's states and gradients, the properties of every model, its dropout, and its fine-tuning."""
 
 import functools
 import json
@@ -39,13 +39,13 @@ def batch_of(rows, width=WIDTH, data=None, **more):
 
 
 def wider(data, by=4):
-    """The same corpus, padded further with pieces that must not be seen."""
+    """The same corpus with more padding, which holds real piece numbers that must not be seen."""
     return {k: np.pad(v, ((0, 0), (0, by)), constant_values=7) if k in layers.SIDES else v for k, v in data.items()}
 
 
 @functools.cache
 def drawn(model):
-    """Parameters far from the start, so that nothing is nearly linear."""
+    """Large parameters, for which no layer is nearly linear."""
     shapes = jax.eval_shape(lambda: model.init({"params": jax.random.key(0)}, batch_of([0, 1]), train=False)["params"])
     rng = np.random.default_rng(1)
     return jax.tree_util.tree_map_with_path(
@@ -71,7 +71,7 @@ def keys(rows, step_number=0, seed=0):
 
 
 def parameters(weight):
-    """Our tree from weight(name), the reference's arrays by the library's names."""
+    """Our parameter tree; weight(name) gives the reference's arrays by the library's names."""
 
     def affine(name):
         return {"kernel": weight(f"{name}.weight").T, "bias": weight(f"{name}.bias")}
@@ -101,7 +101,7 @@ def parameters(weight):
 
 
 def test_states_logits_and_gradients_equal_the_reference():
-    """Of pairs of all lengths, an empty premise and an empty hypothesis among them."""
+    """The pairs have all lengths; one has an empty premise, another an empty hypothesis."""
     sizes = FACTS["sizes"]
     model = bert.BERT(
         vocab_size=sizes["vocab_size"],
@@ -139,7 +139,8 @@ def test_states_logits_and_gradients_equal_the_reference():
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-5, err_msg=jax.tree_util.keystr(path))
         plain = jax.jit(lambda p: model.apply({"params": p}, batch, train=False))(params)
-        np.testing.assert_allclose(plain, logits, rtol=0, atol=1e-12)  # the last layer from the first pieces alone
+        # without states to return, the last layer computes only the first pieces
+        np.testing.assert_allclose(plain, logits, rtol=0, atol=1e-12)
 
 
 def test_gelu_and_its_slope_are_those_of_the_normal_distribution():
@@ -237,7 +238,7 @@ def test_links_of_no_weight_are_plain_bert():
 
 
 def test_links_join_pieces_of_the_row_both_ways():
-    """Premise piece 1 and hypothesis piece 0 of a pair of 2 and 1 pieces: places 2 and 4 of [CLS] p p [SEP] h [SEP]."""
+    """In [CLS] p p [SEP] h [SEP], premise piece 1 and hypothesis piece 0 have the places 2 and 4."""
     batch = {
         "premise": jnp.array([[5, 6, 0]]),
         "premise_length": jnp.array([2]),
@@ -245,7 +246,7 @@ def test_links_join_pieces_of_the_row_both_ways():
         "hypothesis_length": jnp.array([1]),
         "mask": jnp.ones(1),
     }
-    links = jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)  # the second one lies on padding
+    links = jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)  # the second link lies on padding
     for size in (6, 8):
         found = bert.between_sides(links, bert.rows_of_pairs(batch, 1, 2, size))
         expected = np.zeros((1, size, size))
@@ -257,7 +258,7 @@ def test_links_join_pieces_of_the_row_both_ways():
 
 
 def test_dropout_belongs_to_the_row():
-    """Neither company, place, padded length nor the forward pass taken again changes a row's logits in training."""
+    """A row's dropout depends on no other row, place or padding, and a second forward pass repeats it."""
     model = build(dropout=0.3)
     rows = np.arange(8)
     together = logits_of(model, batch_of(rows, row_key=keys(rows)), train=True)
@@ -272,7 +273,7 @@ def test_dropout_belongs_to_the_row():
 
 @pytest.mark.parametrize("shape", [(6, 40, 200), (6, 4, 60, 60)])
 def test_dropout_keeps_its_share_at_random(shape):
-    """Each piece with its probability and scaled up; rows, sites, and neighbours along any axis independent."""
+    """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and neighbours."""
     rate, rows = 0.1, shape[0]
     noise = bert.Noise.of({"row_key": keys(np.arange(rows))}, True)
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)
@@ -318,7 +319,7 @@ def test_computing_layers_again_changes_nothing():
 
 @pytest.mark.slow
 def test_two_seeds_learn_as_each_does_alone():
-    """Through the training step: the loss falls, and a seed's weights do not depend on the other."""
+    """Two seeds take training steps together: the loss falls, and no seed's weights depend on the other."""
     data = {k: jnp.asarray(v) for k, v in made_up.arrays(16).items()}
     model, task = build(dropout=0.1), NLITask()
     optimizer = optim.build_optimizer(
@@ -381,7 +382,7 @@ def rates(steps, batches, **how):
 
 
 def test_the_rate_warms_up_and_falls_in_a_line():
-    """Of 10 steps, 3 rise from 0 (a quarter, rounded up); past the end there is none."""
+    """The first 3 of 10 steps rise from 0 (a quarter, rounded up), then the rate falls to 0 and stays there."""
     expected = [0, 1 / 3, 2 / 3, 1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7, 0, 0]
     np.testing.assert_allclose(rates(10, 12, schedule="warmup_linear", warmup=0.25), expected, atol=1e-6)
     plain = rates(4, 5, schedule="warmup_linear", warmup=0.0)
@@ -389,7 +390,7 @@ def test_the_rate_warms_up_and_falls_in_a_line():
 
 
 def test_accumulated_batches_are_one_large_batch():
-    """Means of 3 and 1 rows make the mean of 4; every step of the schedule is a batch."""
+    """The mean of 3 rows and that of 1 row give the mean of 4. Each batch is a step of the schedule."""
     rng = np.random.default_rng(0)
     rows = [{"w": jnp.asarray(rng.normal(size=3), jnp.float32)} for _ in range(8)]
 

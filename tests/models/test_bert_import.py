@@ -1,4 +1,4 @@
-"""Pretrained weights: every name and shape accounted for, the same states as the reference, nothing that can run."""
+"""Pretrained weights: all names and shapes are accounted for, states equal the reference's, no file can run code."""
 
 import json
 import struct
@@ -24,7 +24,7 @@ SIDES = ("premise", "hypothesis")
 
 
 def reference_weights():
-    """The small model's, by the library's names: bert.* and classifier.*."""
+    """The weights of the small model by the library's names: bert.* and classifier.*."""
     names = [name for name in GOLDEN.files if name.startswith("small/weight/")]
     return {name.removeprefix("small/weight/"): GOLDEN[name] for name in names}
 
@@ -52,7 +52,7 @@ def drawn(model, batch):
 
 @pytest.fixture(scope="module")
 def small():
-    """(batch, parameters as drawn) of the small model."""
+    """(batch, initial parameters) of the small model."""
     sizes = {ours: FACTS["sizes"][theirs] for theirs, ours in bert_import.SIZES.items()}
     batch = batch_of("small")
     return batch, drawn(bert.BERT(**sizes, cls_id=FACTS["cls"], sep_id=FACTS["sep"]), batch)
@@ -79,7 +79,7 @@ def test_sizes_and_states_are_the_reference_s(small, tmp_path):
     assert (model.layers, model.hidden_size, model.positions, model.activation) == (2, 16, 20, "gelu")
     loaded, unused, _ = bert_import.load_weights(folder, params)
     assert unused == ["classifier.bias", "classifier.weight"]
-    for name in ("kernel", "bias"):  # the head stays as it was drawn
+    for name in ("kernel", "bias"):  # the head keeps its initial weights
         np.testing.assert_array_equal(loaded["logits"][name], params["logits"][name])
     weights = reference_weights()
     loaded["logits"] = {"kernel": weights["classifier.weight"].T, "bias": weights["classifier.bias"]}
@@ -90,7 +90,7 @@ def test_sizes_and_states_are_the_reference_s(small, tmp_path):
 
 
 def test_other_spellings_of_the_same_weights(small, tmp_path):
-    """Without the prefix, with the first releases' names of the norms, in one file of another name, half as wide."""
+    """Names without the prefix, the norms' names of the first releases, another file name, and 16-bit weights."""
     _, params = small
     expected, _, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
     weights = reference_weights()
@@ -132,7 +132,7 @@ def test_all_seeds_start_from_the_same_weights(small, tmp_path):
 
 
 def test_pretrained_states_are_the_reference_s():
-    """A real model: 6 layers, 384 numbers a state."""
+    """The model is real: 6 layers, and states of 384 numbers."""
     try:
         folder = find_weights(PACKAGE)
     except UserError:

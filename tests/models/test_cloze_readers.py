@@ -1,6 +1,6 @@
-"""The cloze readers: candidates scored by hand, an independent PyTorch reference, and what no batch may change.
+"""The cloze readers: scores by hand, an independent PyTorch reference, and independence of the batch.
 
-The golden files and the script that makes them stand in tests/golden; the suite itself needs no torch.
+The golden files and the script that makes them are in tests/golden; the suite itself needs no torch.
 """
 
 import functools
@@ -38,7 +38,7 @@ WORDS, DIM, TYPES = 30, 6, 12
 
 
 def loss_of(logits, batch, masses=False):
-    """Summed loss of the rows that have a candidate."""
+    """The summed loss of the rows that have a candidate."""
     lost = ClozeTask(masses=masses).loss(logits, batch)
     counts = (batch["mask"] > 0) & pointer.candidate_mask(batch).any(axis=1)
     return jnp.sum(jnp.where(counts, lost, 0.0))
@@ -66,7 +66,7 @@ def scores_by_hand(energies, places, owners, lengths, how="share"):
 
 
 def test_a_candidate_has_the_mass_of_its_places():
-    """Energies log 1, log 2, ...: masses 1 + 4, 2 and 3 of 10; the fifth word belongs to none."""
+    """Energies log 1, log 2, ... give the masses 1 + 4, 2 and 3 of 10. The fifth word belongs to no candidate."""
     energies = np.log([1.0, 2.0, 3.0, 4.0, 5.0])
     got, _ = scores_by_hand(energies, [0, 3, 1, 2, 0], [0, 0, 1, 2, 4], [1, 1, 1, 0])
     np.testing.assert_allclose(np.exp(got[:3]), [5, 2, 3], rtol=1e-5)
@@ -88,15 +88,18 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word():
 
 
 def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidates():
-    """The passage "chest ct", the candidates "ct" and "chest ct", equal energies: all mass is on the words of "chest
-    ct", half of it on that of "ct". Of all candidates' masses these are 2 and 1 in 3."""
+    """The passage is "chest ct", the candidates are "ct" and "chest ct", and both words have equal energies.
+
+    The published loss gives "chest ct" all of the mass and "ct" half of it. Normalised over candidates these are 2/3
+    and 1/3.
+    """
     candidates = [0.3, 0.3], [1, 0, 1], [0, 1, 1], [1, 2]
     for how, masses, expected in (("sum", True, [0.5, 1]), ("share", False, [1 / 3, 2 / 3])):
         task, (got, _) = ClozeTask(loose=True, masses=masses), scores_by_hand(*candidates, how)
         for gold, mass in enumerate(expected):
             lost = task.loss(jnp.asarray(got)[None], {"label": jnp.array([gold])})
             np.testing.assert_allclose(lost, [-np.log(mass)], atol=1e-6)
-            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query whose answer is no candidate has no loss
+            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query has no loss if its answer is not a candidate
             logits = np.stack([got, got])[None]
             np.testing.assert_allclose(task.losses(rows, logits), [-np.log(mass)], atol=1e-6)
         np.testing.assert_allclose(task.probabilities(got), expected, rtol=1e-6)
@@ -112,14 +115,14 @@ def test_candidates_that_share_no_place_have_the_same_loss_either_way():
 
 
 def test_a_candidate_without_a_place_cannot_be_predicted():
-    """One candidate has no place at all, one only beyond the passage's end (of a passage that was cut)."""
+    """One candidate has no place at all; another has one beyond the end of the truncated passage."""
     got, _ = scores_by_hand(np.zeros(3), [0, 3], [0, 2], [1, 1, 1])
     np.testing.assert_array_equal(got, [0, MASKED_ENERGY, MASKED_ENERGY])
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
-    """A candidate far below the best keeps its own scale: its places still compete with each other."""
+    """The places of a candidate far below the best still compete with each other, because it has a scale of its own."""
     energies = np.array([1.0, 0.9999, -1.0, -1.0]) * size
     got, logits = scores_by_hand(energies, [0, 1, 2, 3, 0], [0, 0, 1, 1, 3], [1, 1, 0])
     expected = [np.logaddexp(*energies[:2]), -size + np.log(2), MASKED_ENERGY]
@@ -129,7 +132,7 @@ def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
 
 
 def test_last_states_are_those_of_each_direction():
-    """Forward halves at the last token, backward halves at the first, zeros for a sentence of no tokens."""
+    """The forward half ends at the last token, the backward half at the first; without tokens both are zero."""
     length = jnp.array([2, 0, 3])
     padded = jnp.arange(3 * 3 * 4.0).reshape(3, 3, 4) + 1
 
@@ -147,7 +150,7 @@ def test_last_states_are_those_of_each_direction():
 
 
 def tree_of(w):
-    """The parameter tree of a reader from the reference's arrays by name."""
+    """The parameter tree of a reader; `w` holds the reference's arrays by name."""
     tree = {}
     for name in dict.fromkeys(key.split(".")[0] for key in w):
         if name == "embedding":
@@ -157,20 +160,20 @@ def tree_of(w):
             tree[name]["projection"] = linear(w, "characters.projection")
         elif f"{name}.onward.reset_input.weight" in w:
             tree[name] = gru(w, name)
-        else:  # the layers of the attention "mlp" are matrices of their own here
+        else:  # our attention "mlp" keeps its layers as separate matrices
             place = {"of_passage": "kernel", "of_query": "query_kernel"}.get(name, name)
             tree[place] = w[name] if place == name else w[f"{name}.weight"].T
     return tree
 
 
 def fit(length):
-    """A staircase of two steps: every row to half of the longest, then the rows that are longer."""
+    """A staircase of two steps: all rows to half of the greatest length, then the rows that are longer."""
     half = int(max(length)) // 2
     return ((half, len(length)), (int(max(length)) - half, int((np.asarray(length) > half).sum())))
 
 
 def golden_batch(kind):
-    """The five queries, with a padding row behind; "fitted": on staircases."""
+    """The five queries and a padding row at the end; "fitted" puts them on staircases."""
     batch = {key: GOLDEN[f"input/{key}"] for key in (*PER_PASSAGE, *PER_QUERY)}
     batch = {key: np.concatenate([value, np.zeros_like(value[:1])]) for key, value in batch.items()}
     batch["mask"] = np.array([1, 1, 1, 1, 1, 0], np.float32)
@@ -178,7 +181,7 @@ def golden_batch(kind):
     return batch | ({"passages": fit(batch["passage_length"])} if kind == "fitted" else {})
 
 
-# Float32 computes every passage to its end, float64 goes down a staircase; compilation is all that they cost.
+# In float32 every passage is computed to its end, in float64 on a staircase. Most of the time goes to compilation.
 FAST = {
     "float32": ("ga-mul-3", "ga-concat-2-plain", "ga-share", "sa-bilinear"),
     "float64": ("ga-characters", "sa-mlp"),
@@ -190,7 +193,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("dtype", "name"), RUNS)
 def test_reader_equals_the_reference(name, dtype):
-    """Log probabilities (or log masses), summed loss and its gradient by every weight and by the word vectors."""
+    """Log probabilities (or masses), summed loss, and its gradients by every weight and by word vectors agree."""
     case = CASES[name]
     with jax.enable_x64(dtype == "float64"):
         fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
@@ -210,7 +213,7 @@ def test_reader_equals_the_reference(name, dtype):
             return loss_of(logits, batch, masses), logits
 
         (loss, logits), gradient = backward(params)
-        assert np.isfinite(logits).all()  # the padding row and the one without a candidate too
+        assert np.isfinite(logits).all()  # even for the padding row and the row without a candidate
         candidates = GOLDEN["input/candidate_length"] > 0
         golden = {what: GOLDEN[f"{name}/{dtype}/{what}"] for what in ("scores", "loss", "gradient")}
         got = jnp.where(candidates, logits[:5] if masses else jax.nn.log_softmax(logits[:5]), 0.0)
@@ -226,7 +229,7 @@ def test_reader_equals_the_reference(name, dtype):
 
 @functools.cache
 def arrays(units=6, group=1, tokens=13, query=7, candidates=5, seed=0):
-    """A made-up batch: `group` queries of each of some passages, with unknown words and shared words on both sides."""
+    """A made-up batch with `group` queries for each passage; both sides have unknown words and share other words."""
     rng = np.random.default_rng(seed)
     rows, places = units * group, 2 * candidates
     batch = {
@@ -257,7 +260,7 @@ def build(name, **more):
 
 @functools.cache
 def variables_of(model):
-    """Weights far from 0: small ones give logits so alike that a mistake would not show."""
+    """Large weights; with small ones all logits would be so similar that a mistake would not show."""
     rng = np.random.default_rng(1)
     frozen = {"embedding": {"vectors": jnp.asarray(rng.normal(0, 1, (WORDS, DIM)), jnp.float32)}}
     batch = with_keys(arrays(), np.arange(6))
@@ -280,7 +283,7 @@ def logits_of(model, batch, *, train=False, **stairs):
 
 
 def in_company(batch, order):
-    """The rows in another order with two padding rows in front, wider on every side, with noise on all padding."""
+    """The same rows in another order behind two padding rows, with more padding everywhere and noise on it."""
     rng = np.random.default_rng(9)
     width = {"passage": 4, "query": 3, "position": 3, "position_candidate": 3, "candidate_type": 2}
     width["candidate_length"] = 2
@@ -304,7 +307,7 @@ def in_company(batch, order):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_company_order_padding_and_stairs_change_no_logit(name):
-    """While training, so that dropout depends on nothing of them either."""
+    """In training mode, so dropout must not depend on them either."""
     model, batch, order = build(name, dropout=0.4), arrays(), np.array([4, 0, 5, 2, 1, 3])
     alone = logits_of(model, with_keys(batch, np.arange(6)), train=True)
     other = in_company(batch, order)
@@ -339,7 +342,7 @@ def test_queries_of_a_shared_passage_score_as_with_passages_of_their_own(name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_no_candidates_at_all_stay_finite_in_loss_and_gradient(name):
-    """For two seeds at once, as training has them; the rows that have candidates learn as if alone."""
+    """Two seeds train together; rows that have candidates learn as they would alone."""
     model, batch = build(name), dict(arrays(units=3))
     batch["candidate_length"], owner = batch["candidate_length"].copy(), batch["position_candidate"].copy()
     batch["candidate_length"][1], owner[1] = 0, owner.max() + 1
@@ -361,7 +364,7 @@ def test_no_candidates_at_all_stay_finite_in_loss_and_gradient(name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_no_array_has_passage_tokens_and_candidates_as_two_axes(name):
-    """In the step's program as it is handed to the compiler, with sizes that nothing else has."""
+    """Looks at the step's program before compilation, with sizes that occur only once."""
     tokens, candidates = 157, 61
     batch = arrays(units=2, tokens=tokens, candidates=candidates)
     model = build(name)
@@ -373,14 +376,16 @@ def test_no_array_has_passage_tokens_and_candidates_as_two_axes(name):
     shapes = [set(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+\w+)>", text))]
     assert any(tokens in shape for shape in shapes)
     assert any(candidates in shape for shape in shapes)
-    most = 2 * tokens * 60  # an array that had both axes, flat or not, is larger
+    most = 2 * tokens * 60  # an array with both axes, even flattened, would be larger
     assert not [shape for shape in shapes if {tokens, candidates} <= shape]
     assert max(np.prod(sorted(shape)) for shape in shapes) <= most
 
 
 def test_weights_are_drawn_as_the_published_code_draws_them():
-    """GRUs N(0, .1^2) without a bias, the numbers of qe-comm and of characters N(0, .01^2) (Lasagne); the bilinear map
-    U(-.01, .01), the output layer by Glorot & Bengio 2010, its bias 0."""
+    """GRUs are drawn from N(0, .1^2) without a bias, qe-comm and characters from N(0, .01^2), as in Lasagne.
+
+    The bilinear map is drawn from U(-.01, .01), and the output layer as in Glorot & Bengio 2010 with bias 0.
+    """
     batch = with_keys(arrays(), np.arange(6))
     frozen = {"embedding": {"vectors": jnp.ones((WORDS, DIM))}}
     frozen["characters"] = {"table": jnp.ones((WORDS, 3), jnp.int32)}
@@ -396,7 +401,7 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
     for rnn in (ga["passage_1"], ga["query_0"], ga["characters"]["encoder"], sa["passage"], sa["query"]):
         for matrix in (rnn["kernel"], rnn["recurrent"]):
             assert abs(float(jnp.std(matrix)) - 0.1) < 0.01
-            assert float(abs(matrix).max()) > 0.2  # no uniform draw
+            assert float(abs(matrix).max()) > 0.2  # a uniform draw has no such value
         assert not rnn["bias"].any()
     assert 0 < float(abs(ga["occurrence"]).max()) < 0.05
     assert abs(float(jnp.std(ga["characters"]["vectors"])) - 0.01) < 0.001
@@ -422,7 +427,7 @@ def test_types_unseen_in_training_are_never_predicted():
 
 
 def test_attention_is_left_for_a_caller_that_asks():
-    """Weights of the passage's tokens, none of them on padding."""
+    """The weights of the passage's tokens sum to 1, and padding has none."""
     model, batch = build("sa_reader"), arrays()
     read = jax.jit(lambda variables, batch: model.apply(variables, batch, train=False, mutable=[layers.ATTENTION]))
     weights = np.asarray(read(variables_of(model), batch)[1][layers.ATTENTION]["places"][0])
@@ -431,7 +436,7 @@ def test_attention_is_left_for_a_caller_that_asks():
 
 
 def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
-    """Words of both texts, of one, beyond the query's end, and the unknown word that both have."""
+    """A word in both texts, a word in one, a word beyond the query's end, and the unknown word in both."""
     batch = {
         "passage": jnp.array([[5, 1, 6, 7, 0]]),
         "passage_length": jnp.array([4]),
@@ -456,7 +461,7 @@ def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masse
 
 
 def test_clicr_is_read_by_the_published_protocol():
-    """Suster & Daelemans 2018, appendix A; the rest are the defaults of their code."""
+    """The settings are those of Suster & Daelemans 2018, appendix A, and otherwise the defaults of their code."""
     ga, sa = (defaults.cloze(name, "clicr") for name in ("ga_reader", "sa_reader"))
     assert [(c.model.hidden_size, c.model.dropout) for c in (ga, sa)] == [(64, 0.5), (70, 0.57)]
     for config, optimizer, rate, epochs, patience, least in (

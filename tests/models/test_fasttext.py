@@ -1,4 +1,4 @@
-"""fastText's supervised mode: what a text is made of, its steps against NumPy's, tables of which they touch little."""
+"""fastText's supervised mode: features of a text, steps equal to NumPy's, and steps that touch few rows of a table."""
 
 import functools
 import itertools
@@ -36,14 +36,14 @@ TASK, FROZEN = NLITask(), frozen(made_up.vectors())
 ARRAYS = made_up.arrays()
 
 
-@functools.cache  # equal optimisers are one, so that programs are found again
+@functools.cache  # the cache returns the same optimiser, so compiled programs are reused
 def sgd(**how):
     return optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
 
 
 @functools.cache
 def drawn(seeds=(0,), model=MODEL, optimizer=None):
-    """Learners whose linear layer is not at 0, where rows would have no gradient yet."""
+    """Learners whose linear layer is not 0, because with 0 the rows would have no gradient yet."""
     data = {name: jnp.asarray(array) for name, array in ARRAYS.items()}
     batch = TASK.to_batch(data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, WIDTH))
     learner = state.init_learner(model, optimizer or sgd(), seeds, batch, FROZEN)
@@ -77,7 +77,7 @@ def program_of_step(optimizer, layout, count):
 
 
 def column(*numbers):
-    """Rows [1, 5, 1]: always as many, so that programs are found again; the rest is padding."""
+    """Rows [1, 5, 1]. The number is constant, so that compiled programs are reused; missing rows are padding."""
     return np.array([*numbers, *(5 - len(numbers)) * [-1]], np.int32)[None, :, None]
 
 
@@ -93,7 +93,7 @@ def mixed(number):
 
 
 def features(row, data=ARRAYS, buckets=BUCKETS):
-    """The rows of the table that a text reads, one by one, in Python's own numbers."""
+    """The rows of the table that a text reads, computed one by one with Python's integers."""
     text = [int(data[side][row, i]) for side in ("premise", "hypothesis") for i in range(data[f"{side}_length"][row])]
     text.append(0)
     pairs = itertools.pairwise(text)
@@ -101,7 +101,7 @@ def features(row, data=ARRAYS, buckets=BUCKETS):
 
 
 def numpy_step(params, batch, rate, data=ARRAYS):
-    """Rows and linear layer after a step of SGD on the mean loss, example by example, in float64; and that loss."""
+    """The rows, the linear layer and the mean loss of a step of SGD, computed example by example in float64."""
     old, output = (np.asarray(leaf, np.float64) for leaf in (params["embedding"]["rows"], params["output"]))
     new, new_output, total = old.copy(), output.copy(), 0.0
     for row in batch:
@@ -147,7 +147,7 @@ def predictor(layout):
 
 
 def texts(*pairs, label=0):
-    """Arrays of pairs of word lists."""
+    """The arrays of pairs of word lists."""
     data = {"label": np.full(len(pairs), label, np.int32)}
     for place, side in enumerate(("premise", "hypothesis")):
         sentences = [pair[place] for pair in pairs]
@@ -174,7 +174,7 @@ def test_order_counts_by_bigrams_alone():
 
 
 def test_bigrams_spread_over_the_buckets_as_if_by_chance():
-    """All pairs of the 300 most frequent words, whose numbers are small: as many buckets in use as random ones fill."""
+    """All bigrams of the 300 most frequent words (with small numbers) fill as many buckets as random ones."""
     buckets, first = 1 << 17, np.repeat(np.arange(2, 302), 300)
     found = np.asarray(fasttext.bigram(jnp.asarray(first), jnp.asarray(np.tile(np.arange(2, 302), 300)), buckets))
     expected = buckets * (1 - np.exp(-len(first) / buckets))
@@ -195,7 +195,7 @@ def test_neither_padding_nor_company_nor_layout_change_a_logit():
     ((layout, index),) = Batches(
         *(ARRAYS[f"{side}_length"][:8] for side in ("premise", "hypothesis")), batch_size=8, width=WIDTH
     ).once()
-    assert len(layout.pairs) > 1  # a staircase
+    assert len(layout.pairs) > 1  # the layout is a staircase
     np.testing.assert_allclose(logits(params, index, layout=layout), together[index[:, 0]], atol=1e-6)
 
 
@@ -211,7 +211,7 @@ def test_a_premise_is_read_with_each_of_its_hypotheses():
 
 
 def test_the_first_step_moves_the_linear_layer_alone():
-    """At 0 every class has 1/3: by the rate times the hidden vector times 2/3 for the label, -1/3 for the others."""
+    """At 0 each class has 1/3: the layer moves by rate * hidden vector * (2/3 for the label, -1/3 for others)."""
     learner = drawn()
     learner = learner.replace(params={**learner.params, "output": jnp.zeros((1, DIM, 3))})
     after, sums = stepped(learner, column(4))
@@ -234,7 +234,7 @@ def test_a_step_is_sgd_worked_example_by_example():
     read = np.unique(features(3) + features(9))
     moved = np.flatnonzero((params["embedding"]["rows"] != before["embedding"]["rows"]).any(axis=1))
     assert set(moved) == set(read)
-    assert len(read) < len(features(3) + features(9))  # a row came twice at least
+    assert len(read) < len(features(3) + features(9))  # at least one row was read twice
 
 
 def test_a_step_equals_dense_sgd():
@@ -254,7 +254,7 @@ def test_a_step_equals_dense_sgd():
 
 
 def some_steps(seeds, count=1, steps=6, shuffle=False, padding=0):
-    """Parameters after some steps over batches of 16 rows and the mean losses; at times with padding, in any order."""
+    """Parameters and mean losses after some steps over batches of 16 rows, in any order and partly with padding."""
     how = sgd(schedule="linear", epoch_steps=steps)
     learner, losses = drawn(seeds, optimizer=how), []
     for step in range(steps):
@@ -278,7 +278,7 @@ def test_devices_agree(after_steps, count):
     params, losses = some_steps((0, 5), count)
     np.testing.assert_allclose(losses, after_steps[1], atol=1e-6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), params, after_steps[0])
-    assert abs(losses[0] - losses[-1]).max() > 1e-2  # it learns
+    assert abs(losses[0] - losses[-1]).max() > 1e-2  # the loss changes, so the model learns
 
 
 def test_order_and_padding_of_a_batch_do_not_matter(after_steps):
@@ -315,7 +315,7 @@ def test_updates_of_equal_rows_are_summed_first_where_a_device_adds_in_no_order(
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_step_needs_no_room_for_a_second_table(seeds):
-    """Compiled with its learner given away: beside it only the rows of the batch."""
+    """A step that may overwrite its learner needs extra memory only for the rows of the batch."""
     model = table.build("fasttext", {"dim": 64, "buckets": 1 << 15})
     learner = drawn(tuple(range(seeds)), model)
     size = learner.params["embedding"]["rows"].nbytes
@@ -346,7 +346,7 @@ def program_of(data):
 
 
 def trainer_of(program, data, train, epochs, checkpoint_epochs=1, rate=8 * 0.5, **how):
-    """A trainer of the first so many rows; the rest are the dev split."""
+    """A trainer of the first `train` rows; the rest are the dev split."""
     splits, batches = {}, {}
     for name, own in (("train", slice(0, train)), ("dev", slice(train, None))):
         length = tuple(data[f"{side}_length"][own] for side in ("premise", "hypothesis"))
@@ -370,7 +370,7 @@ def trainer_of(program, data, train, epochs, checkpoint_epochs=1, rate=8 * 0.5, 
 
 
 def ordered_texts(count):
-    """Labels that only bigrams tell: the same words in three orders, among words that say nothing."""
+    """Only bigrams tell the labels: the texts have the same words in three orders, among other words."""
     rng, pairs = np.random.default_rng(0), []
     label = np.arange(count) % 3
     for kind in label:
@@ -396,7 +396,7 @@ def test_a_rule_of_bigrams_is_learned_and_only_by_bigrams():
 
 @pytest.fixture(scope="module")
 def small():
-    """(program, data) of 60 texts, 44 of them for training: 6 batches of 8 an epoch."""
+    """(program, data) of 60 texts, of which 44 are for training: 6 batches of 8 in an epoch."""
     data = ordered_texts(60)
     return program_of(data), data
 
@@ -405,7 +405,7 @@ def test_the_last_epoch_is_kept_and_the_rate_ends_with_the_run(small):
     seen = []
     trainer = trainer_of(*small, 44, epochs=4, on_epoch=seen.append)
     best = trainer.run()
-    assert len(seen) == 4  # patience 1 stops nothing
+    assert len(seen) == 4  # patience 1 does not stop it early
     assert np.asarray(best.epoch).tolist() == [4]
     jax.tree.map(np.testing.assert_array_equal, best.params, trainer.learner.params)
     assert optax.tree.get(trainer.learner.opt_state, "count").tolist() == [4 * 6]
@@ -496,7 +496,7 @@ def test_majority_is_the_share_of_the_most_frequent_training_label():
     assert majority_label(train) == "neutral"
     assert majority(train, ["neutral", "entailment", "neutral", "contradiction", ""]) == 0.5
     assert majority(train, ["entailment", "contradiction"]) == 0.0
-    assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of equally frequent ones
+    assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of two equally frequent labels
 
 
 @pytest.mark.parametrize(("train", "labels"), [([""], ["neutral"]), (["neutral"], [""])])
@@ -509,7 +509,7 @@ def test_majority_needs_labels(train, labels):
 
 
 def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
-    """The hypotheses alone tell the label; premises are left out, in training and when new pairs are scored."""
+    """Only hypotheses tell the label; premises are ignored in training and for new pairs."""
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
     for split, size in (("train", 96), ("dev", 12), ("test", 12)):
@@ -528,14 +528,14 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
     assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)
-    # An entity that takes in the verb is a word that no training text had: what is left is the same in all classes.
+    # An entity that contains the verb is an unknown word; the rest of the text is the same in all classes.
     uids = run.on_own_corpus().prepared.splits["test"].uids
     rows = [f"{uid}\thypothesis\t0\t{4 if number % 3 == 1 else 3}\tENTITY" for number, uid in enumerate(uids)]
     Path("spans.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
     Path("easy.txt").write_text("\n".join(uids[:6]) + "\n")
     merged = run.on_merged(Path("spans.tsv"))
     first, test = merged.prepared.splits["test"].first, merged.prepared.splits["test"]
-    assert test.length[1].tolist() == [3] * 12  # patient_has_gout 1 .
+    assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 1 and the full stop
     number = {word: place for place, word in enumerate(run.vocabulary.words)}
     assert merged.prepared.arrays["hypothesis"][first, :3].tolist() == [1, number["0"], number["."]]
     flags = ("--run=run", "--merged", "--spans=spans.tsv", "--partition=easy.txt", "--json")
@@ -545,7 +545,7 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     assert (scores["merged_by"], scores["examples"], scores["partitions"]["easy"]["examples"]) == ("spans.tsv", 12, 6)
     assert scores["accuracy"]["mean"] < 0.7
     assert "merged_by" not in json.loads(call_command(evaluate, "--run=run", "--json")[1])
-    # Without a file the ontology's concepts are merged, of which gout is one of a single word.
+    # Without a file of spans the ontology's concepts are merged. Gout is one, and a single word.
     code, out, err = call_command(evaluate, "--run=run", "--merged", "--json")
     assert (code, json.loads(out)["accuracy"]["mean"]) == (0, 1.0), err
     Path("spans.tsv").write_text("uid\tside\tstart\tend\tconcept\nother\thypothesis\t0\t1\tENTITY\n")

@@ -1,4 +1,4 @@
-"""ESIM with typed relations: parity with a dense PyTorch KIM, zero weights, and the vectors of links by hand."""
+"""ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and vectors by hand."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ with np.load(HERE / "golden_kim.npz", allow_pickle=False) as _file:
     GOLDEN = {key: _file[key] for key in _file.files}
 HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
 NAMES = kinds_of(["treats"])
-# The links of make_golden_kim.py, which has them densely.
+# The links of make_golden_kim.py, which stores them densely.
 LINKS = (
     [(0, 1, 0, ("same",)), (2, 3, 3, ("hypernym",)), (6, 0, 1, ("antonym", "treats")), (2, 0, 2, ("co_hyponym",))],
     [(1, 4, 1, ("hyponym", "co_hyponym")), (2, 0, 0, ("synonym",)), (1, 0, 9, ("hypernym",))],
@@ -48,7 +48,7 @@ def golden_data():
 
 
 def tree_of(kind, bias):
-    """Ours from PyTorch's layout. PyTorch's two biases of a recurrence are only ever added."""
+    """Our parameters from PyTorch's layout. A recurrence there has two biases that are only ever added."""
     w = {key.removeprefix(f"{kind}/"): value for key, value in GOLDEN.items() if key.startswith(f"{kind}/")}
 
     def linear(name, rows=slice(None)):
@@ -62,7 +62,7 @@ def tree_of(kind, bias):
             "bias": np.concatenate([sum(w[f"{name}.bias_{one}_{end}"] for one in bias) for end in ends]),
         }
 
-    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN  # weighted, average, maximum of each side
+    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN  # each side has a weighted sum, an average and a maximum
     plain = np.concatenate([side[width:], 6 * HIDDEN + side[width:]])
     pooled = np.concatenate([side[:width], 6 * HIDDEN + side[:width]])
     return {
@@ -80,7 +80,7 @@ def tree_of(kind, bias):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_kim_equals_the_reference(dtype):
-    """Logits to 1e-5, and in float64 to 1e-10 with every gradient; padding rows stand between the real ones."""
+    """Logits agree to 1e-5, in float64 to 1e-10 with every gradient. Padding rows stand among the real ones."""
     with jax.enable_x64(dtype == "float64"):
         task, atol = NLITask(), {"float32": 1e-5, "float64": 1e-10}[dtype]
         fields = {"hidden_size": HIDDEN, "dropout": 0.0, "knowledge": "typed", "knowledge_scale": SCALE}
@@ -128,7 +128,7 @@ def both_models(scale=0.0):
 
 
 def test_zero_weights_are_plain_esim():
-    """Lambda, the weights of relations and of the weighted pooling at 0: equal to the bit."""
+    """With lambda and the weights of relations and of weighted pooling at 0, the logits are bit-identical."""
     plain, kim, variables = both_models()
     params = variables["params"]
     zeroed = params | {name: jax.tree.map(jnp.zeros_like, params[name]) for name in ("relations", "pooled")}
@@ -143,7 +143,7 @@ def test_zero_weights_are_plain_esim():
 
 
 def test_relation_vectors_by_hand():
-    """Values by kind and distance, both ways; an empty slot and a link beyond the batch's width add nothing."""
+    """Values by kind and distance in both directions. An empty slot and a link beyond the batch's width add nothing."""
     batch = {
         "premise": jnp.zeros((1, 3), jnp.int32),
         "hypothesis": jnp.zeros((1, 2), jnp.int32),
@@ -165,7 +165,7 @@ def test_relation_vectors_by_hand():
 
 
 def test_equal_words_can_be_left_out():
-    """same_words=False: the logits of the links without their bit "same", whether or not they have another."""
+    """same_words=False gives the logits of links without the bit "same", with or without other bits."""
     _, kim, variables = both_models(scale=1.0)
     without = kim.clone(same_words=False)
     data = made_up_data()

@@ -1,4 +1,4 @@
-"""The masked language model: the reference's loss and gradients, what is masked, weights written and read."""
+"""The masked language model: loss and gradients of the reference, the choice of masked pieces, stored weights."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ MODEL = MaskedLM(**SIZES, cls_id=FACTS["cls"], sep_id=FACTS["sep"], mask_id=1, d
 
 
 def golden_parameters(kind):
-    """Our tree from the reference's arrays: the encoder as BERT's, and the head."""
+    """Our parameter tree from the reference's arrays: BERT's encoder and the head."""
 
     def weight(name):
         absent = name.startswith(("bert.pooler", "classifier"))
@@ -94,10 +94,10 @@ def test_fifteen_of_a_hundred_pieces_are_predicted_in_three_ways():
     other = seen[(seen != MASK) & (seen != gold)]
     assert len(np.unique(other)) > WORDS / 2  # drawn from all pieces
     changed_BT = np.asarray(given_BT != row.pieces_BT)
-    assert not changed_BT[~own_BT].any()  # neither special pieces nor padding
+    assert not changed_BT[~own_BT].any()  # neither special pieces nor padding change
     assert changed_BT.sum() == (seen != gold).sum()
     where = np.bincount(np.asarray(places_BM)[predicted_BM], minlength=63)[1:20]
-    assert where.max() < 1.4 * where.min()  # no place is favoured
+    assert where.max() < 1.4 * where.min()  # all places are equally likely
 
 
 @pytest.mark.parametrize(("length", "predicted"), [(0, 0), (1, 1), (3, 1), (9, 1), (10, 2), (20, 3), (100, 15)])

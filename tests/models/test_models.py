@@ -1,4 +1,4 @@
-"""What every model promises: padding, company, order and layout never change a logit; knowledge does what it says."""
+"""Properties of every model: padding, other rows, order and layout change no logit; knowledge acts as documented."""
 
 import dataclasses
 import functools
@@ -38,7 +38,7 @@ MODELS = {
 
 
 def domains(rows):
-    """int8 [rows]: every third row is of the second domain."""
+    """int8 [rows]: every third row belongs to the second domain."""
     return (np.arange(rows) % 3 == 1).astype(np.int8)
 
 
@@ -60,7 +60,7 @@ def drawn(model):
     batch, mutable = batch_of([0, 1]), ["params", "batch_stats"]
     init = jax.jit(lambda key: model.apply(collections, batch, train=False, rngs={"params": key}, mutable=mutable)[1])
     made = init(jax.random.key(0))
-    if "batch_stats" in made:  # a trained norm: at mean 0 and variance 1 it would hide mistakes
+    if "batch_stats" in made:  # replaces mean 0 and variance 1, which would hide mistakes
         made["batch_stats"] = jax.tree.map(lambda x: x + 0.3, made["batch_stats"])
     return {**made, **collections}
 
@@ -75,13 +75,14 @@ def logits_of(model, variables, batch):
     return np.asarray(_logits(model, static, variables, arrays))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))  # one program per model and shape: compilation is most of the time
+# compiles once for each model and shape, because compilation takes most of the time
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _logits(model, static, variables, arrays):
     return model.apply(variables, arrays | dict(static), train=False)
 
 
 def wider(data, noise=0):
-    """The same corpus, padded by four positions on both sides; with noise on all of its padding."""
+    """The same corpus with four more padded positions on both sides, and noise on all padding."""
     result = dict(data)
     for side in ("premise", "hypothesis"):
         tokens = np.pad(data[side], ((0, 0), (0, 4)))
@@ -92,7 +93,7 @@ def wider(data, noise=0):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_company_order_and_padding_change_no_logit(name):
-    """With pairs of padding among the others, wider sentences, and words on all padding."""
+    """Padding pairs stand among the others, sentences are wider, and all padding holds words."""
     model = build(name)
     variables = variables_of(model)
     together = logits_of(model, variables, batch_of(np.arange(8)))
@@ -100,12 +101,12 @@ def test_company_order_and_padding_change_no_logit(name):
     other = logits_of(model, variables, batch_of(order, (16, 12), wider(made_up.arrays(), noise=7)))
     np.testing.assert_allclose(other[order >= 0], together[order[order >= 0]], atol=1e-6)
     assert np.isfinite(other).all()
-    assert np.ptp(together, axis=0).max() > 1e-3  # the logits depend on the pair
+    assert np.ptp(together, axis=0).max() > 1e-3  # the logits do depend on the pair
 
 
 @pytest.mark.parametrize("name", ["infersent", "esim"])
 def test_published_masking_sees_padding(name):
-    """masking="paper" is the unmasked softmax and maximum: the padded length matters there, and only there."""
+    """masking="paper" takes softmax and maximum without a mask; only there the padded length changes the logits."""
     model = build(name, masking="paper", **({"knowledge": "replace"} if name == "infersent" else {}))
     variables = variables_of(model)
     short = logits_of(model, variables, batch_of(np.arange(8)))
@@ -125,7 +126,7 @@ def test_zero_knowledge_weights_are_plain_esim():
 
 
 def test_knowledge_energies_by_hand():
-    """A = 1 - d / longest, 0 without a path, 1 for the same concept; an empty slot changes nothing."""
+    """A = 1 - d / longest; 0 without a path and 1 for the same concept. An empty slot changes nothing."""
     batch = {
         "premise": jnp.zeros((1, 4), jnp.int32),
         "hypothesis": jnp.zeros((1, 3), jnp.int32),
@@ -144,14 +145,14 @@ def test_knowledge_energies_by_hand():
     learned = {"params": {"path_weight": jnp.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
     expected[1, 0], expected[3, 2], expected[2, 1] = 0.5, -2.0, 3.0
     np.testing.assert_allclose(layers.KnowledgeEnergies("learned", 4).apply(learned, batch)[0], expected, atol=1e-7)
-    # A corpus whose only links are identical concepts has longest path 0: no division by it.
+    # If all links join identical concepts, the longest path is 0, and nothing must divide by it.
     same = layers.KnowledgeEnergies("paper", 0).apply({}, {**batch, "link_distance": jnp.array([[0, -1, -1, -1]])})
     assert float(same[0, 1, 0]) == 1.0
     assert float(abs(same).sum()) == 1.0
 
 
 def test_bow_sums_what_its_tokens_attend_to():
-    """Pair by pair in NumPy: softmax of A over the real tokens of the other side, summed, normalised, concatenated."""
+    """In NumPy, pair by pair: softmax of A over the real tokens of the other side, then sum, norm and concatenation."""
     model, data = build("bow-replace"), made_up.arrays()
     variables = variables_of(model)
     params, stats = jax.tree.map(np.asarray, (variables["params"], variables["batch_stats"]))
@@ -189,7 +190,7 @@ def test_bow_sums_what_its_tokens_attend_to():
 
 
 def test_bow_has_as_many_parameters_as_the_published_code():
-    """Of hidden size 300 and vectors of 300: one projection, three layers of 600, logits; no norm has any."""
+    """With sizes of 300: one projection, three layers of 600, and logits. Norms have no parameters."""
     model, batch = table.build("bow", {"hidden_size": 300, "dropout": 0.5}), batch_of([0])
     vectors, rngs = frozen(np.zeros((24, 300), np.float32)), {"params": jax.random.key(0)}
     how = {"train": False, "rngs": rngs, "mutable": ["params", "batch_stats"]}
@@ -198,7 +199,7 @@ def test_bow_has_as_many_parameters_as_the_published_code():
 
 
 def test_padding_counts_in_the_published_sum_of_words():
-    """With masking "paper" a row's logits depend on how long its padding is, with "masked" they do not."""
+    """With masking "paper" the logits depend on the padded length, with "masked" they do not."""
     variables, logits = variables_of(build("bow")), {}
     for masking in ("masked", "paper"):
         for length in (20, 50):
@@ -209,7 +210,7 @@ def test_padding_counts_in_the_published_sum_of_words():
 
 
 def test_soft_alignment_by_hand():
-    """Two premise tokens against two real hypothesis tokens and one padded: weights e / (e + 1) and 1 / (e + 1)."""
+    """Two premise tokens, two real hypothesis tokens, one padded: the weights are e / (e + 1) and 1 / (e + 1)."""
     energies = jnp.array([[[1.0, 0.0, 50.0], [0.0, 0.0, 50.0]]])
     premise, hypothesis = jnp.array([[[1.0], [2.0]]]), jnp.array([[[10.0], [20.0], [99.0]]])
     mask_p, mask_h = jnp.array([[True, True]]), jnp.array([[True, True, False]])
@@ -223,7 +224,7 @@ def test_soft_alignment_by_hand():
 
 
 def shared_premises():
-    """(arrays, units): 24 rows of 9 premises, each with up to three hypotheses; the rows of a unit stand apart."""
+    """(arrays, units): 24 rows of 9 premises with up to three hypotheses each; the rows of a unit are not adjacent."""
     data = made_up.arrays(rows=24, seed=3) | {"domain": domains(24)}
     units = np.full((9, 3), -1)
     units.reshape(-1)[[0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26]] = (
@@ -239,7 +240,7 @@ def shared_premises():
 
 
 def fitted(data, units):
-    """The tightest layout of one batch of these units [Q, G], with its distinct words; and one padding unit more."""
+    """The tightest layout of one batch of these units [Q, G] with its distinct words, and one more padding unit."""
     length, tokens = ([data[f"{side}{what}"] for side in layers.SIDES] for what in ("_length", ""))
     batches = Batches(*length, batch_size=units.size, width=WIDTH, groups=units, tokens=tokens)
     layout = dataclasses.replace(batches.layouts[0], units=len(units) + 1)
@@ -251,9 +252,10 @@ def fitted(data, units):
 
 
 def step_of(model, data, variables, layout, units, weights, steps=None):
-    """(logits [24, 3], gradients) of the rows in a layout, training, in float64; the logits in the rows' order.
+    """(logits [24, 3], gradients) of the rows in this layout, in training mode and float64. Logits keep the order of
+    rows.
 
-    With steps, a result for each: what is dropped out depends on it.
+    With `steps` there is one result for each step, because dropout depends on the step.
     """
     index, task = jnp.asarray(units, jnp.int32), NLITask()
     rows, data = units.reshape(-1), {name: jnp.asarray(array) for name, array in data.items()}
@@ -264,7 +266,7 @@ def step_of(model, data, variables, layout, units, weights, steps=None):
         params, logits_NC = changing
         batch = task.to_batch(data, index, layout) | ({} if keys is None else {"row_key": keys})
         got, _ = model.apply({**variables, "params": params}, batch, train=True, mutable=["batch_stats"])
-        # The logits come back as the gradient by a place that they are multiplied with.
+        # The zeros are added to the weights of the logits, so the gradient by them gives the logits.
         scattered = jnp.zeros_like(logits_NC).at[jnp.where(rows >= 0, rows, len(weights))].add(got, mode="drop")
         return (scattered * (weights + logits_NC)).sum()
 
@@ -280,9 +282,9 @@ SLOW = ("infersent-gru-mean", "infersent-bias", "infersent-replace", "esim-repla
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS])
 def test_the_layout_changes_neither_logits_nor_gradients(name):
-    """Every sentence computed to the end, against a staircase with distinct words where premises are encoded once.
+    """Sentences computed to the end are compared with a staircase with distinct words and premises encoded once.
 
-    With the norm's statistics of the batch. A unit may lack hypotheses, and one unit is padding.
+    The norm uses the statistics of the batch. Some units lack hypotheses, and one unit is padding.
     """
     data, units = shared_premises()
     model = build(name, dropout=0.0)
@@ -302,7 +304,7 @@ def test_the_layout_changes_neither_logits_nor_gradients(name):
 
 
 def test_dropout_depends_on_neither_layout_nor_place():
-    """ESIM drops tokens of packed sentences: the masks belong to row, side and time."""
+    """ESIM drops tokens of packed sentences; a mask belongs to a row, a side and a time."""
     data, _ = shared_premises()
     model = build("esim", dropout=0.5)
     weights, variables = np.random.default_rng(2).normal(size=(24, 3)), variables_of(model)
@@ -315,7 +317,7 @@ def test_dropout_depends_on_neither_layout_nor_place():
         (fit,) = step_of(model, data, variables, *fitted(data, order), weights, steps=(3,))
     for a, b in zip(jax.tree.leaves(full), jax.tree.leaves(fit), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10, rtol=0)
-    assert abs(full[0] - other[0]).max() > 1e-3  # another step drops others
+    assert abs(full[0] - other[0]).max() > 1e-3  # another step drops other tokens
 
 
 def test_rows_of_units_become_pairs_with_their_premise():
@@ -348,7 +350,7 @@ def test_rows_of_units_become_pairs_with_their_premise():
 @pytest.mark.parametrize("segments", [None, ((1, 3), (1, 2), (3, 1))])
 @pytest.mark.parametrize("cell", CELLS)
 def test_both_directions_equal_their_equations(cell, segments):
-    """Forwards and backwards against plain NumPy loops over each sentence's real tokens; two sides, one empty row."""
+    """Both directions equal NumPy loops over the real tokens of each sentence, on two sides and with an empty row."""
     rng = np.random.default_rng(0)
     size, lengths = 3, np.array([5, 2, 1, 0])
     x = rng.normal(size=(4, 5, 4)).astype(np.float32)
@@ -393,7 +395,7 @@ def test_distinct_words_are_projected_as_the_tokens_would_be(most):
 
 
 def test_more_words_than_there_is_room_for_are_no_number():
-    """Not the vector of another word: a wrong layout must not look like a result."""
+    """They become NaN instead of another word's vector, so a wrong layout cannot look like a result."""
     words = distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
     out = np.asarray(project(words, jnp.ones((4, 2))))
     assert np.isnan(out[TOKENS == 7]).all()
@@ -410,7 +412,7 @@ def test_words_come_as_vectors_where_they_are_trained_or_not_counted(trainable, 
 
 
 def test_masked_batch_norm_by_hand():
-    """Rows (1, 3) are real, 100 is padding: mean 2, biased variance 1, running variance takes the unbiased 2."""
+    """1 and 3 are real and 100 is padding: mean 2, biased variance 1; the running variance takes the unbiased 2."""
     module = layers.MaskedBatchNorm(affine=False, epsilon=0.0)
     x, mask = jnp.array([[1.0], [3.0], [100.0]]), jnp.array([1.0, 1.0, 0.0])
     start = {"batch_stats": {"mean": jnp.zeros(1), "variance": jnp.ones(1)}}
@@ -421,7 +423,7 @@ def test_masked_batch_norm_by_hand():
     y, changed = layers.MaskedBatchNorm().apply(
         {**start, "params": {"scale": jnp.ones(1), "bias": jnp.zeros(1)}}, x, jnp.zeros(3), train=True, mutable=True
     )
-    assert np.isfinite(y).all()  # a device may hold padding alone
+    assert np.isfinite(y).all()  # a device may hold only padding
 
 
 def test_dropout_of_a_row_depends_on_neither_length_nor_place():
@@ -453,7 +455,7 @@ def test_trained_vectors_start_at_the_given_ones_and_get_gradients():
         return model.apply({**variables, "params": params}, batch_of([0, 1]), train=False).sum()
 
     gradient = jax.grad(loss)(variables["params"])["embedding"]["vectors"]
-    assert (gradient[0] == 0).all()  # padding is never looked at
+    assert (gradient[0] == 0).all()  # padding has no influence
     assert (gradient != 0).any()
 
 
@@ -472,7 +474,7 @@ def test_a_setting_that_a_model_lacks_is_named():
 
 # ---- domains with heads of their own ----
 
-# The layers of the second domain's head -> those of the first's, which a model without heads has.
+# The layers of the second domain's head -> those of the first head, which a model without heads has, too.
 HEADS = {
     "bow": {f"{layer}_{n}_1": f"{layer}_{n}" for layer in ("layer", "norm") for n in (1, 2)} | {"logits_1": "logits"},
     "infersent": {"layer_1_1": "layer_1", "logits_1": "logits"},
@@ -481,7 +483,7 @@ HEADS = {
 
 
 def one_head(name, variables, domain):
-    """The variables of a model without heads: the shared layers, and the head of this domain."""
+    """The variables of a model without heads: the shared layers and the head of this domain."""
 
     def chosen(collection):
         own = {first: collection[second] for second, first in HEADS[name].items() if second in collection}
@@ -503,7 +505,7 @@ def test_each_row_has_the_logits_of_a_model_with_its_domains_head_alone(name):
         rows = np.asarray(batch["domain"]) == domain
         assert 0 < rows.sum() < 8
         np.testing.assert_allclose(got[rows], expected[rows], atol=1e-6)
-    del batch["domain"]  # a corpus of one domain, as in prediction: the target's head
+    del batch["domain"]  # in prediction the corpus has one domain and takes the target's head
     alone = logits_of(model, variables, batch)
     np.testing.assert_allclose(alone, logits_of(plain, one_head(name, variables, 0), batch), atol=1e-6)
 
@@ -519,7 +521,7 @@ def test_rows_of_one_domain_do_not_train_the_others_head(name):
         got, _ = model.apply({**variables, "params": params}, batch, train=True, mutable=["batch_stats"])
         return ((got * rows_B[:, None]) ** 2).sum()
 
-    trained = set(variables["params"])  # norms have statistics alone
+    trained = set(variables["params"])  # norms have no parameters
     firsts, seconds = set(HEADS[name].values()) & trained, set(HEADS[name]) & trained
     for domain, own, other in ((0, firsts, seconds), (1, seconds, firsts)):
         rows_B = (batch["domain"] == domain).astype(jnp.float32)
@@ -532,7 +534,7 @@ def test_rows_of_one_domain_do_not_train_the_others_head(name):
 
 
 def changed_statistics(model, variables, batch):
-    """(running statistics after a training step, the inputs of the norms of the heads' first layers)."""
+    """(running statistics after a training step, the inputs of the norms in the first layers of the heads)."""
     kept = {"capture_intermediates": lambda module, _: isinstance(module, layers.Linear), "mutable": True}
     _, made = jax.jit(lambda v: model.apply(v, batch, train=True, **kept))(variables)
     inputs = {name: np.maximum(sown["__call__"][0], 0) for name, sown in made["intermediates"].items()}
@@ -541,7 +543,8 @@ def changed_statistics(model, variables, batch):
 
 def test_the_norms_of_a_head_know_the_rows_of_their_domain_alone():
     model = build("bow", heads=2, dropout=0.0)
-    variables, batch = variables_of(model), batch_of([0, 1, 2, 3, 4, 5, 6, -1])  # rows 1 and 4 are of the second
+    # rows 1 and 4 belong to the second domain
+    variables, batch = variables_of(model), batch_of([0, 1, 2, 3, 4, 5, 6, -1])
     before = jax.tree.map(np.asarray, variables["batch_stats"])
     after, inputs = changed_statistics(model, variables, batch)
     for number, rows in (("", [0, 2, 3, 5, 6]), ("_1", [1, 4])):

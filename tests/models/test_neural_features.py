@@ -1,4 +1,4 @@
-"""The feature-based system's features beside the sentences, in the neural classifiers."""
+"""Neural classifiers that also take the features of the feature-based system."""
 
 from types import SimpleNamespace
 
@@ -43,7 +43,7 @@ def test_features_are_standardised_by_the_training_rows(prepared):
     assert given.shape == (len(table), 35)
     assert given.dtype == np.float32
     varies = table[own].std(axis=0) > 0
-    assert 10 < varies.sum() < 35  # of 40 pairs not every feature says something
+    assert 10 < varies.sum() < 35  # on 40 pairs some features are constant
     np.testing.assert_allclose(given[own][:, varies].mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(given[own][:, varies].std(axis=0), 1, atol=1e-5)
     assert not given[:, ~varies].any()

@@ -1,6 +1,6 @@
-"""Packed sentences are the padded ones in another order: nothing lost, nothing mixed, gradients included.
+"""Packed sentences are the padded ones in another order: no token is lost or mixed up, also in gradients.
 
-Float64, and a staircase that just holds the sentences beside one that computes all of them to the end.
+In float64, on a staircase that just holds the sentences and on one that computes all of them to the end.
 """
 
 import jax
@@ -18,8 +18,8 @@ SHAPES = ((3, 6), (4, 5))  # two sides: sentences and padded positions
 LENGTH = np.array([6, 0, 3, 2, 0, 5, 1])
 STAIRCASES = {
     "full": None,
-    "fitted": staircase((np.arange(6) < LENGTH[:, None]).sum(axis=0)),  # fewer sentences than there are: two have none
-    "loose": ((2, 7), (3, 4), (4, 1)),  # beyond the longest sentence too
+    "fitted": staircase((np.arange(6) < LENGTH[:, None]).sum(axis=0)),  # five sentences, because two are empty
+    "loose": ((2, 7), (3, 4), (4, 1)),  # goes beyond the longest sentence
 }
 SIZE = 4
 
@@ -37,7 +37,7 @@ def packing(request):
 
 
 def sides(seed=0):
-    """Random padded sides, also on their padding."""
+    """Random sides, with random numbers on padding, too."""
     rng = np.random.default_rng(seed)
     return [rng.normal(size=(*shape, SIZE)) for shape in SHAPES]
 
@@ -52,7 +52,7 @@ def clean(padded):
 
 
 def token_rows(padded):
-    """The real tokens, sorted: what must survive any order."""
+    """The real tokens in sorted order, which no reordering may change."""
     rows = np.concatenate([np.asarray(x)[mask] for x, mask in zip(padded, masks(), strict=True)])
     return rows[np.lexsort(rows.T)]
 
@@ -72,7 +72,7 @@ def test_every_token_has_one_slot_and_the_rest_are_zero(packing):
 
 
 def test_a_slot_says_whose_token_it_is(packing):
-    """Its sentence and its time, by writing both into the token."""
+    """Each token holds its sentence and its time, so slots can be checked."""
     padded, first = [], 0
     for rows, steps in SHAPES:
         sentence, time = np.mgrid[first : first + rows, :steps]
@@ -117,7 +117,7 @@ def test_mirrored_sentences_read_backwards(packing):
 
 
 def check_gradient(function, *arguments):
-    """Against central differences: what a hand-written gather says must be the derivative of what it computes."""
+    """Compares the gradient of a hand-written gather with central differences."""
     rng = np.random.default_rng(5)
     weights = [rng.normal(size=x.shape) for x in jax.tree.leaves(jax.eval_shape(function, *arguments))]
 
@@ -125,7 +125,7 @@ def check_gradient(function, *arguments):
         return sum((w * x).sum() for w, x in zip(weights, jax.tree.leaves(function(*arguments)), strict=True))
 
     arguments = [jnp.asarray(x) for x in arguments]
-    differentiated = jax.jit(jax.value_and_grad(loss, argnums=tuple(range(len(arguments)))))  # one program for all
+    differentiated = jax.jit(jax.value_and_grad(loss, argnums=tuple(range(len(arguments)))))  # a single program
     _, gradients = differentiated(*arguments)
     for place, gradient in enumerate(gradients):
         for _ in range(3):
@@ -152,13 +152,13 @@ def test_gradients_are_those_of_what_is_computed(packing, what):
 
 @pytest.mark.parametrize("what", ["max", "mean", "sum"])
 def test_reductions_are_those_of_the_padded_sentences(packing, what):
-    """All values negative: a maximum that takes in a zero of the padding would show."""
+    """All values are negative, so a maximum that included a zero of the padding would show."""
     padded = [-abs(x) - 1 for x in sides()]
     got = getattr(packing, what)(packing.pack(*map(jnp.asarray, padded)))
     rows = [row for x in padded for row in x]
     expected = [getattr(x[:n], what)(axis=0) if n else np.zeros(SIZE) for x, n in zip(rows, LENGTH, strict=True)]
     np.testing.assert_allclose(got, np.stack(expected), rtol=1e-14)
-    # What stands on empty slots is not looked at.
+    # Values on empty slots must not matter.
     spoilt = jnp.where(packing.valid_N[:, None], packing.pack(*map(jnp.asarray, padded)), 7.0)
     np.testing.assert_array_equal(getattr(packing, what)(spoilt), got)
 
@@ -202,7 +202,7 @@ def states_of(cell, packing, gates, recurrent, bias):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.slow
 def test_directions_share_a_loop_and_nothing_else(cell):
-    """States and gradients of two directions in one call are those of each alone."""
+    """Two directions in one call have the states and gradients that each has alone."""
     packing = Packing(jnp.asarray(LENGTH), STAIRCASES["fitted"], steps=6)
     each = [tuple(map(jnp.asarray, inputs_of(cell, packing, seed))) for seed in range(2)]
     keep = packing.valid_N[:, None].astype(float)
@@ -224,7 +224,7 @@ def test_directions_share_a_loop_and_nothing_else(cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_recurrence_equals_its_equations(cell, packing):
-    """Sentence by sentence and token by token in NumPy."""
+    """The reference computes sentence by sentence and token by token in NumPy."""
     gates, recurrent, bias = inputs_of(cell, packing)
     got = np.asarray(states_of(cell, packing, *map(jnp.asarray, (gates, recurrent, bias))))
     at, rank = offsets(packing.segments), np.asarray(packing.rank_R)
@@ -239,7 +239,7 @@ def test_a_recurrence_equals_its_equations(cell, packing):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_gradient_of_a_recurrence_is_automatic_differentiation_s(cell, packing):
-    """The hand-written backward pass against each sentence unrolled step by step and differentiated by JAX."""
+    """The reference unrolls each sentence step by step, and JAX differentiates it."""
     arguments = tuple(map(jnp.asarray, inputs_of(cell, packing)))
     weights = jnp.asarray(np.random.default_rng(1).normal(size=(packing.size, SIZE)))
     at, rank = offsets(packing.segments), np.asarray(packing.rank_R)
@@ -257,7 +257,7 @@ def test_the_gradient_of_a_recurrence_is_automatic_differentiation_s(cell, packi
     def packed(*arguments):
         return (weights * states_of(cell, packing, *arguments)).sum()
 
-    # Three seeds in one program, as training has them; each must get its own gradient.
+    # Training runs several seeds in one program; each of the three must get its own gradient.
     several = [jnp.stack([x, 2 * x, -x]) for x in arguments]
     ours = jax.jit(jax.vmap(jax.grad(packed, argnums=(0, 1, 2))))(*several)
     theirs = jax.jit(jax.vmap(jax.grad(unrolled, argnums=(0, 1, 2))))(*several)

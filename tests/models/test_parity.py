@@ -1,6 +1,6 @@
 """The models, batch norm and Adam equal an independent PyTorch reference on shared weights, forward and backward.
 
-The golden files and the script that makes them stand in tests/golden; the suite itself needs no torch.
+The golden files and the script that makes them are in tests/golden; the suite itself needs no torch.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 @pytest.fixture(params=list(TOLERANCE))
 def dtype(request):
-    """Name of a precision, with x64 switched on for float64."""
+    """The name of a precision; for float64 it switches x64 on."""
     with jax.enable_x64(request.param == "float64"):
         yield request.param
 
@@ -52,11 +52,12 @@ def assert_trees_close(ours, golden, dtype):
         assert_close(a, b, dtype, jax.tree_util.keystr(path))
 
 
-# The reference's layout -> ours. `w` holds the reference's arrays by name: weights, or gradients of weights.
+# From the reference's layout to ours. `w` holds the reference's arrays by name: weights, or gradients of weights.
 
 
 def unflatten(flat, shapes):
-    flat = flat.astype(np.float64)  # two biases are added below; a sum rounded to float32 would not be the reference's
+    # two biases are added below, and a sum rounded to float32 would differ from the reference
+    flat = flat.astype(np.float64)
     ends = np.cumsum([np.prod(shape, dtype=int) for _, shape in shapes])
     parts = np.split(flat, ends[:-1])
     assert ends[-1] == len(flat)
@@ -68,9 +69,9 @@ def linear(w, name):
 
 
 def lstm(w, name, bias="both"):
-    """Gates i, f, g, o as in PyTorch; both directions side by side. PyTorch's two biases are only ever added.
+    """Gates i, f, g, o as in PyTorch, with both directions side by side. PyTorch's two biases are only ever added.
 
-    bias "both": their sum (weights); "ih" or "hh": one alone (the gradient of either is the gradient of the sum).
+    bias "both": their sum (for weights). "ih" or "hh": one of them (for gradients, where each equals that of the sum).
     """
     biases = ("ih", "hh") if bias == "both" else (bias,)
     ends = ("l0", "l0_reverse")
@@ -94,7 +95,7 @@ def gru(w, name):
 
 
 def tree_of(w, bias="both"):
-    """The parameter tree of any of the models from the reference's arrays by name."""
+    """The parameter tree of any model; `w` holds the reference's arrays by name."""
     tree = {}
     for name in dict.fromkeys(key.split(".")[0] for key in w):
         if name == "embedding":
@@ -138,7 +139,7 @@ def adam():
 
 
 def rows_with_padding(rows):
-    """The rows of a pass with two padding rows among them, and where the real ones are."""
+    """The rows of a pass with two padding rows among them, and the places of the real ones."""
     index = np.array([rows[0], -1, *rows[1:], -1], np.int32)
     return index, np.flatnonzero(index >= 0)
 
@@ -148,9 +149,9 @@ def inputs():
 
 
 def layout_of(kind, *batches):
-    """A layout that holds each of some batches of as many rows, of which some are padding (-1).
+    """A layout that holds each of these batches, which have equally many rows; -1 marks padding.
 
-    "full": every sentence is computed to the end; "fitted": a staircase as training has it, and distinct words.
+    "full" computes every sentence to the end. "fitted" takes a staircase and distinct words, as in training.
     """
     size = len(batches[0])
     full = Layout.full(size, WIDTH)
@@ -161,7 +162,7 @@ def layout_of(kind, *batches):
         Batches(*(n[index] for n in length), batch_size=size, width=WIDTH, tokens=[t[index] for t in tokens])
         for index in (batch[batch >= 0] for batch in batches)
     ]
-    # Staircases of few rows are no higher than the profile: the fit of all is made of all their rows at once.
+    # With few rows a staircase is as low as their profile, so the maximum over all batches gives one that holds each.
     alive = np.max([room(batch.layouts[0].sentences) for batch in own], axis=0)
     fitted = staircase(alive)
     words = max(batch.layouts[0].words for batch in own)
@@ -171,12 +172,13 @@ def layout_of(kind, *batches):
 
 
 def room(segments):
-    """[steps] sentences of a staircase at each step, zeros after its end."""
+    """The sentences of a staircase at each step, and zeros after its end: [steps]."""
     rows = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
     return np.pad(rows, (0, max(WIDTH) - len(rows)))
 
 
-# Every case runs in float32; in float64 one case of each kind, the rest with `-m slow` (compilation is all they cost).
+# Every case runs in float32. In float64 one case of each kind runs, and the rest with `-m slow`, because compilation
+# takes long.
 DOUBLED = (
     "bow-none-masked",
     "bow-replace-paper",
@@ -186,7 +188,7 @@ DOUBLED = (
     "bilstm",
 )
 DOUBLED += ("esim-replace-masked", "esim-bias-paper")
-# Float32 computes every sentence to the end, float64 goes down a staircase.
+# Float32 computes every sentence to the end, float64 takes a staircase.
 RUNS = [("float32", name, "full") for name in CASES]
 RUNS += [pytest.param("float64", n, "fitted", marks=() if n in DOUBLED else pytest.mark.slow) for n in CASES]
 RUNS += [pytest.param("float64", n, "full", marks=pytest.mark.slow) for n in CASES]
@@ -194,7 +196,7 @@ RUNS += [pytest.param("float64", n, "full", marks=pytest.mark.slow) for n in CAS
 
 @pytest.mark.parametrize(("dtype", "name", "layout"), RUNS, indirect=["dtype"])
 def test_model_equals_the_reference(name, dtype, layout):
-    """Logits, summed loss, its gradient by every weight and by the word vectors, and running statistics."""
+    """Logits, the summed loss, its gradients by every weight and by word vectors, and running statistics agree."""
     case, task, vectors = CASES[name], NLITask(), frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
     model, batch_stats = build(case, train_vectors=True), cast(fresh_statistics(case), dtype)
     params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
@@ -213,7 +215,7 @@ def test_model_equals_the_reference(name, dtype, layout):
         )
         golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss")}
         assert_close(logits[real], golden["logits"], dtype)
-        assert np.isfinite(logits).all()  # the padding rows too
+        assert np.isfinite(logits).all()  # even for the padding rows
         assert_close(loss, golden["loss"], dtype)
         for bias in ("ih", "hh") if one.get("gradient", True) else ():
             expected = unflatten(GOLDEN[f"{name}/{dtype}/{i}/gradient"], case["weights"])
@@ -224,26 +226,26 @@ def test_model_equals_the_reference(name, dtype, layout):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.endswith("-paper") and "gru" not in name])
 def test_golden_files_tell_maskings_apart(name):
-    """The same weights, another masking: far more than a tolerance lies between them."""
+    """With the same weights another masking changes the logits by far more than the tolerance."""
     masked = name.replace("-paper", "-masked")
     np.testing.assert_array_equal(GOLDEN[f"{name}/weights"], GOLDEN[f"{masked}/weights"])
     logits = [GOLDEN[f"{key}/float64/0/logits"] for key in (name, masked)]
     assert abs(logits[0] - logits[1]).max() > 1e-3
-    # No pair fills both widths: padding is seen in every row.
+    # No pair fills both widths, so every row has padding.
     assert (abs(logits[0] - logits[1]).max(axis=1) > 1e-5).all()
 
 
 @pytest.mark.parametrize("name", FACTS["trained"])
 def test_training_steps_equal_the_reference(name):
-    """Three steps of `training.step` with Adam and L2 over other rows each: losses, weights, running statistics.
+    """Three steps of `training.step` with Adam and L2, each over other rows: losses, weights and running statistics.
 
-    On a staircase, and with every distinct word projected once.
-    In float64 alone: Adam divides by the gradient's size, and where that vanishes float32 noise is a whole step.
+    The layout is a staircase, and every distinct word is projected once. Only float64 serves: Adam divides by the size
+    of the gradient, and where that vanishes, noise of float32 would become a whole step.
     """
     case, optimizer = CASES[name], adam()
 
     def params_of(flat):
-        # PyTorch's second bias is held at 0 here: Adam moves the sum of two twice as fast as one.
+        # The reference holds PyTorch's second bias at 0, because Adam moves the sum of two biases twice as fast as one.
         tree = tree_of(unflatten(flat, case["weights"]), bias="ih")
         return {key: value for key, value in tree.items() if key != "embedding"}
 
@@ -279,7 +281,7 @@ def test_training_steps_equal_the_reference(name):
 @pytest.mark.parametrize("shares", [1, 2])
 @pytest.mark.parametrize("kind", ["affine", "plain"])
 def test_masked_batch_norm_equals_batch_norm_over_real_rows(kind, shares, dtype):
-    """Output, gradients and running statistics over two batches, whole or in two unequal shares of a device axis."""
+    """Output, gradients and running statistics over two batches, whole or in two unequal shares on a device axis."""
     x, cotangent, mask = (jnp.asarray(GOLDEN[f"norm/{what}"], dtype) for what in ("x", "cotangent", "mask"))
     params = {key: jnp.asarray(GOLDEN[f"norm/{key}"], dtype) for key in ("scale", "bias")} if kind == "affine" else {}
     module = layers.MaskedBatchNorm(affine=kind == "affine", axis_name="batch")
@@ -316,7 +318,7 @@ def test_masked_batch_norm_equals_batch_norm_over_real_rows(kind, shares, dtype)
 
 
 def test_adam_with_l2_equals_the_reference(dtype):
-    """torch.optim.Adam(weight_decay): L2 enters the gradient, so that it alone moves a weight whose gradient is 0."""
+    """As in torch.optim.Adam(weight_decay), L2 is part of the gradient; a weight with gradient 0 still moves."""
     optimizer = adam()
     weight = start = jnp.asarray(GOLDEN["adam/start"], dtype)
     state = optimizer.init(weight)
@@ -324,12 +326,12 @@ def test_adam_with_l2_equals_the_reference(dtype):
         updates, state = optimizer.update(jnp.asarray(gradient, dtype), state, weight)
         weight = weight + updates
         assert_close(weight, golden, dtype)
-    assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, less Adam's epsilon
+    assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, reduced by Adam's epsilon
 
 
 @pytest.mark.parametrize("knowledge", ["replace", "bias"])
 def test_last_states_take_no_attended_ones(knowledge):
-    """States appended along time have no last token: no reference exists, so the combination is refused by name."""
+    """Appended attended states have no last token. No reference exists, so this combination is refused."""
     config = defaults.nli("infersent")
     config.model.update(pooling="last", knowledge=knowledge)
     with pytest.raises(UserError, match=r"config\.model\.pooling"):

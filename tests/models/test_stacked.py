@@ -1,4 +1,4 @@
-"""The loops for GPUs, run here, are the loops of every other device."""
+"""The loops for GPUs, run on this machine, give what the loops of other devices give."""
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,12 @@ def profile(lengths):
 
 
 def segments_of(lengths, which):
-    """A staircase as the batches have it: fitted, none, or of at least six sentences."""
+    """A staircase as batches have it: fitted, none, or with at least six sentences."""
     return None if which == "full" else staircase(profile(lengths), 6 if which == "floor" else 1)
 
 
 def outcome(platform, cell, lengths, segments, seeds=1):
-    """States and the gradients of a weighted sum of them, with respect to parameters and inputs; a leading seed axis
-    where there are several."""
+    """States, and gradients of a weighted sum of them by parameters and inputs; seeds add a leading axis."""
     model = layers.BiRNN(SIZE, cell, platform=platform)
     length = jnp.asarray(lengths, jnp.int32)
     packing = Packing(length, segments, steps=max(lengths))

@@ -1,4 +1,4 @@
-"""Sweeps: the trials of a product and of a search, the study that workers share, and the script on made-up training."""
+"""Sweeps: the trials of a product and of a search, the study that workers share, and the script with fake training."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ from mednli_jax.sweeps.spaces import Real, Whole, product, search
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "launch" / "sweep.py"
-SECRET = "zyzzyva"  # printed by the training, must not be printed on
+SECRET = "zyzzyva"  # the training prints it, and the sweep must not
 
 CONFIG = """
 from ml_collections import config_dict
@@ -41,7 +41,7 @@ def get_sweep():
 PRODUCT = 'product({"train.rate": (0.1, 0.2, 0.3), "train.kind": ("a", "b")})'
 SEARCH = 'search({"train.rate": Real(0.01, 1, log=True), "train.size": Whole(1, 9)}, trials=30)'
 
-# In the place of training: a run directory, a lock and steps that are kept, as train has them; the score is 1 - rate.
+# Replaces training: makes a run directory, a lock and saved steps as train does, and gives the score 1 - rate.
 TRAIN = """
 import ast, signal, sys, time
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_draws_are_in_range_and_follow_from_the_trials_number_alone():
     assert {row["n"] for row in drawn} == {3, 4, 5}
     assert {row["on"] for row in drawn} == {True, False}
     assert all(0.2 <= row["x"] <= 0.7 and 1e-4 <= row["y"] <= 1e-1 for row in drawn)
-    # Of three decades each has a third of the draws; of an even range the lower half has half: 400 draws, 4 sd.
+    # Each of three decades gets a third of the draws, and each half of an even range gets half: 400 draws, 4 sd.
     assert sum(row["y"] < 1e-3 for row in drawn) / 400 == pytest.approx(1 / 3, abs=0.1)
     assert sum(row["x"] < 0.45 for row in drawn) / 400 == pytest.approx(1 / 2, abs=0.1)
     assert sum(row["n"] == 3 for row in drawn) / 400 == pytest.approx(1 / 3, abs=0.1)
@@ -100,7 +100,7 @@ def test_a_range_of_whole_numbers_by_orders_of_magnitude_holds_both_ends():
     space = Whole(1, 99, log=True)
     drawn = [space.at(share / 1000) for share in range(1000)]
     assert (drawn[0], drawn[-1]) == (1, 99)
-    assert sum(number < 10 for number in drawn) == pytest.approx(500, abs=2)  # 1-9 as often as 10-99
+    assert sum(number < 10 for number in drawn) == pytest.approx(500, abs=2)  # 1 to 9 are as likely as 10 to 99
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_the_sweeps_of_configs(file, trials, metric, dropout):
     assert (sweep.trials, sweep.metric) == (trials, metric)
     values = [sweep.values(trial) for trial in range(trials)]
     assert all(value.keys() == sweep.fields.keys() for value in values)
-    if dropout:  # the ranges of the published code (clips/clicr, randomized_hyperparam_search.py)
+    if dropout:  # the ranges in the published code (clips/clicr, randomized_hyperparam_search.py)
         assert all(50 <= v["model.hidden_size"] <= 160 and 0.1 <= v["model.dropout"] <= dropout for v in values)
         ends = [space.at(share) for space in (sweep.fields["model.hidden_size"],) for share in (0.0, 1 - 1e-9)]
         assert ends == [50, 160]
@@ -175,7 +175,7 @@ def test_the_worked_examples_fields_are_of_its_config(monkeypatch):
 
 @pytest.fixture
 def folder():
-    """A folder in memory where there is such a thing: a database waits for its disk at every turn."""
+    """A folder in memory if the machine has one, because a database often waits for its disk."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
         yield Path(name)
@@ -183,7 +183,7 @@ def folder():
 
 @pytest.fixture
 def opened(folder):
-    """opened(sweep, ...) -> a study, each call as another worker would open it."""
+    """opened(sweep, ...) -> a study; each call opens it as another worker would."""
     pytest.importorskip("optuna")
     from mednli_jax.sweeps.study import Study
 
@@ -207,7 +207,7 @@ def test_each_trial_is_given_to_one_worker(opened):
     assert all(one.tell(attempt, metric=k / 10) for k, attempt in enumerate(taken))
     one.fill(6)
     assert other.claim() is None
-    assert [row.trial for row in other.rows()] == [5, 4, 3, 2, 1, 0]  # the best first
+    assert [row.trial for row in other.rows()] == [5, 4, 3, 2, 1, 0]  # the best comes first
     assert [row.trial for row in other.rows(3)] == [2, 1, 0]
 
 
@@ -217,8 +217,8 @@ def test_a_dead_workers_trial_is_anothers_and_its_late_result_does_not_count(ope
     lost = dead.claim()
     other.fill(1)
     assert other.claim() is None
-    time.sleep(2.5)  # a database counts in seconds
-    assert dead.beat([lost]) == []  # it lives
+    time.sleep(2.5)  # the database counts whole seconds
+    assert dead.beat([lost]) == []  # the worker is alive
     other.fill(1)
     assert other.claim() is None
     time.sleep(2.5)
@@ -303,7 +303,7 @@ def test_the_picture_shows_choices_and_ranges():
 
 @pytest.fixture
 def place(folder, monkeypatch):
-    """A folder with a config and something that takes the place of training."""
+    """A folder with a config and a script that replaces training."""
     pytest.importorskip("optuna")
     (folder / "kd.py").write_text(CONFIG.replace("SWEEP", PRODUCT))
     (folder / "train.py").write_text(TRAIN)
@@ -343,8 +343,8 @@ def test_two_workers_share_a_product(place, swept):
     workers = [started("--workers=1") for _ in range(2)]
     printed = [worker.communicate(timeout=100) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], printed
-    assert printed[0][0] == printed[1][0]  # the table
-    assert sum(err.count("dev.accuracy.mean 0.") for _, err in printed) == 6  # each trial is reported by one worker
+    assert printed[0][0] == printed[1][0]  # the printed table
+    assert sum(err.count("dev.accuracy.mean 0.") for _, err in printed) == 6  # one worker reports each trial
     table = [line.split(" | ") for line in printed[0][0].splitlines()]
     assert len(table) == 8
     assert table[2][1:] == ["0.1", "a", "0.9000", "0.4500", "1 |"]
@@ -358,7 +358,7 @@ def test_two_workers_share_a_product(place, swept):
     for path in (place / "runs").rglob("*"):
         assert not path.stat().st_mode & 0o077, path
     before = {path: path.stat().st_mtime_ns for path in place.glob("runs/kd/trial-*/*")}
-    code, out, err = swept(*flags())  # all is done: nothing is trained
+    code, out, err = swept(*flags())  # everything is done, so nothing is trained
     assert (code, out) == (0, printed[0][0]), err
     assert before == {path: path.stat().st_mtime_ns for path in place.glob("runs/kd/trial-*/*")}
     code, out, err = swept("--study=kd", "--table")
@@ -398,7 +398,7 @@ def test_ctrl_c_gives_the_trials_back_and_the_command_goes_on_with_them(place, s
     assert 1 <= len(steps(0)) < 8
     code, out, err = swept(*flags("--trials=2", "--workers=2", *slow))
     assert code == 0, err
-    assert [steps(trial) for trial in range(2)] == [list(range(8))] * 2  # gone on with, not begun again
+    assert [steps(trial) for trial in range(2)] == [list(range(8))] * 2  # resumed, not trained from the start
     assert [line.split(" | ")[-1] for line in out.splitlines()[2:]] == ["2 |"] * 2
 
 
@@ -412,7 +412,7 @@ def test_a_worker_that_is_killed_takes_its_training_with_it(place):
 
 
 def test_an_orphan_is_waited_for_and_its_result_taken(place, swept):
-    """As it is where nothing ties a training to its worker."""
+    """This happens where nothing ends a training together with its worker."""
     own = ["--config.train.rate=0.1", "--config.train.steps=8", "--config.train.pace=0.25"]
     Path("runs/kd").mkdir(parents=True)
     orphan = subprocess.Popen(
@@ -455,7 +455,7 @@ def test_a_metric_that_no_result_has_is_one_line(place, swept):
 
 
 def test_the_script_prints_no_warning_of_optuna(place):
-    """In a process of its own, because pytest keeps warnings away from stderr."""
+    """The script runs in a process of its own, because pytest keeps warnings away from stderr."""
     process = started("--trials=1", "--command=/nonexistent/train")
     assert process.communicate(timeout=60)[1].startswith("error: --command: /nonexistent/train cannot be run")
     assert process.returncode == 2
@@ -537,13 +537,13 @@ def test_help_is_one_screen_and_needs_neither_jax_nor_optuna():
 
 @pytest.fixture
 def postgresql(tmp_path_factory):
-    """The URL of a database of a PostgreSQL server of its own, on a loopback port (Debian's package `postgresql`)."""
+    """Starts a PostgreSQL server on a loopback port (Debian's package `postgresql`): the URL of its database."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not programs:
         pytest.skip("PostgreSQL is not installed")
-    home = Path(tempfile.mkdtemp(prefix="pg"))  # a socket's path is short
+    home = Path(tempfile.mkdtemp(prefix="pg"))  # the path of a socket must be short
     user = []
-    if os.getuid() == 0:  # a server refuses to run as root
+    if os.getuid() == 0:  # the server refuses to run as root
         shutil.chown(home, "postgres")
         user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     with socket.socket() as free:
@@ -569,7 +569,7 @@ def postgresql(tmp_path_factory):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_killed(place, database, request):
-    """Two workers, ten kills at random; a worker that is killed is begun anew, as a pod's would be."""
+    """Two workers meet ten kills at random; a killed worker is started again, as a pod would be."""
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH))
     url = request.getfixturevalue("postgresql") if database == "postgresql" else "sqlite:///runs/kd/study.db"
     given = ("--config.train.steps=5", "--config.train.pace=0.1", f"--storage={url}")
@@ -577,7 +577,7 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     draws, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), 0
     workers = [started(*given) for _ in range(2)]
     while kills < 10:
-        # They are spread over the sweep: at each three more trials have begun than at the one before.
+        # Kills are spread over the sweep: three more trials have begun at each than at the one before.
         wait_for(lambda least=3 * kills: len(list(Path("runs/kd").glob("trial-*.log"))) > least, seconds=100)
         time.sleep(draws.uniform(0, 1.5))
         victim = draws.randrange(2)
@@ -595,6 +595,6 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     assert sorted(complete) == list(range(30))
     assert all(attempt.state.is_finished() for attempt in found)
     assert [row.error for row in study.rows()] == [""] * 30
-    assert [steps(trial) for trial in range(30)] == [list(range(5))] * 30  # gone on with, by one at a time
+    assert [steps(trial) for trial in range(30)] == [list(range(5))] * 30  # resumed by one worker at a time
     assert not in_training()
     print(f"{kills} kills, {len(found)} attempts of 30 trials")

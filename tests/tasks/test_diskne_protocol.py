@@ -1,4 +1,4 @@
-"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, what is done stays done."""
+"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and finished chunks stay."""
 
 import json
 
@@ -29,20 +29,20 @@ from mednli_jax.training.loop import Interrupted
 
 SEEDS = (0, 3)
 SMALL = {"model.hidden_size": 4, "vectors.dim": 6, "train.epochs": 2, "train.batch_size": 16, "seeds": SEEDS}
-# One of the two groups; all folds of a seed at once.
+# One of the two groups, with all folds of a seed at once.
 MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A benchmark of seven diseases on disk."""
+    """The folder of a benchmark with seven diseases."""
     place = tmp_path_factory.mktemp("diskne") / "made"
     return write_benchmark(big(), diskne_folds.folds(big()), place)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_program():
-    """All runs of this file share what is compiled, which is most of their time; it depends on shapes alone."""
+    """All runs of this file share compiled programs, because compilation takes most of their time."""
     made, make = [], experiment.Experiment.program
 
     def program(own, prepared, names):
@@ -75,7 +75,7 @@ def prepared(folder, tmp_path_factory):
 
 
 class Words:
-    """Stands for a model where batches are made."""
+    """Replaces a model where batches are made."""
 
     shares_words = True
 
@@ -94,7 +94,7 @@ def test_a_slot_s_number_says_which_fold_and_seed_it_is():
 
 @pytest.mark.parametrize("together", [1, 4])
 def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
-    """At the level of the rows that reach the device: through the task, for every slot, over epochs."""
+    """Checks the rows that reach the device through the task, for every slot over several epochs."""
     own = experiment.of(config_of(folder, **{"train.group": together}))
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
@@ -107,7 +107,7 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
                 fold = made[of_code(code)[0]]
                 rows = np.concatenate([index[place].ravel() for _, index in plan])
                 rows = rows[rows >= 0].tolist()
-                assert sorted(rows) == fold.train.tolist()  # each once, and no other
+                assert sorted(rows) == fold.train.tolist()  # each row once and no other row
                 assert not set(rows) & {*fold.test.tolist(), *fold.dev.tolist()}
                 names = {diskne_folds.phrase(name) for name in benchmark.synonyms[fold.disease]}
                 for row in rows:
@@ -118,7 +118,7 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
 
 
 def test_the_test_above_would_see_a_leak(prepared):
-    """Folds of a group train on what others of it are tested on."""
+    """Folds of a group do train on rows on which other folds of the group are tested."""
     made = folds_of(prepared)
     pairs = [(one, other) for one in made for other in made if one is not other and one.group == other.group]
     assert any(set(one.train.tolist()) & set(other.test.tolist()) for one, other in pairs)
@@ -137,7 +137,7 @@ def random_folds(sizes, rows=90):
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("shares", [1, 2])
 def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shares):
-    """A batch without a row would be a step of the optimiser with nothing to learn from."""
+    """A batch without rows would be a step of the optimiser that learns from nothing."""
     sizes = (80, 33, 61)
     member, lengths = random_folds(sizes)
     how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": most}
@@ -187,7 +187,7 @@ def test_coarse_batches_of_other_rows_have_the_same_shape(prepared):
 
 
 def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
-    """Slot 0 has rows 0 to 2: one positive found, one not, a false alarm. Slot 1 has rows 2 and 3: both right."""
+    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2, 3) is right."""
     label = np.array([0, 0, 1, 0])
     member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
     right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
@@ -216,7 +216,7 @@ def test_what_is_prepared_has_the_benchmark_without_its_texts(prepared):
 
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
-    """Adam makes much of a rounding error."""
+    """Adam magnifies rounding errors, so these tests run in float64."""
     draw = state.init_learner
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "init_learner", lambda *given: as_type(draw(*given), np.float64))
@@ -258,7 +258,7 @@ def test_a_slot_among_others_ends_as_it_would_alone(unbroken, folder, tmp_path):
         check_same(slot, together[key])
     assert len(together) == 7 * len(SEEDS)
     probabilities = [next(iter(slot["test"].values()))[0] for slot in together.values()]
-    assert len(set(probabilities)) > len(probabilities) // 2  # slots do differ
+    assert len(set(probabilities)) > len(probabilities) // 2  # the slots do differ
 
 
 def test_weights_of_each_slot_are_kept_where_asked(unbroken, folder, tmp_path):
@@ -292,12 +292,12 @@ def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder
     assert len(one_by_one.slots) == 2 * len(SEEDS)
     for key, slot in slots_of(one_by_one).items():
         check_same(slot, slots_of(unbroken[0])[key])
-    # At most training (fitted, and roomy where a batch did not fit), dev, test: not for each chunk.
+    # At most four programs for all chunks: training (fitted, and roomy for batches that do not fit), dev and test.
     assert len(one_by_one.program.compiled) - before <= 4
 
 
 def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
-    """What holds three slots makes chunks of three; a run that goes on keeps them in more memory; no score changes."""
+    """Memory for three slots gives chunks of three, even when a resumed run has more memory; scores are equal."""
     whole = unbroken[0]
     batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
     whole.program.optimizer = optimizer
@@ -325,7 +325,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
 
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp_path, monkeypatch):
-    """Stopped within an epoch, within an evaluation and between chunks; a chunk that is done is not trained again."""
+    """The run stops within an epoch, within an evaluation and between chunks; no finished chunk is trained again."""
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
     config, place, trained_chunks = config_of(folder, **MEDICAL), tmp_path / "pieces", []
     of_chunk = folds.FoldTraining._train
@@ -342,7 +342,7 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp
             result = training.run().facts
             break
         except Interrupted:
-            training.directory._lock.close()  # as the end of the process would
+            training.directory._lock.close()  # the end of a process does this, too
     assert piece > 2
     assert trained_chunks == sorted(trained_chunks)
     assert set(trained_chunks) == {chunk.number for chunk in training.chunks}

@@ -1,4 +1,4 @@
-"""Masked language modelling as a task: weights of rows, scores, a run from text to a classifier."""
+"""Masked language modelling as a task: weights of rows, scores, and a run that leads from text to a classifier."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_a_row_weighs_as_much_as_it_has_predicted_pieces():
 
 
 def test_scores_are_means_over_predicted_pieces():
-    """Two rows of 1 and 3 pieces: (2 + 3 * 1) / 4 nats, (1 + 3 * 1/3) / 4 right."""
+    """Two rows of 1 and 3 pieces have (2 + 3 * 1) / 4 nats, and (1 + 3 * 1/3) / 4 are right."""
     rows = Rows("dev", 0, np.zeros(2, np.int8), (), ("a", "b"), ((), ()))
     logits = np.array([[[2.0, 1.0, 1], [1.0, 1 / 3, 3]]])
     scores = MaskedLMTask().score(rows, logits)
@@ -79,7 +79,7 @@ def test_a_run_learns_is_scored_and_shown(run):
 
 
 def test_a_run_stopped_after_an_epoch_resumes_bit_for_bit(text, run, tmp_path):
-    """The learner is a function of the steps so far: two epochs, then two more."""
+    """Only the steps so far determine the learner, so two epochs and two more equal four."""
     folder, saves = tmp_path / "stopped", []
     original = loop.Trainer.save
 

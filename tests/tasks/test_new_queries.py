@@ -1,4 +1,4 @@
-"""New passages and queries: encoded as a corpus's are, answered alone as in company, from what a run keeps."""
+"""New passages and queries are encoded as a corpus is and answered independently, from the files of a run alone."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ DIM = 6
 
 
 def prepared_corpus(setup, **how):
-    """The made-up corpus of the encoder's tests: (its splits, prepared, vocabulary)."""
+    """The made-up corpus of the encoder's tests: (its splits, prepared corpus, vocabulary)."""
     kept, arrays, vocab, vectors, facts = encode_cloze(corpus(), ClozeEncoding(setup, vectors_dim=DIM, **how))
     return kept, Prepared(None, facts, arrays, vectors, {}), vocab
 
@@ -59,12 +59,12 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
             assert piece(new, f"{name}_candidate", number, name) == piece(whole, f"{name}_candidate", there, name)
         assert Texts(new).candidates(number) == Texts(whole).candidates(there)
         pairs = zip(piece(new, "candidate_type", number), piece(whole, "candidate_type", there), strict=True)
-        for found, expected in pairs:  # phrases of training keep their numbers, others are beyond
+        for found, expected in pairs:  # phrases that training has keep their numbers, others get numbers beyond
             assert found == expected or min(found, expected) >= len(types)
 
 
 def test_ten_characters_of_a_word_are_read():
-    """As in the published code; the special words have none."""
+    """The length is that of the published code; special words have no characters."""
     table = cloze.spellings((*SPECIALS, "ct", "gastroenteritis"))
     assert table.shape == (4, 10)
     assert not table[:2].any()
@@ -112,7 +112,7 @@ def test_equal_passages_are_one_and_a_query_has_one_blank():
 
 
 def made_run(model, setup, **fields):
-    """A run that was never trained, with what a trained one has."""
+    """An untrained run with everything that a trained one has."""
     config = defaults.cloze(model, setup=setup)
     kept, prepared, vocab = prepared_corpus(setup, query_bounds=config.data.query_bounds)
     config.model.update(hidden_size=4, train_vectors=False, **fields)
@@ -134,7 +134,7 @@ def made_run(model, setup, **fields):
 
 @pytest.fixture
 def one_device(monkeypatch):
-    """Programs are compiled for one device, which takes a fraction of the time; counts them."""
+    """Compiles programs for one device, which takes a fraction of the time, and records each compilation."""
     calls = []
     mapped = Devices.map
     monkeypatch.setattr(new_inputs, "Devices", lambda: Devices(jax.local_devices()[:1]))
@@ -170,8 +170,9 @@ def test_an_answer_depends_neither_on_company_nor_on_order(reader, one_device, m
         same(predictor.predict([pair])[0], expected)
     shapes = len(one_device)
     predictor.predict([given[4]])
-    assert len(one_device) == shapes <= made + 1  # one more shape, for short passages alone; then none
-    monkeypatch.setattr(NewQueries, "many", 2)  # programs of their own, queries of a passage together
+    # short passages alone need one more shape; after that no new one is compiled
+    assert len(one_device) == shapes <= made + 1
+    monkeypatch.setattr(NewQueries, "many", 2)  # queries of one passage then run together, in programs of their own
     for found, expected in zip(predictor.predict([*given, long]), together, strict=True):
         same(found, expected)
     assert predictor.predict([]) == []
@@ -189,14 +190,14 @@ def test_answers_are_candidates_with_probabilities(reader, one_device):
     assert first + second == pytest.approx(1, abs=2e-6)
     assert found["answer"] == found["best"][0]["answer"]
     assert bare == {"answer": "", "best": [], "candidates": 0}
-    # Two new phrases as tokens, perhaps w3's, and xylo; "unheard" and "."
+    # Unknown are the tokens of two new phrases, perhaps that of w3, and xylo; in queries "unheard" and perhaps ".".
     assert reader.vocabulary.encode(["@entitynew_thing", "xylo"]) == [1, 1]
     known = int("@entityw3" in reader.vocabulary)
     assert predictor.unknown_words == {"passage": 4 - known, "query": 1 + ("." not in reader.vocabulary)}
 
 
 def test_where_a_reader_looks_is_what_it_answers_by(reader, one_device):
-    """Pointer sum attention: a candidate's probability is the weight of its places, renormalised."""
+    """With pointer sum attention, a candidate's probability is the weight of its places, normalised over candidates."""
     predictor, given = NewQueries(reader), [strings(reader.test[0]), ("w1 w2", "@placeholder")]
     looked, said = predictor.attention(given), predictor.predict(given)
     seen = looked[0]

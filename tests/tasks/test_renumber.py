@@ -1,4 +1,4 @@
-"""Anonymous phrases under other numbers in each epoch of training: by hand, and bit-identical after a resumption."""
+"""Anonymous phrases get other numbers in each epoch of training: values by hand, and bit-identical resumption."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ TEXTS = (
     "BEG__fever__END and BEG__back pain__END , BEG__fever__END again , no BEG__rash__END or BEG__gout__END",
     "no BEG__cough__END but BEG__gout__END",
 )
-# The first names a phrase of its passage and one that stands nowhere in it.
+# The first query names a phrase of its passage and a phrase that occurs nowhere in it.
 QUERIES = (("BEG__rash__END or BEG__flu__END meant @placeholder", "back pain"), ("@placeholder went", "fever"))
 TASK = ClozeTask(renumber=True)
 LAYOUT = Layout.full(2, (16, 8), joint=False)
@@ -73,7 +73,8 @@ def test_the_numbers_that_training_knows(corpus):
     assert [vocab.words[row] for row in data["entity_word"]] == [f"@entity{n}" for n in range(4)]
     named = {vocab.words[row]: number for row, number in enumerate(data["entity_number"]) if number >= 0}
     assert named == {f"@entity{n}": n for n in range(4)}
-    assert data["entity_number"][vocab.words.index("@entity4")] == -1  # of a query alone: no candidate has it
+    # it occurs in a query only, so no candidate has it
+    assert data["entity_number"][vocab.words.index("@entity4")] == -1
 
 
 @pytest.mark.parametrize("step", range(5))
@@ -85,13 +86,13 @@ def test_a_passage_and_its_queries_change_together(corpus, step):
     for unit, text in enumerate(("0 and 1 , 0 again , no 2 or 3", "no 0 but 1")):
         for batch in (plain, varied):
             types = np.asarray(batch["candidate_type"][unit])
-            # A candidate's type is the number of its token, whatever it is now.
+            # The type of a candidate is the number in its token, also after renumbering.
             expected = [name(f"@entity{types[int(w)]}") if w.isdigit() else name(w) for w in text.split()]
             assert np.asarray(batch["passage"][unit])[: len(expected)].tolist() == expected
         types = np.asarray(varied["candidate_type"][unit])[: 4 - 2 * unit]
         assert len(set(types)) == len(types)
         assert set(types) <= set(range(4))
-    # The query's phrase is the passage's third; the one that is no candidate keeps its number.
+    # The query's first phrase is the third of the passage. The other phrase is not a candidate and keeps its number.
     rash = name(f"@entity{varied['candidate_type'][0, 2]}")
     assert np.asarray(varied["query"][0])[:3].tolist() == [rash, name("or"), name("@entity4")]
     for field in plain.keys() - {"passage", "query", "candidate_type", "row_key"}:
@@ -103,9 +104,9 @@ def test_seed_step_and_row_decide(corpus):
     first = words_of(TASK.vary(data, batch_of(data)), vocab)
     assert words_of(TASK.vary(data, batch_of(data)), vocab) == first
     turned = TASK.vary(data, batch_of(data, index=INDEX[::-1]))
-    assert words_of(turned, vocab) == first[::-1]  # whatever its place in the batch
+    assert words_of(turned, vocab) == first[::-1]  # the place in the batch does not matter
     others = [words_of(TASK.vary(data, batch_of(data, seed, step)), vocab) for seed in (0, 1) for step in range(6)]
-    assert len({str(words[0]) for words in others}) > 6  # of 24 permutations
+    assert len({str(words[0]) for words in others}) > 6  # 24 permutations are possible
 
 
 def test_all_numbers_are_as_likely(corpus):
@@ -134,7 +135,7 @@ def test_without_the_option_nothing_changes():
     assert "entity_word" not in data
     batch = task.to_batch(data, INDEX, LAYOUT)
     assert task.vary(data, batch) is batch
-    # New inputs have no manifest; they are answered as dev and test are, in the order of first occurrence.
+    # New inputs have no manifest. They are answered like dev and test, with numbers by first occurrence.
     new = Prepared(None, {}, prepared.arrays, prepared.vectors, {})
     assert TASK.resident(new).keys() == data.keys()
 
@@ -170,7 +171,7 @@ def program(model, devices=1):
 
 
 def trained(bodies, learner, steps):
-    """(the learner as a checkpoint has it, the loss of each step)."""
+    """(the learner as a checkpoint stores it, the loss of each step)."""
     losses, learner = [], bodies.devices.replicate(learner)
     index = np.array([[[0], [1], [2], [-1]]] * 2, np.int32)
     layout = Layout.full(4 // bodies.devices.count, (16, 8), joint=False)

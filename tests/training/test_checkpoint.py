@@ -1,4 +1,4 @@
-"""A checkpoint comes back bit for bit or not at all: damage is noticed, and the one before it is used."""
+"""A checkpoint is restored bit for bit or not at all: damage is noticed, and the previous one is used."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
 
 
 def training(seeds=SEEDS, features=FEATURES, steps=2):
-    """A learner with two Adam steps behind it, and its best epoch: every array differs from its initial value."""
+    """A learner after two Adam steps and its best epoch; every array differs from its initial value."""
     rng = np.random.default_rng(1)
     optimizer = optax.chain(optax.add_decayed_weights(1e-6), optax.adam(1e-2))
 
@@ -54,13 +54,13 @@ def same(a, b):
 
 
 def epoch_of(checkpoints):
-    """Which of the saved checkpoints a new process loads."""
+    """The epoch of the checkpoint that a new process would load."""
     return Checkpoints(checkpoints.folder).load()[1]["epoch"]
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Two checkpoints on disk, epochs 1 and 2."""
+    """Two saved checkpoints, of epochs 1 and 2."""
     folder = tmp_path_factory.mktemp("original")
     checkpoints = Checkpoints(folder / "checkpoints")
     for epoch in (1, 2):
@@ -81,7 +81,7 @@ def test_round_trip(tmp_path):
     assert meta == META
     restored = restore_into(training(steps=0), tree)
     assert same(restored, saved)
-    # The optimiser goes on as if it had never stopped.
+    # The optimiser continues as if it had never stopped.
     assert int(optax.tree.get(restored["learner"].opt_state, "count")[0]) == 2
     assert np.isinf(restored["best"].value[1])
 
@@ -115,7 +115,7 @@ def test_latest_two_are_kept(tmp_path):
 
 
 def files_of(checkpoints, number):
-    """The manifest and every file below the checkpoint's folder, hidden ones too."""
+    """The manifest and all files in the folder of the checkpoint, hidden ones, too."""
     files = [path for path in (checkpoints.folder / str(number)).rglob("*") if path.is_file()]
     return [checkpoints.folder / f"{number}.manifest.json", *sorted(files)]
 
@@ -144,12 +144,12 @@ def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage
         path.write_bytes(data)
         noticed += 1
     assert noticed > 4
-    assert epoch_of(copied) == 2  # undamaged again
+    assert epoch_of(copied) == 2  # the file is undamaged again
     assert capsys.readouterr().err == ""
 
 
 def test_a_missing_an_added_and_an_edited_file_are_noticed(copied):
-    """Edited: valid JSON, every array intact, but another epoch."""
+    """The edited file is valid JSON with every array intact, but another epoch."""
     path, manifest = files_of(copied, 2)[-1], copied.folder / "2.manifest.json"
     data, text = path.read_bytes(), manifest.read_text()
     path.unlink()
@@ -173,7 +173,7 @@ def test_all_damaged_is_an_error_not_a_fresh_start(copied, capsys):
 
 
 def test_a_checkpoint_without_manifest_does_not_count(copied):
-    """The save was killed before its last write."""
+    """The process was killed before the last write of the save."""
     (copied.folder / "2.manifest.json").unlink()
     assert copied.numbers() == [1]
     assert epoch_of(copied) == 1
@@ -182,7 +182,7 @@ def test_a_checkpoint_without_manifest_does_not_count(copied):
     assert epoch_of(copied) == 5
     assert copied.numbers() == [1, 2]
     assert not (copied.folder / "3.orbax-checkpoint-tmp").exists()
-    shutil.rmtree(copied.folder / "2")  # nor does a manifest without its checkpoint
+    shutil.rmtree(copied.folder / "2")  # a manifest without its checkpoint does not count either
     assert epoch_of(copied) == 1
 
 
@@ -223,13 +223,13 @@ save(resource.RLIM_INFINITY)
 
 
 def test_a_save_the_system_refuses_is_reported_once_and_leaves_nothing(copied):
-    """Every file may hold 8 kB: what a full disk does to Orbax and its threads, without one."""
+    """A file may hold at most 8 kB, so Orbax and its threads fail as on a full disk."""
     arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.stdout.startswith(f"{copied.folder}: ")
     assert "(File too large)" in done.stdout
     assert done.stdout.count("\n") == 1
-    # A fault of ours is still reported: the one traceback is its own.
+    # Other errors are still reported: the only traceback is that of a real fault.
     assert done.stderr.count("Traceback") == 1
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
     assert copied.numbers() == [2, 3]
@@ -255,11 +255,11 @@ def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason
     assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
 
 
-# ---- into a model ----
+# ---- restoring into a model ----
 
 
 def test_seeds_may_have_finished_since(copied):
-    """The learner was cut down to one seed; Best still holds all."""
+    """The learner has one seed left, while `best` still holds all."""
     saved = training()
     saved["learner"] = state.keep_seeds(saved["learner"], [1])
     copied.save(saved, META)

@@ -1,4 +1,4 @@
-"""The process's memory: kept between steps, unless the user has settings of their own."""
+"""Memory of the process is kept between steps, unless the user has set glibc's options."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ import pytest
 from mednli_jax.training import devices
 
 ROOT = Path(__file__).parents[2]
-# Page faults of twenty steps after ten that warm up. Their pieces of work space have 36 MB each: what is larger than
-# 32 MB, glibc left to itself always gives back.
+# Counts the page faults of twenty steps, after ten to warm up. Each step's work space has 36 MB, because by default
+# glibc always gives back pieces larger than 32 MB.
 FAULTS = """
 import resource, jax, jax.numpy as jnp
 from mednli_jax.training import devices
@@ -45,7 +45,7 @@ def test_memory_is_kept_between_steps():
     faults, keeps = run("devices.Devices()")
     without, _ = run("pass")
     assert keeps
-    assert without > 10_000  # each step's pages are cleared anew
+    assert without > 10_000  # the system clears the pages of each step anew
     assert faults < without / 10
 
 

@@ -27,7 +27,7 @@ LAUNCH = ROOT / "launch"
 DEVICES = 4  # of each process
 
 
-LONG_SECONDS = 1200  # longer than anything takes on a busy machine
+LONG_SECONDS = 1200  # longer than any test takes on a busy machine
 STARTED: list[subprocess.Popen] = []
 
 
@@ -65,11 +65,11 @@ def free_port():
 
 
 def two_and_one(name, folder, alone):
-    """The arrays of hosts_worker from two processes, and those of `alone`, called with one device."""
+    """The results of hosts_worker from two processes, and those of `alone` on one device."""
     port, path = free_port(), folder / f"{name}.npz"
     command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, name, f"127.0.0.1:{port}", "2")
     workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
-    one = alone(Devices(jax.local_devices()[:1]))  # meanwhile
+    one = alone(Devices(jax.local_devices()[:1]))  # runs while the workers do
     errors = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], errors
     with np.load(path, allow_pickle=False) as many:
@@ -99,7 +99,7 @@ def test_so_does_esim_with_knowledge(tmp_path):
 
 @slow
 def test_all_go_on_from_the_checkpoint_of_the_first(tmp_path):
-    """One that seeds have left, so that the others' arrays have other shapes."""
+    """Some seeds have left that checkpoint, so the other processes begin with arrays of other shapes."""
     many, one = two_and_one("resumed", tmp_path, lambda devices: hosts_worker.resumed(devices, tmp_path / "one"))
     assert one["begun4"][0] == 1
     assert one["begun6"][0] == 5
@@ -113,7 +113,7 @@ def test_all_go_on_from_the_checkpoint_of_the_first(tmp_path):
 
 
 class Store:
-    """A key-value store as jax's client has one."""
+    """A key-value store with the methods of jax's client."""
 
     def __init__(self):
         self.values = {}
@@ -127,10 +127,10 @@ class Store:
 
 @pytest.fixture
 def watched(monkeypatch, tmp_path):
-    """start(index) -> (Hosts of 3 processes, list of the exit codes that it took, its stderr); the others live on."""
+    """start(index) -> (Hosts of 3 processes, its exit codes, its stderr); the other two processes stay alive."""
     monkeypatch.setattr(watch, "BEAT", 0.02)
     monkeypatch.setattr(watch, "PATIENCE", 1.0)
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # of the exits below
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # hides the exits below
     codes, store, silent = [], Store(), set()
 
     def leave(code):
@@ -169,7 +169,7 @@ def test_a_silent_process_ends_the_others_with_one_line(watched, own):
     lost = []
     here.watch.on_loss = lambda: lost.append(True)
     time.sleep(1.5)
-    assert codes == []  # all alive: nothing happens, however long
+    assert codes == []  # all processes are alive, so nothing happens
     silent.add(2)
     wait_for(lambda: codes)
     assert codes == [3]
@@ -179,13 +179,13 @@ def test_a_silent_process_ends_the_others_with_one_line(watched, own):
 
 
 def test_before_training_silence_counts_where_the_line_is_cut(watched):
-    """A library may hold up the Python of a process for long; its system keeps the line."""
+    """A library may block the Python of a process for long, but the operating system keeps its connection open."""
     _, codes, stderr, store, silent, _open = watched(0, closely=False)
     wait_for(lambda: f"{watch.LINE}0" in store.values)
     _, port, secret = store.values[f"{watch.LINE}0"].split()
     stranger = socket.create_connection(("127.0.0.1", int(port)))
     stranger.sendall(b"guessed 1\n")
-    assert stranger.recv(1) == b""  # let go of, and the others are not
+    assert stranger.recv(1) == b""  # the stranger is disconnected, and nobody else
     with socket.create_connection(("127.0.0.1", int(port))) as line:
         line.sendall(f"{secret} 2\n".encode())
         silent.add(2)
@@ -268,7 +268,7 @@ def home(tmp_path_factory):
 
 
 def train(home, run, *flags, processes=2):
-    """Starts the command once for each process; the first one's stdout is run.out, stderr run.0.err, run.1.err."""
+    """Starts one process of the command for each index; stdout goes to run.out, stderr to run.0.err, run.1.err."""
     coordinator, started = f"127.0.0.1:{free_port()}", []
     for index in range(processes):
         own = (f"--coordinator={coordinator}", f"--processes={processes}", f"--process={index}")
@@ -313,7 +313,7 @@ def test_a_run_of_two_processes_is_that_of_one(home):
         assert (a["uid"], a["predicted"]) == (b["uid"], b["predicted"])
         np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
     assert len(json.loads((home / "two" / "env.json").read_text())["devices"]) == 2 * DEVICES
-    assert stderr(home, "two", 1) == (home / "two.1.out").read_text() == ""  # a companion says nothing
+    assert stderr(home, "two", 1) == (home / "two.1.out").read_text() == ""  # the second process prints nothing
     assert (home / "two.0.out").read_text().splitlines()[-1] == "two/result.json"
 
 
@@ -336,7 +336,7 @@ def test_one_that_is_asked_to_stop_stops_all_and_the_run_goes_on_with_any_number
         found, wanted = epochs(home, run), epochs(home, "whole")
         assert [row["epoch"] for row in found] == list(range(1, 41))
         for name in ("train_loss", "dev_loss"):
-            # Batch norm over a few rows makes much of a rounding error: not all 40 epochs can be compared.
+            # Batch norm over a few rows magnifies rounding errors, so only the first 10 of 40 epochs are compared.
             near = [np.array([row[name] for row in rows[:10]]) for rows in (found, wanted)]
             np.testing.assert_allclose(*near, atol=1e-3, err_msg=run)
 
@@ -441,7 +441,7 @@ def scaling(monkeypatch):
 
 
 def test_what_is_sent_is_read_from_the_compiled_program(scaling):
-    """A sum of [3, 5] and [7] in 32 bits and a gather of [4] from each of two: 88 and 32 bytes."""
+    """A 32-bit sum of [3, 5] and [7] sends 88 bytes; a gather of [4] from each of two devices sends 32."""
     devices = jax.local_devices()[:2]
 
     def body(x, y, z):
@@ -455,7 +455,7 @@ def test_what_is_sent_is_read_from_the_compiled_program(scaling):
 
 
 def test_expected_times_by_hand(scaling):
-    """1 MB over 8 Gbit/s is 1 ms; on two devices a ring sends it once, on four one and a half times."""
+    """1 MB over 8 Gbit/s takes 1 ms. A ring of two devices sends it once, a ring of four one and a half times."""
     assert scaling.communication(10**6, 0, 1, 8.0, 5.0) == 0
     assert scaling.communication(10**6, 0, 2, 8.0, 5.0) == pytest.approx(1.0)
     assert scaling.communication(10**6, 0, 4, 8.0, 5.0) == pytest.approx(1.5)

@@ -1,4 +1,4 @@
-"""Logistic regressions trained together: each is scikit-learn's optimum, whatever stands beside it."""
+"""Logistic regressions that train together; each reaches scikit-learn's optimum, whichever others train with it."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ ROWS, DIM, CLASSES, MODELS, SIZE = 400, 12, 3, 5, 160
 
 
 def data(rows=ROWS, dim=DIM, classes=CLASSES, models=MODELS, size=SIZE, seed=0):
-    """Rows as mean word vectors are: around a common mean, the numbers of very different spread, labels that follow."""
+    """Rows like mean word vectors: they have a common mean, very different spreads, and labels that depend on them."""
     rng = np.random.default_rng(seed)
     spread = np.geomspace(2, 0.02, dim)
     features = (rng.normal(0, 1, dim) + rng.normal(0, 1, (rows, dim)) * spread).astype(np.float32)
@@ -29,7 +29,7 @@ def fitted():
 
 
 def gradient(features, labels, rows, weights, intercept):
-    """Of the objective, by its definition, in float64."""
+    """The gradient of the objective by its definition, in float64."""
     x, z = features[rows].astype(np.float64), features[rows] @ weights.astype(np.float64) + intercept
     p = np.exp(z - z.max(axis=1, keepdims=True))
     r = p / p.sum(axis=1, keepdims=True) - np.eye(weights.shape[1])[labels[rows]]
@@ -56,7 +56,7 @@ def test_the_gradient_is_zero_where_they_end(fitted):
 
 
 def test_rows_that_a_model_holds_out_leave_no_trace_in_it(fitted):
-    """All start at the optimum of all rows, labels of rows held out among them: other labels there change nothing."""
+    """All models start at the optimum of all rows. Other labels of the rows that a model holds out do not change it."""
     features, labels, chosen = data()
     for model in (0, 3):
         others = np.setdiff1d(np.arange(ROWS), chosen[model])
@@ -82,10 +82,10 @@ def test_the_same_call_gives_the_same_bits(fitted):
 
 
 def test_room_changes_no_prediction_and_saves_compiling(fitted):
-    """Rounds of filtering have fewer and fewer rows: one program serves all that have capacity in it.
+    """One program serves all rounds of filtering whose rows fit its capacity.
 
-    Another program rounds otherwise. Weights are compared by what they do to logits: those of features that hardly vary
-    are determined less.
+    Programs round differently. Weights are compared by their effect on logits, because features that hardly vary
+    determine their weights less.
     """
     features, labels, chosen = data()
     capacity = logistic.BLOCK + 1
@@ -110,7 +110,7 @@ def test_rows_beyond_a_block_count():
 
 
 def test_a_class_without_rows_is_never_predicted():
-    """As in scikit-learn, which does not know it; a model of one class, which that refuses, always predicts it."""
+    """scikit-learn does not know the class either. It refuses a single class, which here is always predicted."""
     features, labels, _ = data()
     kinds = [labels != 0, labels != 2, labels == 1, labels != 0, labels >= 0]
     fits = logistic.fit(features, labels, np.stack([np.flatnonzero(kind)[:60] for kind in kinds]))

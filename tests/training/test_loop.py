@@ -1,6 +1,6 @@
-"""The loop's promises: a resumed run is the run, each seed stops for itself, every row is scored once.
+"""The training loop: a resumed run equals an unbroken one, each seed stops by itself, every row is scored once.
 
-In float64, so that equal runs stay equal: batch norm over a handful of rows, and Adam, make much of a rounding error.
+The tests run in float64, because batch norm over a few rows and Adam magnify rounding errors.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0
 
 
 def arrays():
-    """Made-up rows; those of the dev split share four premises, one of them with a single hypothesis."""
+    """Made-up rows. Those of the dev split share four premises, one of which has a single hypothesis."""
     made = made_up.arrays(rows=sum(ROWS.values()))
     dev = made["premise"][ROWS["train"] :], made["premise_length"][ROWS["train"] :]
     for array in dev:
@@ -51,7 +51,7 @@ ARRAYS = arrays()
 
 
 def splits():
-    """The training rows, then the dev rows."""
+    """The training rows first, then the dev rows."""
     result, first = {}, 0
     for name, size in ROWS.items():
         own = slice(first, first + size)
@@ -63,7 +63,7 @@ def splits():
 
 
 def batches_of(program, batch_size=BATCH):
-    """The batches of both splits for a program: fitted, the premises of the dev split encoded once."""
+    """The fitted batches of both splits for a program; premises of the dev split are encoded once."""
     name = next(name for name in MODELS if isinstance(program.model, table.MODELS[name].module))
     return _batches(MOST[name], program.devices.count, batch_size)
 
@@ -107,17 +107,17 @@ def build(name, count=1, **how):
 
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
-    """Also, the first parameters are drawn once per program, not once per trainer: compilation is most of the time."""
+    """Also draws initial parameters once for each program, not for each trainer, to save compilation."""
     drawn, draw = {}, state.init_learner
 
     def init_learner(model, optimizer, seeds, *rest):
         if (model, optimizer, seeds) not in drawn:
             drawn[model, optimizer, seeds] = made_up.as_type(draw(model, optimizer, seeds, *rest), np.float64)
-        return jax.tree.map(jnp.copy, drawn[model, optimizer, seeds])  # training consumes its learner
+        return jax.tree.map(jnp.copy, drawn[model, optimizer, seeds])  # training overwrites its learner
 
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "init_learner", init_learner)
-        patch.setattr(loop, "CHUNK_SECONDS", 0.0)  # short chunks, however fast the machine: stops fall where they may
+        patch.setattr(loop, "CHUNK_SECONDS", 0.0)  # chunks stay short on any machine, so that it can stop anywhere
         yield
 
 
@@ -157,13 +157,13 @@ def of_seed(tree, place):
 
 
 def stop_at(asked):
-    """A should_stop that says yes at the given call."""
+    """A should_stop that returns True at the call with this number."""
     calls = iter(range(1, 1 << 20))
     return lambda: next(calls) == asked
 
 
 class Killed(BaseException):
-    """The process ended without a word."""
+    """Stands for the sudden end of a process."""
 
 
 def kill_at(asked):
@@ -180,7 +180,7 @@ def kill_at(asked):
 def in_pieces(program, folder, stops, settings=SETTINGS):
     """Trains with a new trainer after each stop; stops(piece) is its should_stop.
 
-    Returns (best, metrics by epoch, the last trainer, where each piece went on).
+    Returns (best, metrics by epoch, the last trainer, the place where each piece began).
     """
     checkpoints, metrics, places = Checkpoints(folder), {}, []
     for piece in range(100):
@@ -219,7 +219,7 @@ def check_same_run(unbroken, pieces):
 
 
 def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tmp_path):
-    """Bit for bit, with dropout, Adam's moments and batch statistics under way."""
+    """The runs are bit-identical, with dropout, Adam's moments and batch statistics."""
     pieces = in_pieces(program, tmp_path, lambda piece: stop_at(1 + piece % 3))
     batches = len(unbroken[2].batches["train"].epoch(1, SEEDS))
     assert {bool(0 < done < batches) for _, done in pieces[3]} == {
@@ -227,9 +227,9 @@ def test_a_run_stopped_again_and_again_is_the_unbroken_run(program, unbroken, tm
         False,
     }  # in the middle and at the end of an epoch
     check_same_run(unbroken, pieces)
-    assert any(done == batches for _, done in pieces[3])  # nothing but the evaluation was left to such a piece
+    assert any(done == batches for _, done in pieces[3])  # this piece had only the evaluation left
     assert all(row["examples_per_second"] > 0 for row in pieces[1].values())
-    # A run that trains nothing would pass all of the above.
+    # A run that trained nothing would pass all checks above.
     start = trainer_of(program)
     moved = [abs(np.asarray(a) - np.asarray(b)).max() for a, b in leaves(unbroken[2].learner, start.learner)]
     assert max(moved) > 0.01
@@ -274,7 +274,7 @@ def test_a_stop_without_checkpoints_says_so_at_once(bow):
 
 
 def learner_of(values):
-    """One parameter per seed, so that one can see whose parameters were taken."""
+    """A learner with one parameter for each seed, which shows whose parameters were taken."""
     array = jnp.asarray(values, jnp.float32)
     return state.Learner(jnp.arange(len(values), dtype=jnp.uint32), array, {"w": array[:, None]}, {"m": array}, ())
 
@@ -290,20 +290,20 @@ def test_update_best_by_hand():
     assert best.stale.tolist() == [2, 1, 1]
     assert best.params["w"][:, 0].tolist() == [20, 31, 32]
     assert best.batch_stats["m"].tolist() == [20, 31, 32]
-    # Two of three still train, in another order: their slots say where they belong.
+    # Two of three seeds still train, in another order; slots say where they belong.
     value = jnp.asarray([1.0, 0.5], jnp.float32)
     best = state.update_best(best, learner_of([52, 50]), np.array([2, 0]), value, 5)
-    assert best.epoch.tolist() == [2, 3, 5]  # as good as before is not better
+    assert best.epoch.tolist() == [2, 3, 5]  # an equal value is not better
     assert best.stale.tolist() == [3, 1, 0]
     assert best.params["w"][:, 0].tolist() == [20, 31, 52]
 
 
 @dataclasses.dataclass(frozen=True)
 class Scripted(NLITask):
-    """Dev losses as given, by seed and epoch; the training is real."""
+    """Dev losses come from a script, by seed and epoch; the training is real."""
 
     script: dict = dataclasses.field(default_factory=dict)
-    trainer: list = dataclasses.field(default_factory=list)  # the trainer under way
+    trainer: list = dataclasses.field(default_factory=list)  # the trainer that runs
 
     def losses(self, rows, logits):
         trainer = self.trainer[0]
@@ -313,20 +313,20 @@ class Scripted(NLITask):
 
 
 SCRIPT = {
-    0: [1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.1, 0.1],  # patience 2: over after epoch 3, whatever would come
-    5: [1.0, 0.9, 0.8, 0.7, 0.8, 0.9, 0.1, 0.1],  # over after epoch 6
-    7: [3.0, 2.0, 1.0, 2.0, 0.5, 0.6, 0.4, 0.9],  # a pause of one epoch is no end
+    0: [1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.1, 0.1],  # patience 2 ends it after epoch 3, whatever would follow
+    5: [1.0, 0.9, 0.8, 0.7, 0.8, 0.9, 0.1, 0.1],  # ends after epoch 6
+    7: [3.0, 2.0, 1.0, 2.0, 0.5, 0.6, 0.4, 0.9],  # one epoch without a better loss does not end it
 }
 
 
 def scripted(program, seeds, script=SCRIPT, **fields):
-    """(best, rows, trainer) of a run whose dev losses are given."""
+    """(best, rows, trainer) of a run with scripted dev losses."""
     settings = dataclasses.replace(SETTINGS, **{"epochs": 8, "patience": 2, **fields})
     return train(with_script(program, script), settings, seeds=seeds)
 
 
 def with_script(program, script):
-    """The compiled bodies do not read dev losses: they are shared with the other tests."""
+    """Compiled programs do not depend on dev losses, so they are shared with the other tests."""
     return dataclasses.replace(program, task=Scripted(script=script))
 
 
@@ -353,7 +353,7 @@ def test_the_run_ends_when_no_seed_is_left(bow):
 
 
 def test_the_best_parameters_are_those_of_the_best_epoch(bow, together):
-    """A run of four epochs ends with the parameters that seed 5 had at its best."""
+    """After four epochs the learner has the parameters of seed 5's best epoch."""
     _, _, trainer = scripted(bow, SEEDS, epochs=4)
     assert same(of_seed(trainer.learner.params, 1), of_seed(together[0].params, 1))
     assert same(of_seed(trainer.learner.batch_stats, 1), of_seed(together[0].batch_stats, 1))
@@ -361,7 +361,7 @@ def test_the_best_parameters_are_those_of_the_best_epoch(bow, together):
 
 @pytest.mark.parametrize("select", ["loss", "accuracy"])
 def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow, select):
-    """Also where accuracy decides: the argmax of NaN is a class, and a constant class can be right by chance."""
+    """Holds even if accuracy decides: the argmax of NaN is a class, and a constant class can be right by chance."""
     nan = float("nan")
     script = {0: [nan, nan, nan], 5: [1.0, nan, 0.5], 7: [np.inf, 2.0, nan]}
     best, rows, _ = scripted(bow, SEEDS, script, patience=5, epochs=3, select=select)
@@ -374,7 +374,7 @@ def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow, select):
 
 
 def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
-    """Its sums are NaN in the middle of an epoch, and JSON has no NaN."""
+    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as JSON has no NaN."""
     unharmed, _, _ = train(bow)
     checkpoints = Checkpoints(tmp_path)
     trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=stop_at(1))
@@ -407,7 +407,7 @@ def often(program, values, **fields):
 
 
 def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
-    """The steps are those of a run without it, and a row's training figures are of the steps since the last."""
+    """The steps equal those of a run without it; a row's training figures cover the steps since the last row."""
     settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
     _, rows, trainer, seen = recorded(bow, settings)
     _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
@@ -428,7 +428,7 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
 
 
 def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
-    program, settings = protocol_of("halving", bow)  # from epoch 2 on
+    program, settings = protocol_of("halving", bow)  # halves from epoch 2 on
     _, rows, _ = train(program, settings)
     _, often_rows, trainer = train(program, dataclasses.replace(settings, **OFTEN))
     assert [row["rate_factor"][0] for row in often_rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
@@ -448,20 +448,20 @@ def test_the_best_weights_are_those_of_one_evaluation(bow):
 
 
 def test_patience_counts_epochs_without_a_better_evaluation(bow):
-    """Patience 1 ends with the first epoch that has none, and not before its last evaluation: GA's published rule."""
+    """Patience 1 ends after the last evaluation of the first epoch without a better one, as published for GA."""
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0, 0.1], patience=1)
     assert [row["step"] for row in rows] == [4, 8, 9, 13, 17, 18, 22, 26, 27]
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, *[4.0] * 5, 1.0, *[4.0] * 99], patience=3)
-    assert rows[-1]["pass"] == 6  # the best is the last of epoch 3
+    assert rows[-1]["pass"] == 6  # the best evaluation is the last of epoch 3
 
 
 def test_a_least_number_of_epochs_comes_before_patience(bow):
-    """SA's published rule with 5 in place of 26: it stops past epoch 4 when three epochs brought nothing better."""
+    """As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs brought nothing better."""
     worse = [4.0] * 99
     for values, end in (
         ([3.0, *worse], 5),
-        ([3.0, 4.0, *worse[:10], 1.0, *worse], 8),  # better in epoch 5
-        ([3.0, 4.0, *worse[:3], 1.0, *worse], 5),  # and in epoch 2: nothing in 3, 4, 5
+        ([3.0, 4.0, *worse[:10], 1.0, *worse], 8),  # the loss is better in epoch 5
+        ([3.0, 4.0, *worse[:3], 1.0, *worse], 5),  # the loss is better in epoch 2, and not in 3, 4, 5
         ([3.0, 4.0, *worse[:6], 1.0, *worse], 6),
     ):
         _, rows, _ = often(bow, values, patience=3, least_epochs=5)
@@ -470,14 +470,15 @@ def test_a_least_number_of_epochs_comes_before_patience(bow):
 
 def test_seeds_with_evaluations_within_epochs_end_as_they_would_alone(bow):
     script = {
-        0: [1.0] + [2.0] * 20 + [0.1] * 9,  # patience 1: over with epoch 2
-        5: [2.0, 2.0, 1.0, 2.0, 0.9, *[2.0] * 20],  # with epoch 3
+        0: [1.0] + [2.0] * 20 + [0.1] * 9,  # patience 1 ends it with epoch 2
+        5: [2.0, 2.0, 1.0, 2.0, 0.9, *[2.0] * 20],  # ends with epoch 3
         7: [3.0 - 0.1 * n for n in range(12)],
     }
     how = {"patience": 1, "epochs": 4, **OFTEN}
     best, rows, _ = scripted(bow, SEEDS, script, **how)
     assert best.epoch.tolist() == [1, 5, 12]
-    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 9 + [(7,)] * 3  # dropped once half are over
+    # finished seeds are dropped when they are half of all
+    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 9 + [(7,)] * 3
     for place, seed in enumerate(SEEDS):
         alone, alone_rows, _ = scripted(bow, (seed,), script, **how)
         assert len(alone_rows) == (6, 9, 12)[place]
@@ -489,7 +490,7 @@ def test_a_stopped_run_with_evaluations_within_epochs_is_the_unbroken_run(bow, t
     settings = dataclasses.replace(SETTINGS, evaluate_every=5)  # parts of 5 and 4
     unbroken = train(bow, settings)
     pieces = in_pieces(bow, tmp_path, lambda piece: stop_at(1 + piece % 3), settings)
-    assert {4, 5} <= {done for _, done in pieces[3]}  # within a part, and with nothing but its evaluation left
+    assert {4, 5} <= {done for _, done in pieces[3]}  # stopped within a part, and before the evaluation of a part
     check_same_run(unbroken, pieces)
     killed = dataclasses.replace(settings, checkpoint_minutes=0.0)
     pieces = in_pieces(bow, tmp_path / "killed", lambda piece: kill_at(6 if piece < 5 else 1 << 20), killed)
@@ -500,7 +501,7 @@ def test_a_stopped_run_with_evaluations_within_epochs_is_the_unbroken_run(bow, t
 # ---- protocols ----
 
 AVERAGED = {"average_from": 2, "average_every": 4}
-# Name -> what the optimiser and the loop are given.
+# Name -> (arguments of the optimiser, fields of the loop's settings).
 PROTOCOLS = {
     "constant": ({}, {}),
     "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau", "decay": 0.5}),
@@ -525,14 +526,14 @@ def protocol_of(name, bow):
     return _built(name) if how else bow, dataclasses.replace(SETTINGS, **fields)
 
 
-# Seed 0 gets worse once, seed 5 never, seed 7 has no number at first.
+# Seed 0 gets worse once, seed 5 never does, and seed 7 has no number at first.
 UPS_AND_DOWNS = {0: [1.0, 2.0, 0.5], 5: [1.0, 0.9, 0.8], 7: [float("nan"), 2.0, 3.0]}
 
 
 @pytest.mark.parametrize("name", list(PROTOCOLS)[1:])
 @pytest.mark.slow
 def test_a_stopped_run_with_a_protocol_is_the_unbroken_run(bow, name, tmp_path):
-    """Stopped in the middle and at the end of epochs, bit for bit: rates, cycles and averages go on where they were."""
+    """Stops come in the middle and at the end of epochs. Rates, cycles and averages continue bit-identically."""
     program, settings = protocol_of(name, bow)
     program = with_script(program, UPS_AND_DOWNS)
     unbroken = train(program, settings)
@@ -552,15 +553,16 @@ def test_a_seed_whose_epoch_was_worse_goes_back_and_slows_down(bow):
     state, step = second.learner.opt_state, len(first.batches["train"].epoch(1, SEEDS))
     assert [row["rate_factor"] for row in rows] == [[1, 1, 1], [1, 1, 0.5]]
     np.testing.assert_array_equal(optim.rate_factor(state), [0.5, 1.0, 0.5])
-    # Seed 0 stands where its first epoch left it, with an optimiser that knows nothing.
+    # Seed 0 is back at the end of its first epoch, with a fresh optimiser.
     assert same(of_seed(second.learner.variables, 0), of_seed(once.variables, 0))
     assert same(of_seed(first.learner.variables, 0), of_seed(once.variables, 0))
     for name in ("count", "mu", "nu", "nu_max"):
         found = [leaf for _, tree in optax.tree.get_all_with_path(state, name) for leaf in jax.tree.leaves(tree)]
         assert not any(np.any(leaf[0]) for leaf in found)
         assert any(np.any(leaf[1]) for leaf in found)
-    assert second.learner.step.tolist() == [2 * step] * 3  # other dropout than in the epoch taken back
-    # Seed 5 moved on; seed 7 had no epoch to go back to after the first: it began again, at half the rate.
+    # the step number still grows, so dropout differs from that of the epoch that was taken back
+    assert second.learner.step.tolist() == [2 * step] * 3
+    # Seed 5 moved on. Seed 7 had no good epoch after the first, so it began again at half the rate.
     assert same(of_seed(second.learner.variables, 1), of_seed(second.best.variables, 1))
     assert second.best.epoch.tolist() == [1, 2, 2]
     start = trainer_of(program, settings)
@@ -578,7 +580,7 @@ def test_without_a_worse_epoch_a_plateau_is_the_constant_rate(bow):
     plateau, _, _ = train(with_script(program, good), settings)
     constant, _, _ = train(with_script(bow, good))
     for a, b in leaves(plateau, constant):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)  # the rate is of 32 bits
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)  # the rate has 32 bits
 
 
 def test_halving_lowers_the_rate_with_each_epoch_from_one_on(bow):
@@ -587,7 +589,7 @@ def test_halving_lowers_the_rate_with_each_epoch_from_one_on(bow):
     assert [row["rate_factor"] for row in rows] == [[1.0] * 3, [0.5] * 3, [0.25] * 3]
     constant, _, _ = train(bow, dataclasses.replace(SETTINGS, epochs=1))
     slower, _, _ = train(program, dataclasses.replace(settings, epochs=1))
-    for a, b in leaves(constant, slower):  # the first epoch is at the full rate
+    for a, b in leaves(constant, slower):  # the first epoch has the full rate
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
     lower = build("bow", schedule="halving", halve_from=1)
     at_once, _, _ = train(lower, dataclasses.replace(settings, epochs=1, halve_from=1))
@@ -625,10 +627,10 @@ def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first
     by_hand = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *samples)
     for a, b in zip(jax.tree.leaves(trainer.average.variables), jax.tree.leaves(by_hand), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-    # Training went on with the weights themselves.
+    # Training continued with the weights themselves.
     _, _, raw = train(bow)
     assert same(trainer.learner, raw.learner)
-    # Until the first sample the weights are scored, then the average is.
+    # Before the first sample the weights are scored, after it the average.
     assert [row["averaged"] > 0 for row in rows] == [row["epoch"] >= first for row in rows]
     task, dev = bow.task, splits()["dev"]
     for weights, row in ((trainer.average, rows[-1]), (raw.learner, train(bow)[1][-1])):
@@ -646,13 +648,13 @@ def test_the_best_parameters_are_of_the_average(bow):
     ends = [seen[steps * epoch - 1]["params"] for epoch in (1, 2, 3)]
     mean = jax.tree.map(lambda a, b: (a + b) / 2, ends[1], ends[2])
     assert best.epoch.tolist() == [3, 1, 2]
-    for place, expected in enumerate((mean, ends[0], ends[1])):  # seed 7: of a single sample
+    for place, expected in enumerate((mean, ends[0], ends[1])):  # seed 7's average has a single sample
         for a, b in zip(jax.tree.leaves(best.params), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a[place], b[place], rtol=1e-10, atol=1e-12)
 
 
 def test_the_average_waits_for_its_first_sample(bow):
-    """More steps between two samples than an epoch has: the weights are scored as they are until then."""
+    """Two samples are more than an epoch apart; until the first one the weights themselves are scored."""
     steps = len(batches_of(bow)["train"].epoch(1, SEEDS))
     _, rows, _ = train(bow, dataclasses.replace(SETTINGS, average_from=1, average_every=steps + 1))
     assert [row["averaged"] for row in rows] == [0, 1, 2]
@@ -665,7 +667,7 @@ def test_the_average_waits_for_its_first_sample(bow):
     ("name", "place"), [("constant", 0), ("constant", 1), ("constant", 2), ("plateau", 2), ("average", 2)]
 )
 def test_a_seed_ends_as_it_would_alone(bow, name, place):
-    """Neither company nor the dropping of others changes what a seed learns, its rate, its average, nor its end."""
+    """Neither other seeds nor their end changes what a seed learns, its rate, its average or its end."""
     program, settings = protocol_of(name, bow)
     how = {
         **{field: getattr(settings, field) for field in PROTOCOLS[name][1]},
@@ -677,10 +679,10 @@ def test_a_seed_ends_as_it_would_alone(bow, name, place):
     assert len(alone_rows) == (3, 6, how["epochs"])[place]
     assert (int(alone.epoch[0]), float(alone.value[0])) == (int(best.epoch[place]), float(best.value[place]))
     for a, b in leaves(alone, best):
-        np.testing.assert_allclose(a[0], b[place], atol=1e-4, rtol=0)  # rounding, after 60 steps
+        np.testing.assert_allclose(a[0], b[place], atol=1e-4, rtol=0)  # rounding errors after 60 steps
     others = [abs(a[0] - b[(place + 1) % 3]).max() for a, b in leaves(alone, best)]
     assert max(others) > 0.1
-    if SEEDS[place] == 7:  # which trains to the end of both runs
+    if SEEDS[place] == 7:  # this seed trains to the end of both runs
         for field in ("rate_factor", "averaged"):
             assert alone_rows[-1].get(field) == rows[-1].get(field)
         for weights in ("learner", "average")[: 1 + (name == "average")]:
@@ -689,7 +691,7 @@ def test_a_seed_ends_as_it_would_alone(bow, name, place):
 
 
 def test_weights_put_into_a_trainer_are_those_it_begins_with(bow):
-    """A seed without a single good epoch ends, and goes back on a plateau, where it began."""
+    """Without a good epoch a seed ends with these weights, and returns to them on a plateau."""
     never = {seed: [float("nan")] for seed in SEEDS}
     program, settings = protocol_of("plateau", bow)
     trainer = trainer_of(with_script(program, never), dataclasses.replace(settings, epochs=1))
@@ -705,7 +707,7 @@ def test_weights_put_into_a_trainer_are_those_it_begins_with(bow):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_row_is_scored_as_it_would_be_alone(name):
-    """N = batch + 1, in two batches of units that share premises, behind other rows in the arrays."""
+    """N = batch + 1: two batches of units that share premises; their arrays hold other rows, too."""
     program, rows = build(name), splits()["dev"]
     variables = trainer_of(program).best.variables
     assert len(rows) == BATCH + 1
@@ -717,7 +719,7 @@ def test_every_row_is_scored_as_it_would_be_alone(name):
     assert logits.shape == (len(SEEDS), BATCH + 1, 3)
     one = [program.logits(variables, coarse(rows, n, 1))[:, 0] for n in range(len(rows))]
     np.testing.assert_allclose(logits, np.stack(one, axis=1), atol=1e-8, rtol=0)
-    # Without units, in one layout that holds all, the ninth row needs a second batch.
+    # Without units the ninth row needs a second batch in the layout that holds all rows.
     wide = coarse(rows, slice(None), BATCH)
     assert [layout for layout, _ in wide.once()] == [Layout.full(BATCH, WIDTH)] * 2
     np.testing.assert_allclose(logits, program.logits(variables, wide), atol=1e-8, rtol=0)
@@ -725,14 +727,14 @@ def test_every_row_is_scored_as_it_would_be_alone(name):
 
 
 def coarse(rows, which, batch_size):
-    """Batches of some rows of a split, not fitted."""
+    """Unfitted batches of some rows of a split."""
     length = [np.atleast_1d(side[which]) for side in rows.length]
     first = rows.first + (which if isinstance(which, int) else 0)
     return Batches(*length, batch_size=batch_size, width=WIDTH, first=first, coarse=True)
 
 
 def test_other_data_in_the_same_layout_is_scored_too(bow):
-    """New pairs may come in arrays of another size, and still in batches of a shape that was compiled before."""
+    """Arrays of new pairs may have another size, while their batches have a shape that is compiled already."""
     variables = trainer_of(bow).best.variables
     program = dataclasses.replace(bow, _compiled={})
     batches = coarse(splits()["dev"], slice(None), BATCH)
@@ -760,7 +762,7 @@ def test_metrics_of_an_epoch_are_those_of_its_logits(program, unbroken):
 
 @pytest.mark.parametrize(("count", "batch_size"), [(2, BATCH), pytest.param(3, 7, marks=pytest.mark.slow)])
 def test_devices_train_as_one(bow, count, batch_size):
-    """The model with statistics over the global batch, whose size need not divide; test_step has the other models."""
+    """This model has statistics over the global batch, of any size. test_step.py has the other models."""
     settings = dataclasses.replace(SETTINGS, epochs=2)
     best, rows, trainer = train(build("bow", count), settings, batch_size=batch_size)
     _, alone, _ = train(bow, settings, batch_size=batch_size)

@@ -1,4 +1,4 @@
-"""The train step of every model lowers for CPU, CUDA and TPU on any machine: `jax.export` needs no device for it."""
+"""The train step of every model lowers for CPU, CUDA and TPU on any machine, because `jax.export` needs no device."""
 
 import types
 
@@ -29,7 +29,7 @@ MODELS = {
     "fasttext": ("fasttext", {}),
     "bert": ("bert", {"rematerialise": True}),
 }
-# Hidden size, or what stands for it, and the optimiser; of models that are not named those of None.
+# Sizes and the optimiser of each model; models without an entry take those of None.
 _BERT = {"vocab_size": 64, "hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 8, "positions": 32}
 SMALL = {None: {"hidden_size": 8}, "fasttext": {"dim": 8, "buckets": 64}, "bert": _BERT}
 OPTIMIZERS = {
@@ -52,7 +52,7 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     width = tuple(side.shape[1] for side in tokens)
     batches = Batches(*length, batch_size=8, width=width, tokens=tokens, seeds=range(seeds), epochs=2)
     layout, index = batches.epoch(1, range(seeds))[0]
-    assert layout.words  # the shared projection of words is lowered too
+    assert layout.words  # the shared projection of words is lowered, too
     first = task.to_batch(data, jnp.asarray(index[0]), layout)
     learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, tuple(range(seeds)), first, vectors))
     for body, carried, rows in (
@@ -61,7 +61,7 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     ):
         flat, tree = jax.tree.flatten(carried)
 
-        def call(flat, vectors, data, rows, body=body, tree=tree):  # export knows plain containers only
+        def call(flat, vectors, data, rows, body=body, tree=tree):  # export accepts plain containers only
             return jax.tree.leaves(body(jax.tree.unflatten(tree, flat), vectors, data, rows))
 
         exported = jax.export.export(jax.jit(call), platforms=PLATFORMS)(flat, vectors, data, rows)
@@ -71,7 +71,7 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precision_of_a_config_reaches_the_products_of_both_passes(precision, monkeypatch):
-    """Every product of the step, forward and backward, names 16-bit inputs; without the setting none does."""
+    """Every product of the step, forward and backward, takes 16-bit inputs; without the setting none does."""
     config = defaults.nli("esim")
     config.model.hidden_size, config.train.precision = 8, precision
     devices, texts = Devices(jax.local_devices()[:1]), []

@@ -1,4 +1,4 @@
-"""Optimisers against hand-worked steps, the rates of the schedules, and what a config may ask of them."""
+"""Optimisers against steps worked out by hand, the rates of schedules, and the limits on configs."""
 
 import types
 
@@ -13,7 +13,7 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.training import loop, optim
 
 RATE = 0.1
-# Of two weights: a large gradient that is never seen again, and a weight that is never used.
+# Two weights: the first gets one large gradient and then small ones, the second gets none.
 GRADIENTS = np.array([[4.0, 0.0], [1.0, 0.0], [-0.5, 0.0], [1.0, 0.0], [1.0, 0.0]])
 
 
@@ -38,7 +38,7 @@ def _float64():
 
 
 def test_the_default_is_adam_with_coupled_decay_and_nothing_else():
-    """The same bits and the same names in a checkpoint, whatever else can be asked for."""
+    """The updates have the same bits, and checkpoints the same names, although there are other options."""
     ours, state = steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.01, clip=2.0))
     parts = optax.clip_by_global_norm(2.0), optax.add_decayed_weights(0.01), optax.adam(RATE)
     reference, expected = steps(optax.chain(*parts))
@@ -52,7 +52,7 @@ def test_the_default_is_adam_with_coupled_decay_and_nothing_else():
 
 
 def amsgrad_by_hand(gradients, weight, decay=0.0):
-    """As torch.optim.Adam(amsgrad=True) words it, for one weight."""
+    """The algorithm of torch.optim.Adam(amsgrad=True), for one weight."""
     m = v = largest = 0.0
     for t, gradient in enumerate(gradients, start=1):
         gradient = gradient + decay * weight
@@ -94,7 +94,7 @@ def test_sgd_and_its_momentum_by_hand():
 
 @pytest.mark.parametrize("optimizer", optim.OPTIMIZERS)
 def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(optimizer):
-    """At a factor of 1 a step is the constant rate's, bit for bit."""
+    """At a factor of 1 a step equals that of a constant rate, bit for bit."""
     constant, scheduled = (
         optim.build_optimizer(learning_rate=RATE, optimizer=optimizer, schedule=name)
         for name in ("constant", "plateau")
@@ -107,7 +107,7 @@ def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(optimizer):
         state = optim.with_rate_factor(state, factor)
         np.testing.assert_array_equal(optim.rate_factor(state), np.broadcast_to(factor, 3))
         given, after = update(gradient, state, params)
-        # In float32 the factor meets the rate first, then the direction.
+        # In float32 the factor multiplies the rate before the direction, so rounding differs.
         np.testing.assert_allclose(given["w"], np.broadcast_to(factor, 3)[:, None] * expected["w"], rtol=1e-7)
         np.testing.assert_array_equal(optim.rate_factor(after), optim.rate_factor(state))
     assert update._cache_size() == 1
@@ -115,7 +115,7 @@ def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(optimizer):
 
 
 def shares(batches, **how):
-    """The shares of the learning rate in the first steps of SGD on gradients of 1."""
+    """Each step's share of the learning rate, from SGD on gradients of 1."""
     made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
     weights, _ = steps(made, np.ones((batches, 2)), (0.0, 0.0))
     return -np.diff(weights[:, 0], prepend=0.0) / RATE
@@ -141,11 +141,11 @@ def test_a_cycle_is_an_epoch_unless_set():
 
 def test_an_accumulated_step_moves_a_cycle_by_its_batches():
     found = shares(10, schedule="cyclical", cycle=8, accumulate=2)
-    np.testing.assert_allclose(found[1::2], [0, 0.5, 1, 0.5, 0], atol=1e-7)  # a step comes with every second batch
+    np.testing.assert_allclose(found[1::2], [0, 0.5, 1, 0.5, 0], atol=1e-7)  # every second batch makes a step
 
 
 def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
-    """At step k of n it is 1 - k/n of the first rate (fastText's `lr * (1 - progress)`); past the end there is none."""
+    """At step k of n the rate is 1 - k/n of the first one (fastText's `lr * (1 - progress)`), and 0 after the end."""
     found = shares(5, schedule="linear", epochs=2, epoch_steps=2)
     np.testing.assert_allclose(found, [1, 0.75, 0.5, 0.25, 0], atol=1e-7)
 

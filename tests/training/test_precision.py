@@ -1,4 +1,4 @@
-"""What `config.train.precision` changes, and what it leaves as it was."""
+"""What `config.train.precision` changes, and what it leaves unchanged."""
 
 import jax
 import jax.numpy as jnp

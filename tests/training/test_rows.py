@@ -1,4 +1,4 @@
-"""Steps by the gradients of the rows that a batch reads: those of whole tables, by Adam and by SGD."""
+"""Steps by gradients of only the rows that a batch reads equal those by gradients of whole tables, for Adam and SGD."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ HOW = {
 
 
 def arrays():
-    """Four passages of 5 to 12 tokens with three candidates each, a query each; words come again, others never."""
+    """Four passages of 5 to 12 tokens, each with three candidates and a query. Some words occur often, others never."""
     random = np.random.default_rng(0)
     lengths = np.array([5, 12, 7, 9])
     starts, three = np.append(0, np.cumsum(lengths)), np.arange(0, 13, 3)
@@ -48,7 +48,7 @@ def vectors(words=WORDS):
 
 
 def trained(name, optimizer, devices=1, seeds=(0, 3), steps=5, words=WORDS):
-    """(learner, losses) after steps over all queries, the last of which is padding."""
+    """(learner, losses, ...) after steps over all queries; the last row is padding."""
     devices, task = Devices(jax.local_devices()[:devices]), ClozeTask()
     table_VD = vectors(words)
     fields = {"hidden_size": 3, "dropout": 0.3}
@@ -68,7 +68,7 @@ def trained(name, optimizer, devices=1, seeds=(0, 3), steps=5, words=WORDS):
 
 
 def whole(optimizer):
-    """The same optimiser, by gradients of whole tables."""
+    """The same optimiser with gradients of whole tables."""
     return optax.GradientTransformationExtraArgs(optimizer.init, optimizer.update)
 
 
@@ -97,7 +97,7 @@ def test_what_is_of_every_row_takes_whole_tables(name, settings):
 
 
 def test_a_step_needs_no_room_for_a_second_table():
-    """Neither for a gradient nor for copies of parameters and moments."""
+    """A step needs no second table for a gradient or for copies of parameters and moments."""
     optimizer, large = optim.build_optimizer(**HOW["adam"]), 100 * WORDS
     compiled = trained("ga_reader", optimizer, seeds=(0,), steps=1, words=large)[2].compiled
     assert compiled[0].memory_analysis().temp_size_in_bytes < large * DIM * 4 / 2

@@ -1,4 +1,4 @@
-"""The step means the same on one device and on eight, for one seed and for three, in any layout."""
+"""A step gives the same on one device and on eight, for one seed and for three, in any layout."""
 
 import dataclasses
 
@@ -56,7 +56,7 @@ class Setting:
         return self.devices.replicate(learner.replace(params=params, batch_stats=batch_stats, opt_state=opt_state))
 
     def index(self, step, seeds):
-        """22 rows in batches of 16: every second batch is mostly padding, and some devices hold nothing else."""
+        """22 rows in batches of 16: every second batch is mostly padding, and some devices hold only padding."""
         rows = np.full((len(seeds), 2 * BATCH), -1, np.int32)
         for i, seed in enumerate(seeds):
             rows[i, : self.rows] = np.random.default_rng([seed, step // 2]).permutation(self.rows)
@@ -70,7 +70,7 @@ class Setting:
             index = self.devices.split(self.index(step, seeds))
             learner, sums = self.step(learner, self.frozen, self.data, index)
             losses.append(np.asarray(sums["loss"]) / np.asarray(sums["count"]))
-            if step == 0:  # Adam's first moment is .1 g then; its update hides the gradient's size
+            if step == 0:  # Adam's first moment is then .1 g. The update itself does not show the gradient's size.
                 gradient = [10 * np.asarray(leaf) for leaf in jax.tree.leaves(optax.tree.get(learner.opt_state, "mu"))]
         return np.array(losses), gradient, learner
 
@@ -87,7 +87,7 @@ def test_devices_and_seeds_do_not_change_training(name):
     assert together.dtype == np.float64
     assert abs(on_eight - together).max() < 1e-8
     assert abs(np.stack(alone, axis=1) - together).max() < 1e-8
-    # Equal losses of a step that does nothing, or of seeds that do not differ, would prove nothing.
+    # Equal losses prove nothing if the steps do nothing or the seeds do not differ.
     assert (abs(together[-1] - together[0]) > 1e-2).all()
     assert abs(together[0, 0] - together[0, 1]) > 1e-6
     assert np.asarray(learner.step).tolist() == [20, 20, 20]
@@ -117,7 +117,7 @@ def test_first_gradient_is_equal_in_float32(name):
 
 @pytest.mark.parametrize("name", ["bow", "infersent", pytest.param("esim", marks=pytest.mark.slow)])
 def test_layout_does_not_change_a_step(name):
-    """The same rows padded further, on a staircase, in another order, dropout on: the same loss and gradient."""
+    """More padding, a staircase or another order of the rows gives the same loss and gradient, with dropout."""
     setting = Setting(name, 1, jnp.float32)
     length, tokens = ([np.asarray(setting.arrays[f"{side}{what}"]) for side in SIDES] for what in ("_length", ""))
     rows = np.flatnonzero((length[0] <= 8) & (length[1] <= 6))

@@ -1,4 +1,4 @@
-"""Transfer: what is merged, drawn anew or kept still; and sequential and direct transfer by the commands."""
+"""Transfer: which weights are merged, drawn anew or frozen; sequential and direct transfer by the commands."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ from mednli_jax.training.step import train_step
 
 
 def tree(seeds, *, bias=2, head=3, start=0.0):
-    """Weights of a small model: an encoder, a head and a norm's running mean; leaf [S, ...]."""
+    """Weights of a small model: an encoder, a head and a norm's running mean. Leaves are [S, ...]."""
     base = start + np.arange(seeds, dtype=np.float32)[:, None]
     params = {
         "encoder": {"kernel": base[:, None] * np.ones((4, 2), np.float32), "bias": base + np.zeros(bias, np.float32)},
@@ -95,12 +95,12 @@ def test_seeds_go_by_number_and_a_single_one_serves_all():
 
 # ---- the models ----
 
-OWN = {  # the layers of a domain: Romanov & Shivade's code shares the rest
+OWN = {  # the layers of a domain; Romanov & Shivade's code shares all others
     "bow": ("layer_1", "norm_1", "layer_2", "norm_2", "logits"),
     "infersent": ("layer_1", "logits"),
     "esim": ("layer", "logits"),
 }
-SECOND = {  # of the second domain
+SECOND = {  # the layers of the second domain
     "bow": ("layer_1_1", "norm_1_1", "layer_2_1", "norm_2_1", "logits_1"),
     "infersent": ("layer_1_1", "logits_1"),
     "esim": ("layer_1", "logits_1"),
@@ -167,7 +167,7 @@ SMALL = ("--config.vectors.dim=6", "--config.model.hidden_size=4", "--config.mod
 
 
 class Home:
-    """Two corpora of one's own, here/ and there/, vectors of all their words in v.txt, and a run on here/, source/."""
+    """A user's two corpora in here/ and there/, vectors of their words in v.txt, and a run on here/ in source/."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -237,7 +237,7 @@ def test_untrained_transfer_to_the_same_corpus_has_the_sources_scores(home):
 
 
 def test_without_transfer_the_scores_are_others(home):
-    """Else the test above would hold whatever is merged."""
+    """If the scores were equal, the test above would prove nothing."""
     code, _, err = home.train("alone", *STILL)
     assert code == 0, err
     own, other = (home.json(name, "result.json")["dev"]["loss"]["per_seed"] for name in ("source", "alone"))
@@ -270,7 +270,7 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Session, "write_epoch", stop)
         assert home.train("halves", *flags, corpus="there")[0] == cli.INTERRUPTED
-    gc.collect()  # the lock goes with the first half
+    gc.collect()  # the first half then gives its lock back
     code, _, err = home.train("halves", *flags, "--resume", corpus="there")
     assert code == 0, err
     assert "resumed in epoch 2" in err
@@ -280,12 +280,12 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
     source, whole, halves = (transfer.flat(home.run(name).variables) for name in ("source", "whole", "halves"))
     for name, leaf in whole.items():
         np.testing.assert_array_equal(halves[name], leaf)
-        assert (leaf == source[name]).all() == name.startswith("params/encoder/"), name  # frozen, and nothing else
+        assert (leaf == source[name]).all() == name.startswith("params/encoder/"), name  # only the encoder is frozen
     assert home.json("whole", "result.json")["transfer"] == home.json("halves", "result.json")["transfer"]
 
 
 def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
-    """One's own files and SNLI's, which is looked for in the data folder; dev and test stay the target's."""
+    """The corpora are the user's own files and SNLI from the data folder. Dev and test are those of the first."""
     snli = home.folder / "data" / "snli"
     snli.mkdir(parents=True)
     for split, size in {"train": 90, "dev": 3, "test": 3}.items():
@@ -305,7 +305,7 @@ def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
     code, out, err = home.call(evaluate, "--run=both", "--split=train", "--json")
     assert code == 0, err
     assert json.loads(out)["slices"]["domain:1"]["examples"] == SIZES["train"]
-    code, _, err = home.train("no-start", *flags)  # the second head has nothing to start from
+    code, _, err = home.train("no-start", *flags)  # nothing initialises the second head
     assert code == 2
     assert "params/logits_1/kernel (not in the source)" in err.splitlines()[-1]
 
@@ -315,7 +315,7 @@ def elsewhere(*flags):
 
 
 def test_direct_transfer_scores_as_prediction_does(home):
-    """Of the pairs whose words the run has seen; the others' words have their vectors here, and not in prediction."""
+    """Scores agree for pairs whose words the run knows; other words have vectors here and none in prediction."""
     code, out, err = home.call(evaluate, *elsewhere("--split=test", "--json"))
     assert code == 0, err
     scores = json.loads(out)
@@ -342,7 +342,7 @@ def test_direct_transfer_scores_as_prediction_does(home):
 
 @pytest.mark.parametrize("split", ["test", "dev"])
 def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
-    """The other files of the corpus are not asked for; its arrays are kept apart from those of the whole corpus."""
+    """The other files of the corpus are not needed. The arrays are stored apart from those of the whole corpus."""
     alone = home.folder / f"alone-{split}"
     alone.mkdir()
     (alone / f"{split}.jsonl").write_bytes((home.folder / "there" / f"{split}.jsonl").read_bytes())
@@ -359,10 +359,10 @@ def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
     result = home.json(f"of-{split}", "result.json")
     assert [bool(result[name]) for name in ("dev", "test")] == [split == "dev", split == "test"]
     other = {"test": "dev", "dev": "train"}[split]
-    code, out, err = scored(other)  # the asked split itself is missing
+    code, out, err = scored(other)  # the split that was asked for is missing
     assert (code, out) == (2, "")
     assert f"{other}.jsonl" in err
-    for file in ("train", "dev", "test"):  # the folder is whole now, and no array of before passes for it
+    for file in ("train", "dev", "test"):  # the folder is complete now, and the arrays from before must not be used
         (alone / f"{file}.jsonl").write_bytes((home.folder / "there" / f"{file}.jsonl").read_bytes())
     code, _, err = scored(split, f"--workdir=of-whole-{split}")
     assert code == 0, err
@@ -371,7 +371,7 @@ def test_a_folder_with_the_asked_split_alone_is_enough(home, split):
 
 
 def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
-    """Its row is a mean of the corpus's vectors, and the weights know the row of the source's."""
+    """A row of its own would be a mean of this corpus's vectors, but the weights know that of the source."""
     write_own_pairs(home.folder / "odd", (*THERE, "blorf"), SIZES.items())
     run = home.run("source")
     data = run.config.copy_and_resolve_references().data

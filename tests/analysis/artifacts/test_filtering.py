@@ -1,4 +1,4 @@
-"""Adversarial filtering: its score by hand, its rounds, what it survives; and the mean vectors that it looks at."""
+"""Adversarial filtering: scores worked out by hand, rounds, interruptions, and the mean-vector features it uses."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,10 @@ N = 60
 
 
 def by_feature(features, labels, chosen):
-    """Models that are right on a row with the chance that its feature tells; the same for the same rows."""
+    """A stand-in for the models: each predicts a row's label with the probability that the row's feature gives.
+
+    The same rows and subsets always get the same predictions.
+    """
     models = len(chosen)
     rng = np.random.default_rng([len(labels), int(chosen.sum())])
     right = rng.random((models, len(labels))) < features[:, 0]
@@ -27,7 +30,7 @@ def by_feature(features, labels, chosen):
 
 
 def corpus(rows=N, seed=0):
-    """Features that tell how easy a row is, labels, uids."""
+    """(features that tell how easy a row is, labels, uids)."""
     rng = np.random.default_rng(seed)
     return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows), [f"u{i}" for i in range(rows)]
 
@@ -40,7 +43,7 @@ def start(rows):
 
 
 def test_the_score_by_hand():
-    """Three models, five rows; a row counts only for those that were not trained on it."""
+    """Three models and five rows; only the models that were not trained on a row count for its score."""
     labels = np.array([0, 1, 2, 0, 1])
     chosen = np.array([[0, 1], [1, 2], [1, 3]])
     predicted = np.array([[0, 1, 2, 1, 1], [0, 0, 2, 0, 0], [2, 1, 2, 0, 1]])
@@ -50,12 +53,12 @@ def test_the_score_by_hand():
 
 
 def test_a_round_by_hand():
-    """Rows 0 to 3 are right in every model, 4 and 5 in none, whoever holds them out."""
+    """Every model is right on rows 0 to 3 and wrong on rows 4 and 5, whichever models hold them out."""
     features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
     labels = np.array([0, 1, 2, 0, 1, 2])
     options = Settings(m=2, n=40, k=3, tau=0.75, seed=0)
     state = filtering.next_round(features, labels, options, by_feature, start(6))
-    assert state.removed[:4].sum() == 3  # three of the four, by the draw
+    assert state.removed[:4].sum() == 3  # the draw decides which three of the four go
     assert state.removed[4:].tolist() == [0, 0]
     assert state.score.tolist() == [1, 1, 1, 1, 0, 0]
     row = state.rounds[0]
@@ -65,7 +68,7 @@ def test_a_round_by_hand():
     assert (row["histogram"][-1], row["histogram"][0], sum(row["histogram"])) == (4, 2, 6)
     assert state.ended == ""
     last = filtering.next_round(features, labels, options, by_feature, state)
-    assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k: they go, and it ends
+    assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k rows are left: they go, and filtering ends
     assert last.rounds[-1]["removed"] == 1
     assert last.ended.startswith("fewer than k = 3")
 
@@ -94,7 +97,7 @@ def test_it_ends_once_no_row_could_be_held_out():
 
 
 def test_a_row_at_tau_goes_and_one_below_stays():
-    """Eight models, a training subset of one row: the others are held out 7 or 8 times."""
+    """Of the models that hold them out, 6 of 8 are right on row 1 and 5 of 8 on row 2; tau is 6/8."""
 
     def sometimes(features, labels, chosen):
         right = np.zeros((len(chosen), len(labels)), bool)
@@ -122,7 +125,7 @@ def test_a_row_that_nobody_held_out_scores_nothing():
 
 
 def test_the_scores_are_those_of_a_plain_loop():
-    """Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
+    """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
     features, labels, uids = corpus()
     given = []
 
@@ -152,14 +155,14 @@ def test_the_scores_are_those_of_a_plain_loop():
 
 
 def test_equal_rows_are_told_apart():
-    """Forty pairs with the same features and label: a round takes k of them, and each is in one part only."""
+    """Forty pairs have the same features and label: each round removes k of them, and no pair is removed twice."""
     features, labels = np.ones((40, 1), np.float32), np.zeros(40, int)
     uids = [f"u{i}" for i in range(40)]
     state = filtering.filtered(features, labels, uids, Settings(m=16, n=30, k=10), by_feature)
     assert [row["removed"] for row in state.rounds] == [10, 10, 10]
     assert state.easy.sum() == 30
     first = state.removed == 1
-    assert first[:10].sum() < 10  # among equals not the order of the corpus decides
+    assert first[:10].sum() < 10  # the draw, not the order of the corpus, decides among equal rows
     assert first[10:].any()
 
 
@@ -187,7 +190,7 @@ def test_the_settings_of_the_paper_and_in_proportion():
 
 
 def test_pairs_that_give_themselves_away_are_easy():
-    """With real models: of half of the rows one number tells the label."""
+    """With real models; three features give the label of the first half of the rows away."""
     from mednli_jax.training import logistic
 
     rng = np.random.default_rng(0)
@@ -240,7 +243,7 @@ def test_a_finished_one_is_not_filtered_again(tmp_path):
 
     again = filtering.filtered(features, labels, uids, options, never, folder=tmp_path, resume=True)
     assert np.array_equal(again.removed, whole.removed)
-    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)  # replaces a finished one
+    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)  # replaces the finished one
     assert np.array_equal(anew.removed, whole.removed)
 
 
@@ -300,12 +303,12 @@ def test_entities_are_one_unit():
 
 def test_the_mean_by_hand():
     merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
-    skipped = partial(mean_vectors.mean_vectors, vectors=VECTORS, unknown="skip")  # now has no vector
+    skipped = partial(mean_vectors.mean_vectors, vectors=VECTORS, unknown="skip")  # "now" has no vector
     np.testing.assert_allclose(skipped(merged, ROW_OF).matrix, [[3, 1]])
     np.testing.assert_allclose(skipped(separate, ROW_OF).matrix, [[5 / 3, 1 / 3]])
     without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
     made = skipped(merged, without)
-    np.testing.assert_allclose(made.matrix, [[2.25, 0.25]])  # of (.5, .5) and (4, 0)
+    np.testing.assert_allclose(made.matrix, [[2.25, 0.25]])  # the mean of (.5, .5) and (4, 0)
     assert made.facts == {
         "tokens": 3, "without_vector": 1, "merged": 1, "merged_without_own_vector": 1, "texts_without_vector": 0,
     }  # fmt: skip
@@ -315,12 +318,12 @@ def test_the_mean_by_hand():
 
 
 def test_unknown_words_are_zeros_by_hand():
-    """As published: (1, 0), (0, 1), (4, 0) and, of `now`, (0, 0), by four."""
+    """As published, the mean of four vectors: (1, 0), (0, 1), (4, 0), and (0, 0) for the unknown word "now"."""
     made = mean_vectors.mean_vectors([[("brain",), ("injury",), ("no",), ("now",)]], ROW_OF, VECTORS)
     np.testing.assert_allclose(made.matrix, [[5 / 4, 1 / 4]])
     assert made.facts["without_vector"] == 1
     of_nothing = mean_vectors.mean_vectors([[("now",)], [], [("no",)]], ROW_OF, VECTORS)
-    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [4, 0]])  # not the NaN of the published code
+    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [4, 0]])  # the published code gives NaN here
     assert of_nothing.facts["texts_without_vector"] == 2
 
 
@@ -338,7 +341,7 @@ def test_without_any_vector_there_is_nothing_to_filter_by():
 
 
 def test_texts_are_raw_or_merged():
-    """Raw text keeps the comma at its word, and has no entities; the corpus's own tokens have."""
+    """Raw text leaves the comma attached to its word and has no entities; the tokens of the corpus do have entities."""
     pair = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
     assert mean_vectors.texts([pair], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
     merged = mean_vectors.texts([example()], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
@@ -348,7 +351,7 @@ def test_texts_are_raw_or_merged():
 
 
 def test_features_of_a_pair_by_hand(tmp_path):
-    """As published: the sum of the means of both sides, over raw words; `pain.` is not `pain`."""
+    """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are different words."""
     (tmp_path / "train.jsonl").write_text(
         json.dumps({"uid": "1", "premise": "No pain.", "hypothesis": "Brain injury pain", "label": "neutral"}) + "\n"
     )
@@ -361,12 +364,12 @@ def test_features_of_a_pair_by_hand(tmp_path):
     config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
     subject = Subject(experiment.nli_corpus(config), spans=tmp_path / "spans.tsv")
     hypothesis = difficulty.mean_features(subject, "hypothesis")
-    np.testing.assert_allclose(hypothesis.matrix[0], [2 / 3, 2])  # (1, 0), (0, 1), (1, 5)
+    np.testing.assert_allclose(hypothesis.matrix[0], [2 / 3, 2])  # the mean of (1, 0), (0, 1), (1, 5)
     pair = difficulty.mean_features(subject, "pair")
-    np.testing.assert_allclose(pair.matrix[0], [2 / 3 + 4 / 2, 2])  # and (4, 0), (0, 0)
+    np.testing.assert_allclose(pair.matrix[0], [2 / 3 + 4 / 2, 2])  # plus the mean of (4, 0), (0, 0)
     assert pair.facts["without_vector"] == 2
     merged = difficulty.mean_features(subject, "hypothesis", entities="parts")
-    np.testing.assert_allclose(merged.matrix[0], [3 / 2, 7 / 2])  # (2, 2), (1, 5)
+    np.testing.assert_allclose(merged.matrix[0], [3 / 2, 7 / 2])  # the mean of (2, 2), (1, 5)
     assert (merged.facts["merged"], pair.facts["merged"], subject.merged_by) == (2, 0, "spans.tsv")
 
 
@@ -377,7 +380,7 @@ SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
 
 @pytest.fixture
 def subject(tmp_path):
-    """A corpus of one's own, whose verb tells the label of two thirds of the pairs."""
+    """A user's own corpus, in which the verb tells the label of two thirds of the pairs."""
     for split, size in (("train", 60), ("dev", 30), ("test", 30)):
         rows = []
         for i in range(size):
@@ -395,7 +398,7 @@ def subject(tmp_path):
 
 
 def test_each_distinct_sentence_is_linked_once(monkeypatch):
-    """For the graph of mentioned concepts, and for the concepts of both sides."""
+    """The graph of mentioned concepts and the concepts of both sides share one pass of the linker."""
     config = defaults.nli("esim", "demo", knowledge="replace")
     config.data.limit = 60
     subject, linked = Subject(experiment.nli_corpus(config)), []

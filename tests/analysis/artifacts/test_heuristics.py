@@ -1,4 +1,4 @@
-"""The heuristics of annotators on concepts worked by hand, and their test against even classes."""
+"""The annotators' heuristics on concepts worked out by hand, and the chi-square test against equal class counts."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def pair(hypothesis, label=N, uid="u"):
 
 
 def satisfied(ontology, premise, hypothesis, words="x y z"):
-    """The heuristics that one pair satisfies; its mentions are on the first tokens."""
+    """The names of the heuristics that one pair satisfies; its mentions lie on the first tokens of each side."""
     rows = heuristics.satisfied([pair(words)], [mentions(*premise)], [mentions(*hypothesis)], ontology)
     return {name for name, found in rows.items() if found}
 
@@ -63,10 +63,11 @@ def satisfied(ontology, premise, hypothesis, words="x y z"):
 @pytest.mark.parametrize(
     ("premise", "hypothesis", "holds"),
     [
-        (["Diabetes Mellitus"], ["Endocrine System Diseases"], True),  # the paper's example
+        (["Diabetes Mellitus"], ["Endocrine System Diseases"], True),  # the example in the paper
         (["Endocrine System Diseases"], ["Diabetes Mellitus"], False),
         (["Diabetes Mellitus"], ["Diabetes Mellitus"], False),
-        (["Diabetes Mellitus"], ["Metabolic Diseases"], True),  # by its second tree number, over a missing one
+        # its second tree number lies below, although the number between the two is missing
+        (["Diabetes Mellitus"], ["Metabolic Diseases"], True),
         (["Acromegaly"], ["Metabolic Diseases"], False),
         (["Acromegaly"], ["Diabetes Mellitus"], False),
         (["Heart", "Acromegaly"], ["Animals", "Endocrine System Diseases"], True),
@@ -79,7 +80,7 @@ def test_hypernym_is_more_general_in_the_hypothesis(mesh, premise, hypothesis, h
     assert (HYPERNYM in satisfied(mesh, premise, hypothesis)) == holds
 
 
-# c2 is-a c1 is-a c0; c3 alone: no tree numbers.
+# c2 is-a c1 is-a c0; c3 stands alone. No concept has a tree number.
 CHAIN = Ontology(
     "chain", "1", ("c0", "c1", "c2", "c3"), ("zero", "one", "two", "Patient"), (), is_a_matrix([(1, 0), (2, 1)], 4), ""
 )
@@ -90,8 +91,9 @@ def test_any_ontology_has_hypernyms_but_not_causes():
     assert satisfied(CHAIN, ["c0"], ["c2"]) == set()
     assert satisfied(CHAIN, ["c2", "c3"], ["c3", "elsewhere"]) == set()
     assert satisfied(CHAIN, ["c2"], ["c2"], "x no z") == {FINE}
-    assert satisfied(CHAIN, ["c3"], ["c3"], "x no z") == set()  # the patient
-    cuis = replace(CHAIN, cross_references=(("CUI", 2), ("CUI", 3), ("above", 0)))  # as SNOMED CT's concepts have them
+    assert satisfied(CHAIN, ["c3"], ["c3"], "x no z") == set()  # c3 is the patient, which no heuristic counts
+    # concepts of SNOMED CT have such references
+    cuis = replace(CHAIN, cross_references=(("CUI", 2), ("CUI", 3), ("above", 0)))
     assert satisfied(cuis, ["CUI"], ["above"]) == {HYPERNYM}
     assert satisfied(cuis, ["above"], ["CUI"]) == set()
     assert satisfied(cuis, ["CUI"], ["c2"], "x no z") == {FINE}
@@ -106,9 +108,9 @@ def test_any_ontology_has_hypernyms_but_not_causes():
         (["Acromegaly"], ["Cigarette Smoking"], True),
         (["Acromegaly"], ["Drug Overdose"], True),
         (["Acromegaly"], ["Ill-Housed Persons"], True),
-        (["Smoking"], ["Substance-Related Disorders"], True),  # F is a kind of premise, too
+        (["Smoking"], ["Substance-Related Disorders"], True),  # branch F counts as a kind of premise, too
         (["Acromegaly"], ["Diabetes Mellitus"], False),
-        (["Heart"], ["Smoking"], False),  # anatomy has no cause
+        (["Heart"], ["Smoking"], False),  # no cause is listed for anatomy
         (["Smoking"], ["Acromegaly"], False),
         (["not there"], ["Smoking"], False),
         ([], ["Smoking"], False),
@@ -125,10 +127,10 @@ def test_probable_cause_is_in_the_hypothesis(mesh, premise, hypothesis, holds):
         (["Acromegaly"], ["Acromegaly"], "acromegaly is not there", True),
         (["Acromegaly"], ["Acromegaly"], "heart is healthy", True),
         (["Acromegaly"], ["Acromegaly"], "acromegaly is there", False),
-        (["Acromegaly"], ["Heart"], "heart is normal", False),  # nothing in common
+        (["Acromegaly"], ["Heart"], "heart is normal", False),  # the two concepts are unrelated
         (["Patients"], ["Patients"], "patient is normal", False),
         (["Patients", "Heart"], ["Patients", "Heart"], "patient heart normal", True),
-        (["Heart"], ["Heart"], "normal is the heart", False),  # here the first word is the concept's
+        (["Heart"], ["Heart"], "normal is the heart", False),  # here a concept holds the first word
         ([], [], "all is normal", False),
     ],
 )
@@ -159,19 +161,19 @@ def test_the_causes_are_what_the_bundled_table_says():
     assert {owner[tree] for tree in published} <= set(heuristics.CAUSES)
     smoking = mesh.types[mesh.index("D012907")]
     assert not any(smoking.startswith(tree) for tree in published)
-    assert "D009765" in mesh.descendants("D050177")  # obesity is overweight
-    # Every cause is linked by the kinds that the reader and the heuristics ask for together.
+    assert "D009765" in mesh.descendants("D050177")  # obesity is a kind of overweight
+    # The reader and the heuristics together ask for the kinds that link every cause.
     for concept in heuristics.CAUSES:
         kinds = mesh.types[mesh.index(concept)].split("|")
         assert any(kind.startswith((*LINK_TYPES, *heuristics.CAUSE_TYPES)) for kind in kinds), concept
-    assert BUNDLED == "mesh2024.tsv.gz"  # the edition that the tree numbers above are of
+    assert BUNDLED == "mesh2024.tsv.gz"  # the tree numbers above belong to this edition
 
 
 # -- the test ----------------------------------------------------------------------------------------------------------
 
 
 def test_chi_square_by_hand():
-    """6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6, and p = exp(-3) with two degrees of freedom."""
+    """Counts 6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6; with two degrees of freedom p = exp(-3)."""
     labels = [E] * 6 + [N] * 3 + [C] * 9
     found = heuristics.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
     assert found[HYPERNYM] == {
@@ -192,7 +194,7 @@ def test_one_class_has_no_spread():
         heuristics.spread({FINE: [0]}, [N, N])
 
 
-# -- the door ----------------------------------------------------------------------------------------------------------
+# -- the command -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -223,7 +225,8 @@ def test_uids_that_satisfy_are_written(ask, tmp_path):
     found = json.loads((tmp_path / "o" / "heuristics.json").read_text())
     assert found["splits"] == ["train", "dev", "test"]
     assert found["pairs"] == 108  # all splits together, as in the paper
-    # Gout in the premise, joint pain in four contradictions of each split: even classes would have four of each.
+    # In each split four contradictions have gout in the premise and joint pain in the hypothesis. With equal class
+    # counts each class would have four of these 12 pairs.
     assert found["uids"][HYPERNYM][:5] == [
         *(f"snli_1.0_train-{n}-{C}" for n in range(8, 12)), f"snli_1.0_dev-8-{C}",
     ]  # fmt: skip

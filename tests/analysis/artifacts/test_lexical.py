@@ -1,4 +1,4 @@
-"""PMI and lengths against cases worked by hand and slow references; what the door shows of which corpus."""
+"""PMI and lengths against cases worked out by hand and slow references; the corpora whose words the command shows."""
 
 import json
 import math
@@ -31,13 +31,13 @@ def test_tokens_of_a_mention_are_joined():
     assert lexical.merged((), ()) == ()
 
 
-# Occurrences by class: a 2 0, b 1 2, c 0 1 (left out below two).
+# Counts by class (E, N): a 2 0, b 1 2, c 0 1. c occurs less than twice and is left out.
 SENTENCES = (("a", "a", "b"), ("b", "c"), ("b",))
 LABELS_OF = (E, N, N)
 
 
 def test_pmi_by_hand():
-    """Smoothed by 1 the table is a 3 1, b 2 3: nine in all, classes 5 and 4, tokens 4 and 5."""
+    """Smoothed by 1 the counts are a 3 1, b 2 3. The total is 9, the classes have 5 and 4, the tokens 4 and 5."""
     found = lexical.pmi(SENTENCES, LABELS_OF, ("p", "p", "q"), smoothing=1, min_count=2)
     assert (found.tokens, found.classes, found.rare) == (("a", "b"), (E, N), 1)
     assert found.counts.tolist() == [[2, 0], [1, 2]]
@@ -53,7 +53,7 @@ def test_pmi_by_hand():
 
 
 def reference(sentences, labels, smoothing, min_count):
-    """{(token, class): PMI} with fractions, straight from the definition."""
+    """{(token, class): PMI} in fractions, directly from the definition."""
     counts = Counter((t, label) for s, label in zip(sentences, labels, strict=True) for t in s)
     frequency = Counter(t for s in sentences for t in s)
     tokens, classes = [t for t in frequency if frequency[t] >= min_count], set(labels)
@@ -90,7 +90,7 @@ def test_pmi_is_of_the_rows_not_of_their_order():
 
 
 def test_duplicate_rows_stay_separate():
-    """A pair that stands twice counts twice, but is of one premise."""
+    """A pair that occurs twice counts twice, but belongs to one premise."""
     sentences, labels, premises = random_corpus(4)
     once = lexical.pmi(sentences, labels, premises, smoothing=5, min_count=4)
     twice = lexical.pmi(sentences * 2, labels * 2, premises * 2, smoothing=10, min_count=8)
@@ -106,7 +106,7 @@ def test_top_tokens_by_hand():
     sentences = [("x", "x", "y"), ("x", "z"), ("y",), ("y", "z"), ("y", "z")]
     found = lexical.pmi(sentences, (E, E, N, N, N), "aabbc", smoothing=0, min_count=1)
     rows = lexical.top(found, 2)
-    # Occurrences x 3 0, y 1 3, z 1 2: ten in all, five of each class.
+    # Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class.
     first, second = rows[E]
     assert first == {
         "token": "x", "pmi": pytest.approx(1.0), "count": 3, "examples": 2,
@@ -116,12 +116,12 @@ def test_top_tokens_by_hand():
     assert second["pmi"] == pytest.approx(math.log2(2 / 3))
     assert [row["token"] for row in rows[N]] == ["y", "z"]
     assert [row["share"] for row in rows[N]] == [1.0, pytest.approx(2 / 3)]
-    # x never stands in a neutral hypothesis, however many tokens are asked for.
+    # x occurs in no neutral hypothesis, so it is never listed for that class.
     assert [row["token"] for row in lexical.top(found, 9)[N]] == ["y", "z"]
 
 
 def test_shares_true_and_smoothed_by_hand():
-    """Of entailment x stands 3 times in 5 tokens; smoothed by 2, 5 times in 5 + 3 x 2."""
+    """x is 3 of the 5 tokens of entailment; smoothed by 2 it counts 5 of 5 + 3 x 2."""
     sentences = [("x", "x", "y"), ("x", "z"), ("y",), ("y", "z"), ("y", "z")]
     row = lexical.top(lexical.pmi(sentences, (E, E, N, N, N), "aabbc", smoothing=2, min_count=1), 1)[E][0]
     assert (row["token"], row["share"], row["p"]) == ("x", 1.0, 3 / 5)
@@ -129,7 +129,7 @@ def test_shares_true_and_smoothed_by_hand():
 
 
 def test_stop_words_are_dropped_as_published():
-    """By scikit-learn's list and pattern: no word of fewer than two word characters in a row, merged entities whole."""
+    """By scikit-learn's list and pattern, which asks for two word characters in a row; merged entities stay whole."""
     tokens = ("the", "patient", "has", "no", "history_of_cancer", ",", "x-ray", "n't", "p", ".", "not", "well")
     assert lexical.content(tokens) == ("patient", "history_of_cancer", "x-ray")
     assert lexical.content(()) == ()
@@ -168,11 +168,12 @@ def sentences_of(*lengths):
 
 
 def test_lengths_by_hand():
-    """Ranks 1 2 | 3 4 | 5 6: H = 12 / 42 (9/2 + 49/2 + 121/2) - 21."""
+    """The ranks are 1 2 | 3 4 | 5 6, so H = 12 / 42 (9/2 + 49/2 + 121/2) - 21."""
     found = lexical.lengths(sentences_of(1, 2, 3, 4, 5, 6), (E, E, N, N, C, C))
     assert found["classes"][N] == {"pairs": 2, "mean": 3.5, "median": 3.5, "lengths": {"3": 1, "4": 1}}
     assert found["kruskal_wallis"]["statistic"] == pytest.approx(12 / 42 * 179 / 2 - 21)
-    assert found["kruskal_wallis"]["p_value"] == pytest.approx(math.exp(-(12 / 42 * 179 / 2 - 21) / 2))  # df 2
+    # two degrees of freedom
+    assert found["kruskal_wallis"]["p_value"] == pytest.approx(math.exp(-(12 / 42 * 179 / 2 - 21) / 2))
     assert [(pair["first"], pair["second"], pair["u"]) for pair in found["comparisons"]] == [
         (E, N, 0.0), (E, C, 0.0), (N, C, 0.0),
     ]  # fmt: skip
@@ -209,10 +210,10 @@ def test_equal_lengths_do_not_differ():
     assert {(pair["p_value"], pair["p_holm"], pair["longer"]) for pair in found["comparisons"]} == {(1.0, 1.0, 0.5)}
 
 
-# -- the door ----------------------------------------------------------------------------------------------------------
+# -- the command -------------------------------------------------------------------------------------------------------
 
-SECRET = "zyzzyva"  # stands in the hypotheses of eight premises
-COMMON = "gout"  # in those of twelve
+SECRET = "zyzzyva"  # occurs in the hypotheses of eight premises
+COMMON = "gout"  # occurs in the hypotheses of twelve premises
 MESH = "id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\nD2\tGout\tC05.100\t\nD3\tJoint Pain\tC05\t\n"
 
 
@@ -231,7 +232,7 @@ def write_pairs(path, premises=12):
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch, capsys):
-    """Runs the door on made-up corpora and a small ontology: (exit code, stdout, stderr)."""
+    """Runs the command on made-up corpora and a small ontology: (exit code, stdout, stderr)."""
     (tmp_path / "own.tsv").write_text(MESH)
     for split in ("train", "dev"):
         write_pairs(tmp_path / "own" / f"{split}.jsonl")
@@ -239,7 +240,7 @@ def ask(tmp_path, monkeypatch, capsys):
         write_pairs(tmp_path / "snli" / f"snli_1.0_{split}.jsonl")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    monkeypatch.delitem(analyses.ANALYSES, "aflite", raising=False)  # which has vectors, models and tests of its own
+    monkeypatch.delitem(analyses.ANALYSES, "aflite", raising=False)  # this analysis has tests of its own
     umask = os.umask(0o077)
 
     def call(*arguments):
@@ -257,7 +258,7 @@ def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
     assert "brain_injury" in out
     assert SECRET in out
     found = json.loads((tmp_path / "o" / "lexical.json").read_text())
-    assert {row["token"] for row in found["top"][C]} == {"patient", SECRET}  # joint_pain stands four times
+    assert {row["token"] for row in found["top"][C]} == {"patient", SECRET}  # joint_pain occurs only four times
     assert len(found["top"][E]) == 2  # patient, brain_injury
     assert ask("lexical", "--corpus=snli", "--out=kept", "--top=3", "--stop_words")[0] == 0
     kept = json.loads((tmp_path / "kept" / "lexical.json").read_text())
@@ -337,7 +338,7 @@ def test_what_one_analysis_lacks_does_not_stop_the_others(ask, tmp_path):
     assert "Table 3" in page
     assert {path.stem for path in (tmp_path / "o").glob("*.json")} == {"stats", "lexical", "lengths"}
     code, _, err = ask("all", "--corpus=snli", "--config.data.dir=absent")
-    assert (code, len(err.splitlines())) == (2, 1)  # a folder that is not there, told once
+    assert (code, len(err.splitlines())) == (2, 1)  # the folder does not exist, and one line says so
 
 
 def test_a_config_file_can_stand_in_the_place_of_a_corpus(ask, tmp_path):
@@ -363,7 +364,7 @@ def test_the_page_of_all_analyses(ask, tmp_path):
         assert title in titles, title
     assert sum(tag == "svg" for tag, _ in page.tags) >= 4
     (command,) = [words for words in page.words if words.startswith("analyze all ")]
-    assert command.split()[2:4] == ["--corpus=snli", "--out=o"]  # as it was typed
+    assert command.split()[2:4] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
     assert "analyze.py" not in titles
 
 

@@ -1,4 +1,4 @@
-"""Statistics of cloze corpora, against a corpus counted by hand."""
+"""Statistics of cloze corpora, against counts made by hand."""
 
 import json
 
@@ -52,13 +52,13 @@ def test_sizes_by_hand(found):
     train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
     assert [figures["cases"] for figures in (train, test, whole)] == [2, 1, 3]
     assert [figures["queries"] for figures in (train, test, whole)] == [3, 2, 5]
-    assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # a passage counts once
+    assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # the tokens of a passage count once
     assert [figures["queries_of_passage"] for figures in (train, test, whole)] == [3 / 2, 2, 5 / 3]
     assert [figures["mean_tokens"] for figures in (train, test, whole)] == [7, 4, 6]
     means = [figures["mean_tokens_of_query"] for figures in (train, test, whole)]
-    assert means == [(9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5]  # once for each query
+    assert means == [(9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5]  # a passage counts once for each of its queries
     assert whole["longest"] == 9
-    # dropsy met the heart failure and . no fever , he had
+    # The types of the words: dropsy met the heart failure and . no fever , he had.
     assert [figures["word_types"] for figures in (train, test, whole)] == [10, 4, 12]
     assert [figures["entity_types"] for figures in (train, test, whole)] == [3, 1, 3]
 
@@ -79,9 +79,9 @@ def test_answers_by_hand(found):
 
 def test_each_specialty_of_a_case_is_counted(found):
     assert found["specialties"] == {"surgery": 2 / 3, "oncology": 1 / 3}
-    assert found["specialty_names"] == 1  # three names, three cases
+    assert found["specialty_names"] == 1  # three names in three cases
     (words,) = [words for words in cloze_stats.section("x", found).words if "surgery" in words]
-    assert "surgery 66.7, oncology 33.3" in words  # of all names
+    assert "surgery 66.7, oncology 33.3" in words  # shares of all names
     none = cloze_stats.statistics({"train": Split("train", (query("b.1", B, "fever"),))})
     assert none["specialties"] == {}
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
@@ -105,8 +105,8 @@ def test_the_density_has_area_one(lengths):
     assert np.all(widths == widths[0])
     assert widths[0] % 10 == 0
     assert np.isclose((values * widths).sum(), 1)
-    assert density["of_queries"] == density["density"]  # each has one
-    for length in lengths:  # every one lies in a bin that is not empty
+    assert density["of_queries"] == density["density"]  # every passage has the same number of queries
+    for length in lengths:  # every length lies in a bin that is not empty
         assert values[np.searchsorted(edges, length, side="right") - 1] > 0
 
 
@@ -160,7 +160,7 @@ def test_skills_by_hand(tmp_path):
     assert found["shares"]["bridging"] == found["shares"]["object tracking"] == found["shares"]["none"] == 0.5
     assert found["shares"]["meta-knowledge"] == 0
     assert found["f1"]["ours"]["bridging"] == 0.5
-    assert found["f1"]["ours"]["none"] == 0  # a query without a score is wrong
+    assert found["f1"]["ours"]["none"] == 0  # a query without a score counts as wrong
     assert found["f1"]["ours"]["analogy"] is None
     rows = cloze_skills.section(found).grids[0].rows
     assert ("bridging", "50.0", "50.0") in rows
@@ -216,12 +216,12 @@ def test_missing_files_and_many_faults(tmp_path, read):
     assert len(caught.value.errors) == 20
 
 
-# ---- The door ------------------------------------------------------------------------------------------------------
+# ---- The command ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A folder in CliCR's layout."""
+    """A folder of files in the layout of CliCR."""
     folder = tmp_path / "corpus"
     folder.mkdir()
     dev = (query("d.1", passage("d", "He had asthma .", (2, 3)), "asthma"),)

@@ -1,4 +1,4 @@
-"""Files with answers, read whole or refused by line, and the tables that stand beside the paper's."""
+"""Files of answers are read whole or refused with a line number; tables show our figures beside the paper's."""
 
 import gzip
 import json
@@ -116,12 +116,13 @@ def test_the_text_of_scores():
     assert printed[1].startswith("exact match 3.3 (95 % interval ")
     assert any("--vectors" in line for line in printed)
     table = [line.split() for line in printed]
-    # F1 of "fever of unknown origin" against one word: 2/5.
+    # F1 of "fever of unknown origin" against one of its words is 2/5.
     assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
     assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
 
 
-# Two seeds: the first answers three of 30 queries right, the second one of them and half of another's words.
+# Two seeds on 30 queries. The first answers three right; the second answers one right and gives half of the words of
+# another.
 SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
 
 
@@ -130,7 +131,7 @@ def seeds_of(said=SEEDS):
 
 
 def run_scores():
-    """The scores of SEEDS as the task of a run has them."""
+    """The scores of SEEDS, as the task of a run computes them."""
     each = seeds_of()
     found = [summary(scores) for scores in each]
     names = ("exact_match", "f1", "bleu2", "bleu4", "missing")
@@ -145,7 +146,7 @@ def test_scores_of_several_seeds_are_means():
     whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
     assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
-    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # fever of unknown: F1 of one word in three is .5
+    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # "fever of unknown" shares one word of three: F1 is .5
     rows = {row["uid"]: row for row in mean_rows(seeds_of())}
     assert rows["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
     assert rows["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
@@ -264,7 +265,7 @@ def test_the_page_of_a_passage_shades_and_escapes():
     assert "<p>see A &amp; B <b>_____</b></p>" in body
     assert '<u><span class="s8" title="0.4000">chest pain</span></u>' in body
     assert '<u class="answer"><span class="s10" title="0.5000">A &amp; B</span></u>' in body
-    assert "a <u>" in body  # no weight, no shade
+    assert "a <u>" in body  # a token without weight has no shade
     assert '<span class="s2" title="0.1000">&lt;b&gt;</span>' in body
     assert "@entity" not in page
     assert "<script" not in page
@@ -287,13 +288,13 @@ def test_the_papers_figures_are_whole():
     for figures in PAPER.values():
         assert figures["exact_match"] <= figures["f1"]
         assert figures["bleu4"] <= figures["bleu2"] <= 1
-    # Section 7: the expert has 7 points of F1 (here 8.6) over the novice, and 20 over the best machine.
+    # Section 7 says that the expert's F1 is 7 points above the novice's (8.6 here) and 20 above the best machine's.
     best = max(figures["f1"] for system, figures in PAPER.items() if not system.startswith("human"))
     assert PAPER["human-expert"]["f1"] - best == pytest.approx(0.198, abs=1e-3)
 
 
 def write_corpus(folder):
-    """Files in CliCR's layout: the answer of the first query of dev stands in train, that of the second does not."""
+    """Files in the layout of CliCR. The first answer of dev occurs in train, the second does not."""
     folder.mkdir(parents=True, exist_ok=True)
     answers = {"train": ("fever", "cough"), "dev": ("Fever", "rash"), "test": ("cough", "fever")}
     for split, own in answers.items():
@@ -333,7 +334,7 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def launch(tmp_path, monkeypatch, capsys):
-    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder with a corpus in own/."""
+    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in own/."""
     write_corpus(tmp_path / "own")
     monkeypatch.chdir(tmp_path)
 
@@ -350,7 +351,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     code, out, _ = launch("cloze_baselines.py", "--corpus=own", "--vectors=v.txt", "--out=runs")
     assert code == 0
     rows = {cells[1].strip(): [c.strip() for c in cells[2:]] for cells in (r.split("|") for r in out.splitlines()[4:])}
-    # Rash is the most frequent, and the query's own; of the others fever comes first, the answer of one query of two.
+    # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers one query of two.
     assert rows["maxfreq-entity"][0] == "0.0"
     assert rows["maxfreq-entity, not in the query"][0] == "50.0"
     assert rows["upper bound"][0] == "100.0"

@@ -1,4 +1,4 @@
-"""F1 by disease worked out by hand, its averages over runs, and the paper's tables beside them."""
+"""F1 by disease worked out by hand, averages over runs, and tables with our figures beside the paper's."""
 
 import pytest
 from made_up_runs import edit, write_run
@@ -14,7 +14,7 @@ from mednli_jax.errors import RunError, UsageError
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """Pneumonia has three positive examples, urinary tract infection two, asthma one; two negatives each."""
+    """Pneumonia has three positive examples, urinary tract infection two, asthma one; each has two negatives."""
     positives = []
     for disease, name, count in (("C06", "pneumonia", 3), ("C05", "urinary tract infection", 2), ("C07", "asthma", 1)):
         for number in range(count):
@@ -24,7 +24,7 @@ def benchmark():
 
 
 def said(benchmark, wrong=(), constant=None):
-    """Right predictions but for the uids of `wrong`, or one label for all."""
+    """Predictions that are wrong for the uids in `wrong` alone, or one label for all examples."""
     labels = {}
     for example in benchmark.examples:
         right = example.is_positive != (example.uid in wrong)
@@ -49,8 +49,8 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
     found = scores(benchmark, made, runs)
     assert list(found) == ["symptoms"]
     by_disease = found["symptoms"]["diseases"]
-    assert set(by_disease) == {"C05", "C06"}  # asthma has one positive example: not reported
-    # Run 1: of 3 pneumonias 2 found, no false alarm: 4/5. Of 2 infections 2 found, one false alarm: 4/5.
+    assert set(by_disease) == {"C05", "C06"}  # asthma has too few positive examples to be reported
+    # Run 1 finds 2 of 3 pneumonias without a false alarm: 4/5. It finds 2 of 2 infections with one false alarm: 4/5.
     assert by_disease["C06"]["per_run"] == [1, pytest.approx(4 / 5), 0]
     assert by_disease["C05"]["per_run"] == [1, pytest.approx(4 / 5), 0]
     assert (by_disease["C06"]["positives"], by_disease["C06"]["negatives"]) == (3, 6)
@@ -59,16 +59,17 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
 
 
 def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
-    """The paper's Table 2 lists pneumonia and urinary tract infection, and no asthma."""
+    """Table 2 of the paper lists pneumonia and urinary tract infection, but not asthma."""
     positives = []
     for disease, name in (("C06", "pneumonia"), ("C05", "urinary tract infection"), ("C07", "asthma")):
         for number in range(2):
             one = pair(f"{disease}{number}", f"{name[:2]} finding {number}", f"Patient has {name}.")
             positives.append(Positive(one, disease, "symptoms", 12, 12 + len(name)))
     found = assemble(positives)
-    runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}  # no asthma is found
+    # every positive of asthma is missed
+    runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}
     rows = {row[0]: row for row in table("2", found, folds(found), {"ours": runs}).rows}
-    at = 2  # behind the disease and its positives
+    at = 2  # the first two columns are the disease and its positives
     assert rows["macro average"][at] == "67"
     assert rows["macro average, the 2 of the paper's list"][at] == "100"
     assert "macro average, the 3 of the paper's list" not in rows
@@ -79,7 +80,7 @@ def test_the_weighted_average_weighs_by_positive_examples(benchmark):
     found = scores(benchmark, folds(benchmark), {"0": said(benchmark, wrong=wrong)})["symptoms"]
     assert found["macro"]["mean"] == pytest.approx(1 / 2)
     assert found["weighted"]["mean"] == pytest.approx(2 / 5)
-    assert found["always_positive"]["macro"] == pytest.approx(1 / 2)  # two negatives a positive: 2 / (1 + 3)
+    assert found["always_positive"]["macro"] == pytest.approx(1 / 2)  # two negatives for each positive: 2 / (1 + 3)
 
 
 def test_the_demo_ratio_gives_the_papers_always_positive_row():
@@ -127,18 +128,18 @@ def test_folds_unlike_the_papers_say_in_what(tmp_path):
         write_run(tmp_path / name, *["een"] * seeds, gold="een")
         edit(tmp_path / name / "config.json", model={**bert, **change}, train=train, data=data, vectors={"path": ""})
     assert unlike(tmp_path / "alike", PAPER) == []
-    assert len(unlike(tmp_path / "other", PAPER)) == 2  # its size and its seeds
+    assert len(unlike(tmp_path / "other", PAPER)) == 2  # the size and the seeds differ
 
 
 def test_the_papers_figures_agree_with_each_other():
-    """The printed averages are those of the printed rows (of rounded means, so within a point), for every model."""
+    """The printed averages match the printed rows of every model, within a point because the rows are rounded."""
     tables = PAPER["tables"]
     for number in "23456":
         found = tables[number]
         for column, (mean, _) in enumerate(found["macro"]):
             figures = [row[column] for row in found["diseases"].values()]
             assert sum(figures) / len(figures) == pytest.approx(mean, abs=1.1), (number, PAPER["models"][column])
-        # ClinicalBERT with the name as hypothesis is the same system in Table 7 as in Tables 2 to 6.
+        # ClinicalBERT with the name as hypothesis is one system, printed in Table 7 and in Tables 2 to 6.
         for average in ("macro", "weighted"):
             assert tables["7"][average][found["category"]][1] == found[average][0]
 

@@ -1,4 +1,4 @@
-"""Ranks of the true disease, by hand."""
+"""Ranks of the true disease, worked out by hand."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def scores(*probabilities):
 
 
 def test_ranks_and_precision_by_hand():
-    """p: A is first of three; q: A is third. By falling probability: A . . . . A, so AP = (1 + 2/6) / 2."""
+    """A is first of three for p and last for q. Over all six, A is 1st and 6th, so AP = (1 + 2/6) / 2."""
     found = scores(0.9, 0.5, 0.4, 0.1, 0.3, 0.2)
     assert found["hits"]["mean"] == 0.5
     assert found["reciprocal_rank"]["mean"] == pytest.approx((1 + 1 / 3) / 2)
@@ -36,7 +36,7 @@ def test_ranks_and_precision_by_hand():
 
 
 def test_equal_probabilities_are_chance():
-    """A model that says the same of all: the mean over all orders."""
+    """If all probabilities are equal, each figure is its mean over all orders."""
     found = scores(*[0.09] * 6)
     assert found["hits"]["mean"] == pytest.approx(1 / 3)
     assert found["reciprocal_rank"]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
@@ -44,5 +44,5 @@ def test_equal_probabilities_are_chance():
 
 
 def test_low_probabilities_may_rank_well():
-    """Nothing is called positive, F1 is 0, and all is known."""
+    """No disease is predicted as positive, so F1 is 0; the true diseases still rank first."""
     assert scores(0.2, 0.1, 0.1, 0.2, 0.1, 0.1)["hits"]["mean"] == 1

@@ -1,4 +1,4 @@
-"""BIOMRC: official-looking files are read, broken ones are refused, and readers train on them."""
+"""BIOMRC: files in the official layout are read, broken files are refused, and readers train on them."""
 
 import json
 
@@ -41,7 +41,7 @@ def faults(read, *arguments):
 
 
 def write_release(folder, release="", queries=8):
-    """The three official files with made-up abstracts."""
+    """Writes the three official files with made-up abstracts."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "val", "test"):
         lists = {"abstracts": [], "titles": [], "entities_list": [], "answers": []}
@@ -106,7 +106,7 @@ def test_the_inventory_finds_the_files(tmp_path):
 
 
 def test_a_reader_is_prepared_and_trained(tmp_path):
-    """The whole way by the commands: prepare twice, a changed source in between, then one epoch."""
+    """The commands prepare the corpus before and after a change of its source, then train for one epoch."""
     folder = write_release(tmp_path / "data" / "biomrc", "_small")
     flags = [
         f"--config={ROOT / 'configs' / 'ga_anonym.py'}:biomrc",
@@ -120,7 +120,7 @@ def test_a_reader_is_prepared_and_trained(tmp_path):
     write_release(folder, "_small", queries=6)
     done = door("train", *flags, "--workdir=run", cwd=tmp_path, **at)
     assert (done.returncode, SECRET in done.stdout + done.stderr) == (0, False), done.stderr
-    assert len(list((tmp_path / "cache").rglob("biomrc-*"))) == 2  # by content
+    assert len(list((tmp_path / "cache").rglob("biomrc-*"))) == 2  # the content of the source is part of the key
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["corpus"] == "biomrc"
     (folder / "dataset_val_small.json").unlink()

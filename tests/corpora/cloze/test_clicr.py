@@ -1,4 +1,4 @@
-"""CliCR's reader on small made-up files: what is read, what is refused and where, and that little is held in memory."""
+"""CliCR's reader on small made-up files: what it reads, what it refuses and where, and how little memory it takes."""
 
 import copy
 import gzip
@@ -14,7 +14,7 @@ from mednli_jax.corpora.cloze.files import BrokenJSON, Scanner, marked_text, par
 from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
 from mednli_jax.examples import Answer, Entity
 
-SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message
+SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 
 
 def answer(text, origin="dataset", cui="C1", kind="problem"):
@@ -46,7 +46,7 @@ def write(path, value):
 
 
 def faults(read, *arguments, **options):
-    """(place, field) of the faults that reading raises, checked to hold no word of the texts."""
+    """(place, field) of each fault that reading raises. Checks that no message holds a word of the texts."""
     with pytest.raises(UserError) as caught:
         read(*arguments, **options)
     assert SECRET not in str(caught.value)
@@ -73,7 +73,8 @@ def test_an_article_by_hand(tmp_path):
     assert (first.passage.title, first.passage.title_entities) == (("A", "rare", "tumour"), (Entity(1, 3),))
     assert first.query == ("A", "rare", "Tumour", "needs", "@placeholder", ".")
     assert (first.query_entities, first.blank) == ((Entity(1, 3),), 4)
-    assert first.answers == (  # the dataset's first, its semantic type in lower case, synonyms in their order
+    # the dataset's answer comes first, its semantic type in lower case, then synonyms in their order
+    assert first.answers == (
         Answer("Relapse", "C1", "problem", "dataset"),
         Answer("return", "C1", "problem", "UMLS"),
         Answer("recurrence", "C2", "", "UMLS"),
@@ -110,7 +111,7 @@ def test_marks_without_a_partner_are_counted(text, entities, stray):
 
 def test_a_mark_without_a_partner_joins_no_sentences():
     marked = parse_marked("a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh")
-    assert marked.entities == (Entity(4, 6),)  # which spans its line break
+    assert marked.entities == (Entity(4, 6),)  # the entity spans a line break
     assert marked.sentences == (3, 7, 9, 10, 11)
     assert (marked.stray, marked.marks) == (2, 4)
 
@@ -201,7 +202,7 @@ def test_a_limit_takes_the_first_queries(tmp_path):
 
 
 def changed(place, value=None):
-    """A corpus of two articles with one thing changed, or removed."""
+    """A corpus of two articles in which one thing is changed or removed."""
     document = corpus(
         article("r1", [query("r1.1"), query("r1.2", answers=[answer("a"), answer("b", "UMLS")])]), article("r2")
     )
@@ -287,7 +288,7 @@ NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four mar
 
 
 def with_marks(good, bad):
-    """A corpus of `good` articles with eight marks each, and `bad` ones with another four, two of them stray."""
+    """`good` articles have eight marks each, and `bad` ones have four more, two of them without a partner."""
     many = "\n".join(["BEG__a__END ."] * 3)
     articles = [article(f"r{n}", context=f"{many}\n{NESTED}" if n < bad else many) for n in range(good + bad)]
     return corpus(*articles)
@@ -295,7 +296,7 @@ def with_marks(good, bad):
 
 @pytest.mark.parametrize(("good", "refused"), [(49, False), (45, True)])
 def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, capsys, good, refused):
-    # Two bad articles: 4 stray marks of 8 (good + 2) + 8, which is 1 % at 49 and more at 45.
+    # Two bad articles have 4 stray marks of 8 (good + 2) + 8: less than 1 % for 49 good ones, and more for 45.
     path = write(tmp_path / "dev1.0.json", with_marks(good, 2))
     if refused:
         assert faults(read_clicr, path) == [("data[0].document.context", "context")]
@@ -399,7 +400,7 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert again.examples == split.examples
     before = (tmp_path / "out" / name).read_bytes()
     write_clicr(again.examples, tmp_path / "out" / name)
-    assert (tmp_path / "out" / name).read_bytes() == before  # no time of day in it
+    assert (tmp_path / "out" / name).read_bytes() == before  # the file holds no time
 
 
 def test_marked_text_undoes_parse_marked():

@@ -1,4 +1,4 @@
-"""Prepared cloze corpora say what the views say, hold each passage once, and know training's words only."""
+"""Prepared cloze corpora hold the tokens of the views, each passage once, and only words of training."""
 
 import os
 import random
@@ -24,7 +24,7 @@ WORDS = [f"w{n}" for n in range(30)]
 
 
 def split(name, seed, passages=7, queries=3, own=()):
-    """Random passages; some have no marks, some answers are no candidate. own: words of this split alone."""
+    """Random passages. Some have no marks, and some answers are not candidates. own: words of this split alone."""
     rng, examples = random.Random(seed), []
     words = [*WORDS, *own]
     for number in range(passages):
@@ -97,7 +97,7 @@ def test_arrays_say_what_the_views_say(setup, limits):
             assert not query[size:].any()
             row += 1
     assert row == len(arrays["query"]) == len(arrays["answer_text_start"]) - 1
-    assert len(passages) == len(arrays["passage_start"]) - 1  # each passage once
+    assert len(passages) == len(arrays["passage_start"]) - 1  # each passage is stored once
     assert sorted(types.values()) == list(range(facts["candidates"]["types"]))
     assert vectors.shape == (len(vocab), 4)
     assert ("loose_position" in arrays) == (setup == "noent")
@@ -164,7 +164,7 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
     words = facts["vocabulary"]
     assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, len(vocab) - 2)
     assert words["source"] == "v.txt"
-    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # yodel is missing
+    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # "yodel" is missing
 
 
 def test_random_vectors_are_those_of_their_words_however_many_are_drawn_at_a_time(monkeypatch):
@@ -184,14 +184,14 @@ def test_random_vectors_are_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
         encode_cloze(corpus(), ClozeEncoding("noent", **settings, **sd)) for sd in ({}, {"vectors_sd": 1.0})
     )
     drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
-    np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # of numbers whose sd is .4
+    np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
     assert 0.7 < wide[drawn].std() < 1.3
     assert wide[vocab.words.index("w3")].tolist() == [4, 5, 6]
     np.testing.assert_array_equal(wide[:2], narrow[:2])
 
 
 def test_queries_stand_between_bounds_where_that_is_asked_for():
-    """Around what is kept of a query; the blank moves by one, and nothing else changes."""
+    """The bounds enclose what is kept of a query. The blank moves by one, and nothing else changes."""
     for limits in ({}, {"max_query": 5}):
         _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4, **limits))
         encoding = ClozeEncoding("ent", vectors_dim=4, query_bounds=True, **limits)
@@ -271,7 +271,7 @@ def test_bad_encodings_are_refused():
 
 @dataclass(frozen=True, eq=False)
 class MadeUp(ClozeCorpus):
-    """The corpus above, whose content a file stands for."""
+    """The corpus above, with a file as its source."""
 
     source: Path | None = None
 

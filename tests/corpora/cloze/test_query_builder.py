@@ -1,4 +1,4 @@
-"""Queries from case reports, against a report worked by hand."""
+"""Queries from case reports, against a report worked out by hand."""
 
 import gzip
 import json
@@ -158,11 +158,11 @@ def test_faults_are_reported_together_and_ids_once(tmp_path):
         ("heart failure (HF) came", (0, 3), "heart failure"),
         ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
         ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
-        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),  # not at the end
-        ("( HF )", (0, 3), "( HF )"),  # nothing else: it stays
+        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),  # the bracket is not at the end
+        ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
         ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
-        ("failure ) came", (0, 2), "failure )"),  # no beginning
-        ("theophylline", (0, 1), "theophylline"),  # a word that only begins like one
+        ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
+        ("theophylline", (0, 1), "theophylline"),  # the word only begins with an article
     ],
 )
 def test_boundaries(text, mark, expected):
@@ -192,9 +192,11 @@ def test_cleaning_twice_changes_nothing():
         ("a @placeholder can lead to shock .", "this can lead to shock at night", True),  # the right side is longer
         ("a @placeholder can lead to shock .", "this can lead to a shock", False),
         ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
-        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),  # whole tokens
-        ("shock follows @placeholder after days of rest", "shock follows it", False),  # only the shorter side
-        ("early shock @placeholder late sepsis", "in late sepsis", True),  # equally long: either
+        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),  # only whole tokens match
+        # the passage holds the shorter side only
+        ("shock follows @placeholder after days of rest", "shock follows it", False),
+        # both sides are equally long, and either counts
+        ("early shock @placeholder late sepsis", "in late sepsis", True),
         ("early shock @placeholder late sepsis", "of early shock", True),
         ("early shock @placeholder late sepsis", "of early sepsis", False),
         ("@placeholder .", "anything", True),
@@ -243,7 +245,7 @@ def test_a_report_by_hand(tmp_path, ontology):
 
 def test_by_hand_what_was_left_out(tmp_path, ontology):
     points = [
-        "Give BEG__furosemide__END early in the course .",  # its right side stands in the passage
+        "Give BEG__furosemide__END early in the course .",  # the passage holds the text on the right of the blank
         "BEG__Dropsy__END is often BEG__dropsy__END and nothing else .",  # the query shows its answer
         "Use BEG__digoxin__END , BEG__furosemide__END or BEG__rest__END for that .",
     ]
@@ -291,7 +293,7 @@ def test_splits_are_by_report_and_stable(tmp_path, ontology):
     split = build_queries(reports(tmp_path, *rows), ontology)
     parts = divided(split, 0.2, 0.3)
     of = {name: {example.passage.uid for example in part.examples} for name, part in parts.items()}
-    assert sum(map(len, of.values())) == 60  # no report in two of them
+    assert sum(map(len, of.values())) == 60  # no report is in two splits
     assert 4 <= len(of["dev"]) <= 22
     assert 8 <= len(of["test"]) <= 30
     fewer = divided(build_queries(reports(tmp_path, *rows[::2]), ontology), 0.2, 0.3)
@@ -315,7 +317,7 @@ def test_answers_are_extended_by_all_vocabularies_of_the_umls(tmp_path, flags, e
     conso = test_umls.CONSO.replace("C0000005", "C0000009")
     conso += "".join(test_umls.name("C0000005", text, **fields) for text, fields in names)
     sty = test_umls.STY + test_umls.kind("C0000009", "T023") + test_umls.kind("C0000005", "T061")
-    # Vocabularies contradict each other: what is above in one is below in another.
+    # Two vocabularies contradict each other: each puts one concept above the other.
     rel = test_umls.relation("C0000005", "PAR", "C0000007", SAB="MSH")
     rel += test_umls.relation("C0000007", "PAR", "C0000005")
     test_umls.laid_out(tmp_path / "umls", conso=conso, sty=sty, rel=rel)

@@ -1,4 +1,4 @@
-"""The three set-ups by hand, and what holds in all of them; the training filter and the seen / unseen partition."""
+"""The three set-ups by hand and their common properties; the training filter; the split into seen and unseen."""
 
 import random
 from dataclasses import replace
@@ -52,7 +52,7 @@ def test_ent_by_hand():
 
 
 def test_anonym_by_hand():
-    """Numbers by first occurrence over passage, query, answer."""
+    """Phrases are numbered by their first occurrence in the passage, then the query, then the answer."""
     view = views(replace(HAND, answers=(Answer("new thing"),)), "anonym")
     assert " ".join(view.passage) == "the @entity0 and @entity1 . no heart @entity1 or @entity0 of @entity2 ."
     assert " ".join(view.query) == "@entity2 of @entity3 shows @placeholder ."
@@ -100,7 +100,7 @@ def test_the_dataset_answer_comes_before_synonyms_and_case_and_blanks_do_not_cou
 
 
 def made_up(seed, passages=6, queries=3):
-    """Random passages with phrases of one to three words out of few words, marked or not."""
+    """Random passages. Their phrases have one to three words of a small vocabulary, with or without marks."""
     rng, examples = random.Random(seed), []
     for number in range(passages):
         phrases = [" ".join(rng.choices("ABCDE", k=rng.randint(1, 3))) for _ in range(4)]
@@ -135,7 +135,7 @@ def test_in_every_set_up_the_marked_places_spell_their_candidate(setup):
 
 
 def test_anonym_says_nothing_of_the_names():
-    """Renaming all phrases consistently changes neither the tokens, nor the places, nor the gold candidate."""
+    """Renaming all phrases consistently changes neither the tokens, nor the positions, nor the gold candidate."""
     rename = {word: word + "ly" for word in "ABCDEZ"}
     for case in made_up(2):
         passage = case.passage

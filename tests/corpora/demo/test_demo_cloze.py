@@ -1,6 +1,6 @@
-"""The demo cloze corpus: of CliCR's shape, and answered by reading alone.
+"""The demo cloze corpus resembles CliCR, and its queries are answered by reading alone.
 
-test_prepared_content.py holds the queries to a hash.
+test_prepared_content.py pins the queries by a hash.
 """
 
 import re
@@ -55,7 +55,7 @@ def sentences(passage):
 
 
 def score(examples, answer):
-    """EM of `answer(example)` in per cent."""
+    """Exact match of `answer(example)` in per cent."""
     return 100 * np.mean([exact_match(answer(e), [given.text for given in e.answers]) for e in examples])
 
 
@@ -69,7 +69,7 @@ def test_sizes(splits, passages):
         assert split.facts["rows"] == len(split)
         assert "not comparable" in split.facts["note"]
     assert len({example.uid for split in splits.values() for example in split.examples}) == 2000
-    for split in splits.values():  # the same object for all queries of a report
+    for split in splits.values():  # all queries of a report share one passage object
         assert len({id(example.passage) for example in split.examples}) == split.facts["passages"]
 
 
@@ -114,7 +114,7 @@ def test_answers_are_names_of_one_mesh_concept(linker, examples):
         kinds[first.semantic_type] += 1
     shares = {kind: count / len(examples) for kind, count in kinds.items()}
     assert set(shares) == {"problem", "treatment", "test"}
-    assert shares["problem"] > shares["treatment"] > shares["test"] > 0.08  # as in CliCR
+    assert shares["problem"] > shares["treatment"] > shares["test"] > 0.08  # the order in CliCR
 
 
 def test_names_in_a_passage_are_of_different_concepts(linker, passages):
@@ -136,7 +136,7 @@ def test_every_name_in_the_tables_is_one_of_mesh(linker):
 
 
 def test_nothing_else_is_a_name(linker):
-    """Words outside the slots link to no concept: no candidate stands unmarked in a passage."""
+    """No word outside the slots links to a concept, so no candidate occurs unmarked in a passage."""
 
     def texts(value):
         inner = value.values() if isinstance(value, dict) else value
@@ -165,7 +165,7 @@ def test_another_ontology_is_refused(linker):
 
 
 def anchors(example):
-    """The names of the query, else its words that are circumstances."""
+    """The names in the query or, if it has none, its words that are circumstances."""
     names = phrases(example.query, example.query_entities)
     values = {value.lower() for value in CIRCUMSTANCES}
     return names or [token.lower() for token in example.query if token.lower() in values]
@@ -191,7 +191,7 @@ def test_a_circumstance_is_told_once(examples):
 
 
 def test_names_of_the_same_kind_compete(linker, splits):
-    """Around the name that a query gives stand other names of the answer's kind: which one, its words must tell."""
+    """Near the name in a query stand several names of the answer's kind; the words of the query decide between them."""
     kind_of = {name: term.kind for term in known_terms(linker) for name in term.names}
     asked = [example for example in splits["test"].examples if "name" in example.tags]
     competing = 0
@@ -239,7 +239,7 @@ def test_frequency_and_place_do_not_tell_the_answer(splits):
     assert score(test, lambda example: candidates(example)[0]) <= 15
     assert score(test, lambda example: candidates(example)[-1]) <= 15
     expected = [mentions(e)[candidates(e)[gold_of(e)]] / len(e.passage.entities) for e in test]
-    assert 100 * np.mean(expected) <= 10  # a mention drawn at random
+    assert 100 * np.mean(expected) <= 10  # the share of correct mentions if one is drawn at random
 
 
 def gold_of(example):
@@ -256,11 +256,11 @@ def test_answers_are_mentioned_as_often_as_other_names(examples):
     assert abs(np.mean(of_answers) - np.mean(of_all)) < 4 * error
     spread = [max(mentions(example).values()) for example in examples]
     assert np.mean(of_all) < 3
-    assert np.mean(spread) >= 4  # some names are louder
+    assert np.mean(spread) >= 4  # some names are mentioned more often
 
 
 def test_the_words_before_the_blank_do_not_tell_the_answer(splits):
-    """The most likely answer after the 3 words left of the blank, else after fewer, counted on train."""
+    """The guess is the most frequent training answer after the 3 words left of the blank, or after fewer of them."""
     counts = defaultdict(Counter)
     for example in splits["train"].examples:
         for words in left_contexts(example):
@@ -278,7 +278,7 @@ def left_contexts(example):
 
 
 def test_memory_of_training_answers_does_not_tell_the_answer(splits):
-    """The most frequent training answer to queries with the same names, among the passage's candidates."""
+    """The guess is the candidate that most often answers training queries with the same names."""
     counts = defaultdict(Counter)
     for example in splits["train"].examples:
         for name in phrases(example.query, example.query_entities):

@@ -1,6 +1,6 @@
-"""The demo benchmark: labels that follow from the bundled facts, and nothing that gives them away.
+"""The demo benchmark: bundled facts decide its labels, and nothing else gives them away.
 
-test_prepared_content.py holds the examples to a hash.
+test_prepared_content.py pins the examples by a hash.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ def table():
 
 
 def stated(premise, table, category):
-    """The facts of the table that stand in a premise, the longest first, each word used once."""
+    """The facts of the table that a premise states, the longest first; each word counts for one fact."""
     facts = sorted({fact for row in table.values() for fact in row[category]}, key=len, reverse=True)
     found, text = [], premise.lower()
     for fact in facts:
@@ -94,7 +94,7 @@ def test_every_disease_has_a_fold_in_both_groups_that_never_names_it(benchmark):
         name = f" {benchmark.names[fold.disease]} "
         assert not any(fold.disease in (e.disease, e.target) for e in trained)
         assert not any(name in f" {e.pair.premise.lower()} " for e in trained)
-        # The rest of its group is there to train on: no synonym drops half of the corpus.
+        # Most of the group stays for training, so no synonym of a disease removes half of the corpus.
         assert len(trained) > 0.8 * len(benchmark) * len(fold.categories) / len(CATEGORIES)
 
 

@@ -1,6 +1,6 @@
-"""The demo corpus: of MedNLI's shape, and decided by what it claims to be decided by.
+"""The demo corpus resembles MedNLI, and what its description claims decides its labels.
 
-test_prepared_content.py holds the rows to a hash.
+test_prepared_content.py pins the rows by a hash.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ def all_examples(splits):
 
 
 def pairs_of(linker, example):
-    """Concept pairs of an example as sets of one or two ids."""
+    """The concept pairs of an example, as sets of one or two ids."""
     sides = [
         {mention.concept for mention in linker.link(tokens)}
         for tokens in (example.premise_tokens, example.hypothesis_tokens)
@@ -47,7 +47,7 @@ def pairs_of(linker, example):
 def relations(linker, splits):
     """split -> [(example, its related pairs with their is-a steps)] of the relation groups.
 
-    A pair is related where one concept is the other or above it.
+    A pair is related if both concepts are equal or one is above the other.
     """
     found = {
         name: [(example, pairs_of(linker, example)) for example in split.examples if example.tags]
@@ -132,13 +132,13 @@ def test_relations_of_dev_and_test_are_new(linker, splits, relations):
     assert sum(map(len, new.values())) >= 1500
     for name in new:
         assert len(new[name]) == splits[name].facts["relation_pairs"]
-    known = set().union(*new["train"])  # what is new is the pair: most of its concepts are known from training
+    known = set().union(*new["train"])  # pairs are new, but training has most of their concepts
     for name in ("dev", "test"):
         assert np.mean([concept in known for _, ((pair, _),) in relations[name] for concept in pair]) > 0.6
 
 
 def test_neither_distance_nor_polarity_nor_side_tells_the_label(linker, relations):
-    """Within each label the two lengths, polarities and sides are as frequent as in the others (4 standard errors)."""
+    """The distances, polarities and sides are equally frequent in each label, within 4 standard errors."""
     rows = [row for split in relations.values() for row in split]
     negative = {"no", "not", "never", "without", "absent", "free", "off", "negative"}
     shares = {label: [] for label in LABELS}
@@ -156,7 +156,7 @@ def test_neither_distance_nor_polarity_nor_side_tells_the_label(linker, relation
 
 
 def test_a_relation_is_decided_by_status_and_polarity(linker):
-    """Each label follows from the frame of the related statement and that of the hypothesis, found in their tables."""
+    """The frames of the related statement and of the hypothesis, both found in the tables, decide each label."""
     draw, wrong = Draw(5), 0
     corpus = demo._Corpus(linker)
     expected = {
@@ -187,7 +187,7 @@ def test_a_relation_is_decided_by_status_and_polarity(linker):
 
 
 def frame_of(table, text, **slots):
-    """The key of the table whose frames, filled with the names, give the text (years as they may come)."""
+    """The key of the table whose frame gives the text when the names (and any years) fill it."""
     unslotted = text
     for slot, name in slots.items():
         unslotted = unslotted.replace(name, "{" + slot + "}")

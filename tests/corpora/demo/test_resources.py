@@ -1,4 +1,4 @@
-"""The bundled tables mean what they say: identifiers exist, names are unambiguous, the tables agree with each other."""
+"""The bundled tables: identifiers exist, names are unambiguous, and the tables agree with each other."""
 
 import csv
 import gzip
@@ -38,7 +38,7 @@ def mesh():
 
 @pytest.fixture(scope="module")
 def mesh_owners(mesh):
-    """Lower-cased MeSH name or synonym -> the descriptors that own it."""
+    """Lower-cased MeSH name or synonym -> the descriptors that have it."""
     owners = defaultdict(set)
     for concept, (name, _, synonyms) in mesh.items():
         for surface in (name, *synonyms):
@@ -153,7 +153,7 @@ def test_abbreviations_read_as_in_hospital_notes(mesh, abbreviations, abbreviati
 
 
 def test_an_expansion_that_mesh_names_has_that_concept(mesh_owners, abbreviations):
-    # "culture", "history" and "patient" are MeSH headings of another sense than the clinical shorthand.
+    # The MeSH headings "culture", "history" and "patient" mean something else than these clinical abbreviations.
     other_sense = {"cx", "hx", "pt"}
     wrong = [row[0] for row in abbreviations if row[1] in mesh_owners and row[2] not in mesh_owners[row[1]]]
     assert set(wrong) == other_sense
@@ -174,7 +174,7 @@ def test_condition_names_link_to_their_own_concept(mesh_owners, aliases, abbrevi
 
 
 def test_conditions_are_findings_of_patients(mesh, conditions):
-    # C diseases (C23 symptoms included), F03 mental disorders, F01 for behaviour-like ones.
+    # Branch C holds diseases and symptoms (C23), F03 mental disorders, and F01 conditions that are kinds of behaviour.
     kinds = {tree.split(".")[0][0] for condition in conditions for tree in mesh[condition["mesh"]][1][:1]}
     assert kinds <= {"C", "F"}
 
@@ -204,7 +204,7 @@ def test_fact_phrases_are_short_lower_case_phrases(conditions):
 
 
 def test_a_phrase_is_of_one_category(conditions):
-    """Colonoscopy cannot be a test of one condition and a procedure of another: hypotheses ask for the category."""
+    """Colonoscopy, say, cannot be a test of one condition and a procedure of another: hypotheses ask which."""
     seen = defaultdict(set)
     for condition in conditions:
         for field in CATEGORIES:

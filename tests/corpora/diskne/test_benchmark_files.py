@@ -1,4 +1,4 @@
-"""DisKnE: the published layout, checked by hand; a benchmark built from scratch; folds that leak nothing."""
+"""DisKnE: the published layout checked by hand, a benchmark built from scratch, and folds that leak nothing."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ from mednli_jax.text import treebank_tokens
 
 LAUNCH = Path(__file__).parents[3] / "launch"
 SECRET = "quokka"
-# id, preferred name, synonyms, type. A small is-a graph: MI and angina are heart diseases, STEMI is an MI.
+# Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases, and STEMI is an MI.
 CONCEPTS = (
     ("C01", "Heart Diseases", ("cardiac disease",), "T047"),
     ("C02", "Myocardial Infarction", ("heart attack", "MI"), "T047"),
@@ -114,7 +114,7 @@ def test_a_hypothesis_is_the_name_the_mention_or_the_whole_sentence():
     for wording in ("name", "mention"):
         assert hypothesis_of(found, "C04", "angina pectoris", wording) == "angina pectoris"
     assert hypothesis_of(found, "C04", "angina pectoris", "full") == "The patient has an angina pectoris."
-    # A capital at the start is no mark of positives.
+    # A capital at the start must not mark positives.
     assert hypothesis_of(positive("d", "C05", "Urinary tract infection"), "C07", "asthma", "full") == "Asthma"
 
 
@@ -150,7 +150,7 @@ def read(path, pairs=PAIRS, **options):
 
 
 def test_a_category_without_a_negative_is_not_reported(tmp_path):
-    """Pneumonia has an example of symptoms and one of treatments; without the latter's negative, symptoms alone."""
+    """Pneumonia has examples of symptoms and treatments. If treatments lack a negative, only symptoms are left."""
     whole = folds(read(published(tmp_path / "whole.csv")), least=1)
     assert {fold.disease: fold.categories for fold in whole}["C06"] == ("symptoms", "treatments")
     less = folds(read(published(tmp_path / "less.csv", ROWS[:-1])), least=1)
@@ -179,7 +179,7 @@ def test_the_published_rows_join_their_pairs(tmp_path):
     assert (own.pair.premise, own.pair.hypothesis) == (PAIRS[0].premise, "heart attack")
     assert (other.disease, other.target, other.pair.label) == ("C04", "C02", "neutral")
     assert (other.pair.premise, other.pair.hypothesis) == (PAIRS[0].premise, "angina pectoris")
-    # A negative of a category in which its pair is no positive example keeps that category.
+    # A negative may belong to a category in which its pair has no positive example; it keeps that category.
     assert by_uid["b.tests.C02.C06"].category == "tests"
     assert found.facts["positives"] == dict(symptoms=5, treatments=1, tests=0, procedures=0, terminological=0)
     assert found.facts["negatives"] == dict(symptoms=6, treatments=1, tests=1, procedures=0, terminological=0)
@@ -208,7 +208,7 @@ def test_without_a_terminology_diseases_are_called_what_the_hypotheses_call_them
     rows = [*ROWS, ("g,ng", "C99", "non-entailment", "symptoms_diseases", "C02", "", "")]
     rows += [("a,ng", "C98", "non-entailment", "symptoms_diseases", "C02", "", "")]
     found = read(published(tmp_path / "m.csv", rows), ontology=None)
-    assert found.names["C05"] == "urinary tract infection"  # of equally frequent mentions the longest
+    assert found.names["C05"] == "urinary tract infection"  # the longest of equally frequent mentions
     assert found.facts["left_out"] == {"without_positive": 1, "unnamed": 2, "contradicted": 0}  # C04 has no mention
 
 
@@ -277,7 +277,7 @@ def uids(found, rows):
 def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
     found = read(published(tmp_path / "m.csv"))
     made = {(fold.disease, fold.group): fold for fold in folds(found, dev=0)}
-    # C06 has one positive example in each of two categories: too few to report.
+    # C06 has one positive example in each of two categories, which is too few to report.
     assert set(made) == {("C02", "medical"), ("C05", "medical")}
     fold = made["C02", "medical"]
     assert fold.categories == ("symptoms",)
@@ -288,7 +288,7 @@ def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
         "b.symptoms.C02",
         "b.symptoms.C02.C06",
     }
-    # "MI in the past" names it in e's premise; "Family" in d's has the letters, and is no mention.
+    # The premise of e names the disease ("MI in the past"). "Family" in d has the letters, but is not a mention.
     assert uids(found, fold.train) == {
         "c.symptoms.C05",
         "d.symptoms.C05",
@@ -312,7 +312,7 @@ def test_names_are_found_on_word_boundaries_whatever_their_case_and_number():
 
 
 def big(seed=0, wording="name"):
-    """A benchmark of 7 diseases with 6 positives each, some premises shared, some naming other diseases."""
+    """A benchmark of 7 diseases with 6 positives each; some premises are shared, and some name other diseases."""
     rng = random.Random(seed)
     names = [row[1].lower() for row in CONCEPTS[:7]]
     positives = []
@@ -398,7 +398,7 @@ def test_a_premise_and_claim_that_stand_twice_are_trained_on_and_tested_once():
     positives += [Positive(one, "C06", "tests", 12, 21) for one in more]
     found = assemble(positives)
     made = folds(found, dev=0)
-    assert [fold.disease for fold in made] == ["C06"]  # asthma has one example, three times
+    assert [fold.disease for fold in made] == ["C06"]  # the three examples of asthma count as one
     assert uids(found, made[0].train) == {"t0.tests.C07"}
     assert {reason for _, reason in made[0].log(found.examples)} == {"hypothesis", "repeated"}
 
@@ -436,11 +436,11 @@ def test_the_most_similar_diseases_are_taken_and_kin_is_passed_over():
     found = {}
     for one, other in ranks.negatives(positives, ranking, ranks.Kinship(ontology()), 2):
         found.setdefault(one.disease, []).append(other)
-    # By cosine; of MI both ancestor (heart diseases) and descendant (STEMI) are passed over.
+    # The order is by cosine. For MI its ancestor (heart diseases) and its descendant (STEMI) are skipped.
     assert found["C02"] == ["C04", "C06"]
     assert found["C01"] == ["C06", "C05"]
     assert found["C04"] == ["C03", "C02"]
-    assert found["C07"] == ["C06", "C01"]  # the others are equally far: by id
+    assert found["C07"] == ["C06", "C01"]  # equally distant diseases come in the order of their ids
 
 
 def test_candidates_are_of_the_same_group_and_true_ones_are_no_negatives():
@@ -514,7 +514,7 @@ def test_vectors_of_none_of_the_diseases_are_refused(tmp_path):
 
 def test_the_ontology_and_word_vectors_give_vectors_too(tmp_path):
     found = ranks.vectors_of_ancestors(ontology(), ["C02", "C03", "C04", "C05"])
-    assert set(found) == {"C02", "C03", "C04"}  # the urinary tract infection stands alone
+    assert set(found) == {"C02", "C03", "C04"}  # no pair links the urinary tract infection to others
     assert found["C02"] @ found["C03"] > found["C04"] @ found["C03"]
     path = tmp_path / "words.txt"
     path.write_text("heart 1 0\nattack 1 0\nmyocardial 1 0\nurinary 0 1\n")
@@ -651,7 +651,7 @@ def test_the_script_builds_from_annotations_and_tells_faults_in_one_line(tmp_pat
     assert code == 0, said.err
     facts = json.loads(said.out)
     assert (facts["folds"], facts["mediqa_nli"]) == (2, False)
-    assert facts["left_out"]["unnamed"] == 1  # angina is nobody's positive, and no terminology names it
+    assert facts["left_out"]["unnamed"] == 1  # angina has no positive example, and without a terminology it has no name
     assert (tmp_path / "out" / "folds" / "medical-C05" / "test.jsonl").is_file()
     code, said = run("--out", tmp_path / "out", *source)
     assert code == 2

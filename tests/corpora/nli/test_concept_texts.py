@@ -1,4 +1,4 @@
-"""Concepts in place of words: which words they replace, and what their vectors are."""
+"""Concepts that replace words: which words they replace, and what vectors they get."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,10 @@ def test_every_word_of_a_mention_is_its_concept(config):
 
 
 def test_vectors_are_means_of_the_mentions_words_drawn_together(config):
-    """D1 starts at (3, 0), D2 at (0, 3); a round: D1 = ((3, 0) + D2) / 2, then D2 = ((0, 3) + D1) / 2."""
+    """A concept starts at the mean of its mentions' words: D1 at (3, 0), D2 at (0, 3).
+
+    One round of retrofitting gives D1 = ((3, 0) + D2) / 2, then D2 = ((0, 3) + D1) / 2.
+    """
     config.vectors.retrofit_rounds = 1
     corpus = experiment.of(config).corpus
     prepared, _ = corpus.prepare()
@@ -61,7 +64,8 @@ def test_vectors_are_means_of_the_mentions_words_drawn_together(config):
     first, second = (prepared.vectors[vocabulary.encode([mark(concept)])[0]] for concept in ("D1", "D2"))
     np.testing.assert_allclose(first, [1.5, 1.5], rtol=1e-6)
     np.testing.assert_allclose(second, [0.75, 2.25], rtol=1e-6)
-    np.testing.assert_array_equal(prepared.vectors[vocabulary.encode(["has"])[0]], [5, 5])  # others stay
+    # other words keep their vectors
+    np.testing.assert_array_equal(prepared.vectors[vocabulary.encode(["has"])[0]], [5, 5])
 
 
 def test_new_pairs_are_read_as_the_corpus_was(config):

@@ -1,4 +1,4 @@
-"""Examples become the arrays they should: tokens, links, truncation, and a bar for slow work."""
+"""Encoding of examples into arrays: tokens, links, truncation, and a progress bar for slow work."""
 
 import json
 import re
@@ -39,7 +39,7 @@ ENCODING = Encoding(
     max_links=8,
 )
 
-# systolic heart failure is-a heart failure is-a heart disease; asthma stands alone.
+# Systolic heart failure is-a heart failure is-a heart disease; asthma stands alone.
 NAMES = ("heart disease", "heart failure", "systolic heart failure", "asthma")
 HEART = Ontology(
     "heart",
@@ -125,12 +125,12 @@ def test_the_last_tokens_are_kept_where_asked_for_and_links_move_with_them():
     arrays, _ = encode_links(whole, LINKER, last)
     assert links_of(arrays, 0) == [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
     cut, _ = encode_links([pair("heart failure was known", "heart disease")], LINKER, replace(last, max_length=3))
-    assert links_of(cut, 0) == []  # "heart" went
+    assert links_of(cut, 0) == []  # "heart" was cut off
 
 
 @pytest.fixture
 def few_vectors(tmp_path):
-    """A vectors file that lacks most words, "qqq" and "systolic" among them."""
+    """A vectors file that lacks most words, such as "qqq" and "systolic"."""
     known = {"heart": 1.0, "failure": 2.0, "disease": 3.0, "asthma": 4.0, "has": 5.0}
     path = tmp_path / "few.txt"
     path.write_text("".join(f"{word} {value} 0 0 1\n" for word, value in known.items()))
@@ -140,13 +140,14 @@ def few_vectors(tmp_path):
 def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
     arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=few_vectors))
     assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
-    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]  # as without a vectors file: nothing is deleted
+    # the same lengths as without a vectors file: no word is deleted
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
     assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
     assert not vectors[PAD].any()
     assert vectors[UNK].any()
     assert facts["unknown_tokens"] == {side: int((arrays[side] == UNK).sum()) for side in SIDES}
     assert facts["vocabulary"]["with_vector"] == len(vocab) - 2 == 5
-    # The concept of row 1 stands at tokens 1 to 3, with or without vectors for its words.
+    # The concept of row 1 covers tokens 1 to 3, whether or not its words have vectors.
     links = links_of(arrays, 1)
     assert {premise for premise, _, _ in links} == {1, 2, 3}
 
@@ -161,7 +162,7 @@ def test_new_sentences_are_encoded_as_the_corpus_was():
         np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
     unknown = WordTexts(ENCODING, vocab).arrays([pair("Known unheard .", "<pad>")])
     assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
-    assert unknown["hypothesis"].tolist() == [[UNK]]  # text cannot spell padding
+    assert unknown["hypothesis"].tolist() == [[UNK]]  # no text maps to the padding token
 
 
 def test_hypothesis_only_leaves_premises_empty():
@@ -170,7 +171,7 @@ def test_hypothesis_only_leaves_premises_empty():
     assert (arrays["premise"] == PAD).all()
     assert arrays["premise"].shape[1] >= 1
     assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
-    assert "qqq" not in vocab  # nor do words of premises reach the vocabulary
+    assert "qqq" not in vocab  # words of premises stay out of the vocabulary, too
     assert (arrays["link_distance"] == -1).all()
     assert facts["knowledge"]["links"] == 0
 
@@ -191,19 +192,19 @@ def test_links_by_hand():
         pair("heart failure", "heart failure"),
     ]
     arrays, facts = encode_links(examples, LINKER, replace(ENCODING, max_links=16))
-    # Two steps up from systolic heart failure (tokens 2-4) to heart disease (tokens 1-2); asthma (6) is asthma (5).
+    # Systolic heart failure (tokens 2-4) is two steps below heart disease (tokens 1-2). Asthma (6) equals asthma (5).
     expected = [(i, j, 2) for i in (2, 3, 4) for j in (1, 2)] + [(6, 5, 0)]
     assert links_of(arrays, 0) == sorted(expected)
     assert links_of(arrays, 1) == []
     assert links_of(arrays, 2) == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
-    assert arrays["link_distance"].shape[1] == 7  # no wider than the fullest pair
+    assert arrays["link_distance"].shape[1] == 7  # as wide as the pair with most links
     assert (facts["longest_path"], facts["links"], facts["pairs_with_links"]) == (2, 11, 2)
     assert facts["links_per_length"] == {"0": 5, "2": 6}
     assert facts["dropped_links"] == 0
 
 
 def test_links_are_aligned_with_the_tokens():
-    """Whatever is linked, the tokens there spell the concept: also with lower case and after words without vectors."""
+    """The tokens of every link spell its concept, also in lower case and behind words without vectors."""
     arrays, vocab, _, _ = encode_corpus(SPLITS, LINKER, ENCODING)
     named = {}
     for row in range(len(arrays["label"])):
@@ -224,7 +225,7 @@ def test_a_name_cut_by_truncation_is_not_linked():
 
 
 def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
-    """Cut after "heart", "systolic heart failure" is no other concept; nor does what stands past the cut count."""
+    """Cut behind "heart", "heart failure" is not the concept "heart", and concepts behind the cut do not count."""
     heart = Ontology("h", "1", ("C0", "C1"), ("heart", "heart failure"), (), is_a_matrix([(1, 0)], 2), "0" * 64)
     long = pair("known heart failure heart", "heart failure")
     arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=2))
@@ -232,7 +233,7 @@ def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
     assert facts["longest_path"] == 0
     arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=3))
     assert links_of(arrays, 0) == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
-    assert facts["longest_path"] == 0  # the last word, "heart", would be one step from the hypothesis
+    assert facts["longest_path"] == 0  # "heart", one step from the hypothesis, is cut off
     _, facts = encode_links([long], Linker(heart), ENCODING)
     assert facts["longest_path"] == 1
 
@@ -248,14 +249,14 @@ def test_too_many_links_keep_the_shortest_and_count_the_rest():
 
 
 def recognised(spans, facts=None):
-    """Sentences of the example "u"; spans: {side: (start, end, concept)...}."""
+    """Mentions of the example "u"; spans: {side: (start, end, concept)...}."""
     return Recognised(
         HEART, {("u", side): tuple(Span(*span) for span in found) for side, found in spans.items()}, facts
     )
 
 
 def test_mentions_of_a_file_stand_in_place_of_the_linkers():
-    """The sentences name nothing that the linker knows; the file says what they mean."""
+    """The linker knows no name in these sentences; the file gives their concepts."""
     example = pair("qqq pump trouble", "wheezing heart")
     assert encode_links([example], LINKER, ENCODING)[1]["links"] == 0
     given = recognised({"premise": [(1, 3, "C2")], "hypothesis": [(1, 2, "C0")]}, {"file": "s.tsv"})
@@ -279,7 +280,7 @@ def test_spans_survive_lowering_and_end_with_truncation():
         arrays, _ = encode_links([example], given, replace(ENCODING, lowercase=lowercase))
         assert links_of(arrays, 0) == [(0, 0, 1), (2, 0, 2), (3, 0, 2)]
     arrays, _ = encode_links([example], given, replace(ENCODING, max_length=3))
-    assert links_of(arrays, 0) == [(0, 0, 1)]  # a span that is cut is dropped, not shortened
+    assert links_of(arrays, 0) == [(0, 0, 1)]  # a span that crosses the cut is dropped, not shortened
     arrays, _ = encode_links([example], given, replace(ENCODING, hypothesis_only=True))
     assert links_of(arrays, 0) == []
 
@@ -295,7 +296,7 @@ CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\
 
 
 def corpus(folder):
-    """One's own corpus of three pairs, train p0 and p1, dev p2, and an ontology in which D2 is-a D1."""
+    """A user's own corpus of three pairs (train p0 and p1, dev p2), and an ontology in which D2 is-a D1."""
     for split, numbers in (("train", (0, 1)), ("dev", (2,))):
         rows = [
             {
@@ -334,14 +335,14 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     facts = prepared.manifest["knowledge"]["mentions"]
     assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 2, 0)
     assert prepare(config)[1]
-    spans.write_text(spans.read_text().replace("D1", "D2"))  # as long as before: its content counts
+    spans.write_text(spans.read_text().replace("D1", "D2"))  # the file keeps its size; its content is part of the key
     changed, hit = prepare(config)
     assert not hit
     assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
 
 
 def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_path):
-    """D4 is-a D2 is-a D1: nobody mentions D2 but test, so that train's D4 and D1 are one path apart or none."""
+    """D4 is-a D2 is-a D1, and nothing mentions D2. Only the whole graph links D4 and D1."""
     config = corpus(tmp_path)
     with open(tmp_path / "own.tsv", "a") as file:
         file.write("D4\tcold bird\tC01.100.100\t\n")
@@ -364,7 +365,7 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert not (found["whole"].folder / "concepts.json").exists()
     concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
     assert concepts == ["D1", "D4"]
-    # New pairs: "cold bird" is D4 and "cardiac illness" D1, in the graph of the training pairs and in the whole one.
+    # In a new pair "cold bird" is D4 and "cardiac illness" D1; they are linked in the whole graph alone.
     own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
     vocabulary = own.read_vocabulary(found["mentioned"].folder / "vocabulary.json")
     digest = found["mentioned"].manifest["knowledge"]["sha256"]
@@ -376,7 +377,7 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
 
 @pytest.mark.parametrize("graph", ["whole", "mentioned"])
 def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
-    """Words of WordNet by their base forms, with all senses; new pairs have the arrays of the corpus."""
+    """Words match WordNet by their base forms and in all senses. New pairs get the same arrays as the corpus."""
     config = corpus(tmp_path)
     (tmp_path / "words").mkdir()
     test_wordnet.written(tmp_path / "words")
@@ -400,12 +401,12 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
         return {(i, j): (d, {k for b, k in enumerate(kinds) if bits >> b & 1}) for i, j, d, bits in links if d >= 0}
 
     train = found(arrays, prepared.splits["train"].first)
-    assert train[1, 2] == (0, {"same"})  # bodies, body
-    assert train[2, 3] == (1, {"hypernym"})  # inhaled, breathes
-    assert train[2, 1] == (1, {"entails"})  # inhaled, cold: a verb, too
-    siblings = {"co_hyponym"} if graph == "whole" else set()  # whose parent nobody mentions
-    assert train[3, 1] == (1, {"antonym"} | siblings)  # heat, cold
-    assert facts["relations"]["same"] == 4  # bodies of the first pair, cold of the second, in two splits
+    assert train[1, 2] == (0, {"same"})  # bodies - body
+    assert train[2, 3] == (1, {"hypernym"})  # inhaled - breathes
+    assert train[2, 1] == (1, {"entails"})  # inhaled - cold, which is also a verb
+    siblings = {"co_hyponym"} if graph == "whole" else set()  # the parent of the siblings is not mentioned
+    assert train[3, 1] == (1, {"antonym"} | siblings)  # heat - cold
+    assert facts["relations"]["same"] == 4  # "body" in the first pair and "cold" in the second, in each of two splits
     new = [NLIExample(u, p, h, "", tuple(p.split()), tuple(h.split())) for u, p, h in texts]
     kept, vocabulary = prepared.folder / "concepts.json", own.read_vocabulary(prepared.folder / "vocabulary.json")
     concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
@@ -414,7 +415,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
 
 
 def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
-    """C2 is-a C1 is-a C0, and C1 stands behind the third token alone; nobody but test mentions asthma."""
+    """C2 is-a C1 is-a C0, and C1 is mentioned behind the third token only. Asthma is mentioned in test only."""
     splits = {
         "train": Split("train", (pair("systolic heart failure , no heart failure", "a heart disease", uid="t"),)),
         "dev": Split("dev", (pair("left early", "heart disease", uid="d"),)),
@@ -468,7 +469,7 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
         linker = experiment.nli_corpus(with_knowledge(config, **fields)).linker
         return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
 
-    assert linked() == ["D2"]  # birds are of no kind worth linking, HP is too short
+    assert linked() == ["D2"]  # the kind of "bird" is not linked by default, and "hp" is too short
     assert linked(abbreviations=str(tmp_path / "short.tsv")) == ["D2", "D2"]
     assert linked(min_length=2) == ["D2", "D2"]
     assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
@@ -499,7 +500,7 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
     assert encode_links(examples, small, ENCODING)[1] == encode_links(examples, whole, ENCODING)[1]
     for sentence in (("pump", "trouble"), ("bird",)):
         assert small.link(sentence) == whole.link(sentence) != []
-    assert small.link(("cardiac", "illness")) == []  # in none of the sentences
+    assert small.link(("cardiac", "illness")) == []  # no sentence holds this name
     assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
 
 
@@ -529,7 +530,7 @@ def test_settings_that_cannot_be(fields, code, tmp_path):
     assert str(error.value).startswith(code)
     assert "Fix: " in str(error.value)
     without = with_knowledge(corpus(tmp_path), **fields)
-    without.model.knowledge = "none"  # nothing of it is read
+    without.model.knowledge = "none"  # a model without knowledge ignores these settings
     prepare(without)
 
 
@@ -537,7 +538,7 @@ def test_settings_that_cannot_be(fields, code, tmp_path):
 
 
 class Terminal:
-    """Stands for stderr."""
+    """Replaces stderr."""
 
     def __init__(self):
         self.text = ""
@@ -554,7 +555,7 @@ class Terminal:
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
 def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
-    """Two passes over 2,000 pairs that take so many seconds; the items come through whole and in order either way."""
+    """Two passes over 2,000 pairs take this many seconds; with or without a bar all items come in order."""
     terminal, clock = Terminal(), iter(np.linspace(0, seconds, 40))
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
@@ -566,14 +567,14 @@ def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
 
 
 def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
-    """Reading took long: the bar appears with the first pairs."""
+    """The time since reading began counts, so after slow reading the bar appears with the first pairs."""
     terminal = Terminal()
     monkeypatch.setattr(progress.sys, "stderr", terminal)
     encode_corpus(SPLITS, LINKER, ENCODING)
     assert terminal.text == ""
     encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
     assert "preparing" in terminal.text
-    assert "30/30" in terminal.text  # 6 pairs: vocabulary, words of two sides, concepts of two sides
+    assert "30/30" in terminal.text  # 6 pairs: one pass for the vocabulary, two for words, two for concepts
     assert "ETA" in terminal.text
     assert "concepts of hypotheses" in terminal.text
 

@@ -1,4 +1,4 @@
-"""Entities as one token, by any tagger's file or the ontology; raw text as tokens; files that do not fit."""
+"""Entities as single tokens, from a tagger's file or the ontology; raw text as tokens; files that do not fit."""
 
 import json
 from dataclasses import replace
@@ -13,12 +13,12 @@ from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.text import blank_tokens
 
 HEADER = "uid\tside\tstart_char\tend_char\tconcept\n"
-HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 are brain injury
+HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
 
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
-    """Six pairs of train and three of dev, and a file of spans in the layout of any tagger."""
+    """Six training pairs and three dev pairs, with a file of spans in the layout of any tagger."""
     monkeypatch.chdir(tmp_path)
     rows = []
     for split, size in (("train", 6), ("dev", 3)):
@@ -81,7 +81,7 @@ def test_a_file_of_another_corpus_is_one_line_without_text(corpus, tmp_path):
 
 
 def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
-    """Of 9 hypotheses with 7 tokens the entity makes one of two; --lengths=train counts 6 of them."""
+    """Each of 9 hypotheses has 7 tokens, two of which are merged. --lengths=train counts only 6 hypotheses."""
     flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", "--json")
     code, out, err = call_command(analyze, "lengths", *flags, words=1)
     assert code == 0, err
@@ -91,7 +91,7 @@ def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
     assert {kind: (c["pairs"], c["mean"]) for kind, c in of.items()} == {"separate": (3, 7.0), "merged": (3, 6.0)}
     of_train = json.loads(call_command(analyze, "lengths", *flags, "--lengths=train", words=1)[1])
     assert (of_train["split"], of_train["merged"]["classes"]["neutral"]["pairs"]) == ("train", 2)
-    # The file is of the user's own corpus, whose tokens are counted, and shown to its owner alone.
+    # The tokens of a user's own corpus are counted, but only its owner may read them.
     code, out, err = call_command(analyze, "lexical", *flags[:-1], "--min_count=1", "--out=o", words=1)
     assert code == 0, err
     rows = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())["top"]["neutral"]
@@ -104,7 +104,7 @@ def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
     assert example.hypothesis_tokens == ("Acute", "brain", "injury,", "no", "pain.")
     assert example.premise_tokens == ("Gout,", "0.")
     prepared, _ = raw.prepare()
-    assert prepared.manifest["tokeniser"] == "blanks"  # so that texts that a run is asked about are cut as these
+    assert prepared.manifest["tokeniser"] == "blanks"  # new pairs are then split in the same way
     assert prepared.manifest["key"]["tokens"] == "blanks"
     words = raw.read_vocabulary(prepared.folder / "vocabulary.json")
     assert "injury," in words
@@ -112,7 +112,7 @@ def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
 
 
 def test_fasttext_reads_raw_text_whole(tmp_path):
-    """A premise of 120 words is not cut."""
+    """A premise of 120 words is not truncated."""
     config = defaults.nli("fasttext", "mednli")
     assert config.data.tokens == "blanks"
     config.data.update(name="file", dir=str(tmp_path))

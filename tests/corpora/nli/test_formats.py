@@ -1,4 +1,4 @@
-"""Tables, triples, MEDIQA-NLI and files of one's own, on made-up files of the official layouts; and broken ones."""
+"""Tables, triples, MEDIQA-NLI and a user's own files: made-up files in the official layouts, and broken ones."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from mednli_jax.corpora.nli.readers import CORPORA, load_nli, read_nli_file
 from mednli_jax.errors import DataErrors, Problems, UserError
 from mednli_jax.textfiles import MAX_RECORD_BYTES, csv_records
 
-SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message
+SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 SNLI_HEADER = [
     "gold_label",
     *(f"sentence{side}_{kind}" for kind in ("binary_parse", "parse") for side in (1, 2)),
@@ -39,7 +39,7 @@ def tsv(*rows, header=SNLI_HEADER):
 
 
 def faults(read, *arguments, **options):
-    """The faults that reading raises, checked to hold no word of the sentences."""
+    """The faults that reading raises. Checks that no message holds a word of the sentences."""
     with pytest.raises(UserError) as caught:
         read(*arguments, **options)
     assert SECRET not in str(caught.value)
@@ -63,7 +63,8 @@ def test_snli_table_means_the_same_as_its_json(tmp_path, name):
     assert split.examples == same.examples
     assert [pair.uid for pair in split.examples] == ["a", "c"]
     assert split.examples[0].premise_tokens == ("A", "man", "(", "old", ")", "sleeps", ".")
-    assert split.examples[1].hypothesis_tokens == ("A", "5", '"', "nail", ".")  # a quote quotes nothing in TSV
+    # a quotation mark has no special meaning in TSV
+    assert split.examples[1].hypothesis_tokens == ("A", "5", '"', "nail", ".")
     for fact in ("rows", "kept", "dropped_unlabelled", "labels", "tokens"):
         assert split.facts[fact] == same.facts[fact]
 
@@ -93,7 +94,8 @@ def test_triples_keep_their_tokens(tmp_path):
     path = triple(tmp_path, premises=("don't  ( x ) ''", "B ."), labels=("neutral", "contradiction"))
     split = read(path)
     first, second = split.examples
-    assert first.premise_tokens == ("don't", "(", "x", ")", "''")  # tokenised already: nothing is split again
+    # triples are tokenised already, so nothing is split again
+    assert first.premise_tokens == ("don't", "(", "x", ")", "''")
     assert (first.uid, second.uid, second.label) == ("s1.train:1", "s1.train:2", "contradiction")
     assert split.facts["tokens"] == {"binary parse": 0, "treebank": 0, "blanks": 2}
     assert set(split.facts["read_with"]) == {"s2.train", "labels.train"}
@@ -110,7 +112,7 @@ def test_triples_keep_their_tokens(tmp_path):
         ({"labels": ("neutral", SECRET)}, [("labels.train", 2, "gold_label")]),
         ({"hypotheses": ("", "D"), "premises": ("A", SECRET)}, [("s2.train", 1, "sentence2")]),
         ({"premises": (SECRET + "\0", "B")}, [("s1.train", 1, None)]),
-        ({"premises": ("A", SECRET + "\0")}, [("s1.train", 2, None)]),  # the files are as long as each other
+        ({"premises": ("A", SECRET + "\0")}, [("s1.train", 2, None)]),  # both files have the same number of lines
         (
             {"premises": (SECRET + "\0", "B", "C"), "hypotheses": ("D", "", "E"), "labels": ("neutral",) * 3},
             [("s1.train", 1, None), ("s2.train", 2, "sentence2")],
@@ -214,7 +216,7 @@ def test_mediqa_takes_its_labels_from_the_ground_truth_and_the_rest_from_mednli(
     assert labels == {"t0": "entailment", "t1": "neutral", "t2": "contradiction"}
     assert set(splits["test"].facts["read_with"]) == {TRUTH}
     assert {path.name for path in source_files("mediqa_nli", folder)} == {*CORPORA["mediqa_nli"].files.values(), TRUTH}
-    for place in (folder, folder / "mediqa_nli"):  # the corpus's own folder finds MedNLI beside it
+    for place in (folder, folder / "mediqa_nli"):  # given its own folder, the corpus finds MedNLI beside it
         assert load_nli("mediqa_nli", place) == splits
     headless = mediqa(tmp_path / "b", "t0,entailment\nt1,neutral\nt2,contradiction\n")
     assert load_nli("mediqa_nli", headless)["test"].examples == splits["test"].examples

@@ -1,4 +1,4 @@
-"""MetaMap's input: ASCII, one character for one, and positions that fit the original sentence."""
+"""MetaMap's input is ASCII with one character for each original one, so positions fit the original sentence."""
 
 import stat
 

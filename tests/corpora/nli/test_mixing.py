@@ -1,4 +1,4 @@
-"""Samples of training pairs, and two corpora in one: whole premises, the right domain, each pair's own links."""
+"""Samples of training pairs and mixtures of two corpora: premises stay whole, domains and links stay right."""
 
 import json
 from collections import Counter
@@ -17,13 +17,14 @@ from mednli_jax.tasks.nli import LINK_FIELDS
 from mednli_jax.text import Vocab
 
 CONDITIONS = ("asthma", "gout", "anemia", "stroke")
-SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each has less than three hypotheses
+SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each split has fewer than three hypotheses
 SOURCE = {"train": 64, "dev": 5, "test": 4}
-ONTOLOGY = "".join(f"D{n}\t{name}\tC01{'.100' * n}\t\n" for n, name in enumerate(CONDITIONS))  # one below the other
+# each concept is below the one before
+ONTOLOGY = "".join(f"D{n}\t{name}\tC01{'.100' * n}\t\n" for n, name in enumerate(CONDITIONS))
 
 
 def rows(corpus, split, size):
-    """Three hypotheses of each premise, in SNLI's fields."""
+    """Rows with SNLI's fields; each premise has three hypotheses."""
     for n in range(size):
         premise, hypothesis = f"{corpus} {split} {n // 3} {CONDITIONS[n // 3 % 4]} .", f"has {CONDITIONS[n % 4]} now"
         yield {
@@ -58,7 +59,7 @@ def config_of(data, corpus="mednli", model="esim", **fields):
 
 
 class Read:
-    """A prepared corpus, its rows by uid as words, label, domain and links."""
+    """A prepared corpus; of_uid: the words, label, domain and links of each row."""
 
     def __init__(self, prepared):
         self.prepared, self.of_uid = prepared, {}
@@ -81,7 +82,7 @@ class Read:
 
 
 def split_of(sizes, name="s"):
-    """Premises of so many hypotheses each."""
+    """A split whose premises have these numbers of hypotheses."""
     examples = [
         NLIExample(f"{name}{p}-{h}", f"premise {p}", "h", "neutral", ("premise", str(p)), ("h",), group=f"g{p}")
         for p, size in enumerate(sizes)
@@ -118,7 +119,7 @@ def test_a_sample_does_not_depend_on_the_order_of_premises():
     moved = [example for p in order for example in split.examples if example.group == f"g{p}"]
     assert set(sampled(Split("train", tuple(moved)), size).examples) == set(sampled(split, size).examples)
     first = {f"g{p}" for p in range(len(GROUPS))} - {e.group for e in sampled(split, size).examples}
-    assert first & {"g0", "g1", "g2", "g3"}  # the head of the file is no sample
+    assert first & {"g0", "g1", "g2", "g3"}  # a sample is not just the beginning of the file
 
 
 def test_pairs_without_a_group_belong_to_their_premise():
@@ -154,7 +155,7 @@ def test_mixed_corpora_have_their_own_pairs_domains_and_links(data):
     assert set(added) < set(source.uids("train"))
     for uid, pair in both.of_uid.items():
         assert pair == (source if uid in added else alone).of_uid[uid], uid
-    assert sum(len(pair[3]) > 0 for pair in both.of_uid.values()) > 20  # there are links to confuse
+    assert sum(len(pair[3]) > 0 for pair in both.of_uid.values()) > 20  # enough pairs have links to mix up
     assert len({tuple(sorted(pair[3])) for pair in both.of_uid.values()}) >= 3
     domain = both.prepared.arrays["domain"]
     expected = [1 if uid in added else 0 for split in both.prepared.splits for uid in both.uids(split)]

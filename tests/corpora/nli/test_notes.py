@@ -1,4 +1,4 @@
-"""From NOTEEVENTS.csv to sentences of Past Medical History sections, on made-up notes."""
+"""From NOTEEVENTS.csv to the sentences of Past Medical History sections, on made-up notes."""
 
 import gzip
 import json
@@ -61,7 +61,7 @@ def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
     ]
     counts = {"rows": 4, "dropped_iserror": 1, "other_categories": 0, "empty": 0}
     assert history.facts == {"file": name, **counts, "notes": 2, "sections": 3, "sentences": 4}
-    assert len(list(history)) == 4  # a second iteration starts anew, counts too
+    assert len(list(history)) == 4  # a second iteration starts from the beginning, and its counts do, too
     assert history.facts["rows"] == 4
 
 
@@ -235,14 +235,15 @@ def test_premises_are_sampled_from_the_notes(tmp_path):
     }  # fmt: skip
     head, *ten = rows_of(out)
     assert head == ("uid", "sentence")
-    whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}  # the first of equal ones
+    # of equal sentences the first counts
+    whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}
     assert len(ten) == len(set(ten)) == 10
     assert set(ten) < whole
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
 
     assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
-    assert rows_of(out) == [head, *ten[:4]]  # the same seed, over the older file
+    assert rows_of(out) == [head, *ten[:4]]  # the same seed draws the same, and replaces the older file
     assert premises(tmp_path, "--number=10", "--seed=1").returncode == 0
     assert set(rows_of(out)[1:]) != set(ten)
     assert premises(tmp_path, "--number=99").returncode == 0

@@ -1,4 +1,4 @@
-"""Partitions: files of ids as text and as arrays, whose pairs they name, and what is wrong with them."""
+"""Partitions: files of ids as text and as arrays, the pairs that they name, and errors in them."""
 
 import gzip
 import io
@@ -44,7 +44,7 @@ def test_an_array_of_strings(tmp_path, kind):
 
 
 def test_other_arrays_are_refused(tmp_path):
-    objects = np.array(["train0", None], dtype=object)  # which only unpickling could read
+    objects = np.array(["train0", None], dtype=object)  # only unpickling could read this array
     for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array("a"), np.array([b"\xff\xfe"])):
         with pytest.raises(DataError) as caught:
             read_partition(array(tmp_path, value))
@@ -77,7 +77,7 @@ def test_several_are_told_apart(tmp_path):
 
 
 def refused(line, ids, **options):
-    """The message of the error that names the first unknown id by its line."""
+    """The message of the error, which must name the line of the first unknown id."""
     with pytest.raises(DataError) as caught:
         uids_in(ids, SPLITS, **options)
     assert (caught.value.file, caught.value.line) == ("easy.txt", line)
@@ -92,23 +92,25 @@ def test_unknown_ids_are_counted_and_not_quoted():
     message = refused(2, partition("f", "secret", "a", "other"))
     assert "2 of 4" in message
     assert "secret" not in message
-    assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}  # a corpus that is cut short
-    refused(1, partition("other", "secret"), filtered=True)  # no part of it
+    # with filtered=True the corpus may lack some pairs
+    assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}
+    refused(1, partition("other", "secret"), filtered=True)  # but not all pairs of the file
 
 
 def test_ids_may_be_places():
-    """The published lists: the split and the number of the pair in its file, from 0."""
+    """In the published lists an id is a split and the number of a pair in its file, counted from 0."""
     assert uids_in(partition("train0", "train2", "dev1", "test0"), SPLITS) == {"a", "c", "e", "f"}
     refused(2, partition("train0", "train3"))
-    refused(1, partition("train0", "dev1"), gaps={"train"})  # the reader left pairs out
+    refused(1, partition("train0", "dev1"), gaps={"train"})  # the reader left pairs out, so numbers are unknown
 
 
-PUBLISHED = {"train": range(11_232), "dev": range(11_232, 12_627), "test": range(12_627, 14_049)}  # places in all
+# positions over all splits
+PUBLISHED = {"train": range(11_232), "dev": range(11_232, 12_627), "test": range(12_627, 14_049)}
 POOLED = {split: tuple(f"uid-{place}" for place in places) for split, places in PUBLISHED.items()}
 
 
 def test_the_published_lists_number_all_splits_together(tmp_path):
-    """Arrays as published over 14,049 made-up pairs: 9,463 easy and 4,586 difficult, of which each is one pair."""
+    """Arrays as published, over 14,049 made-up pairs: 9,463 easy and 4,586 difficult. Each id finds its pair."""
     ids = np.array([f"{split}{place}" for split, places in PUBLISHED.items() for place in places])
     is_easy = np.random.default_rng(0).permutation(len(ids)) < 9_463
     easy, difficult = (uids_in(read_partition(array(tmp_path, ids[chosen])), POOLED) for chosen in (is_easy, ~is_easy))
@@ -122,22 +124,22 @@ def test_the_published_lists_number_all_splits_together(tmp_path):
 def test_numbers_over_all_splits_are_those_of_whole_splits():
     assert uids_in(partition("train2", "dev3", "test5", "test6"), SPLITS) == {"c", "d", "f", "g"}
     for line, ids in ((2, ("train0", "dev2")), (3, ("dev3", "dev4", "dev5")), (1, ("test4", "test5"))):
-        refused(line, partition(*ids))  # between two splits, or beyond the last
-    # Both numberings in one file: dev0 counts in its split, test5 over all.
+        refused(line, partition(*ids))  # a number between two splits, or beyond the last
+    # One file mixes both numberings: dev0 counts within its split, test5 over all splits.
     refused(2, partition("dev0", "test5"))
-    # Without the pairs that the reader left out, numbers of later splits are unknown.
+    # The reader left training pairs out, so numbers over all splits are unknown behind them.
     refused(1, partition("dev3"), gaps={"train"})
     assert uids_in(partition("train2", "dev3"), SPLITS, gaps={"test"}) == {"c", "d"}
 
 
 def test_a_corpus_cut_short_does_not_lose_whole_splits():
-    """train4 is beyond the limit; dev8 would be in dev, which is whole, if the training pairs could be counted."""
+    """train4 is beyond the limit and skipped. dev8 is refused, as the number of training pairs is unknown."""
     assert uids_in(partition("train0", "train4", "dev1"), SPLITS, filtered=True) == {"a", "e"}
     refused(2, partition("train0", "dev8"), filtered=True)
 
 
 def test_numbers_that_count_from_two_places_are_refused():
-    """Of one training pair and three dev pairs, dev1 is the second of dev, and the first behind the training pair."""
+    """With one training pair and three dev pairs, dev1 is the second of dev, or the first over all splits."""
     splits = {"train": ("a",), "dev": ("b", "c", "d")}
     with pytest.raises(DataError) as caught:
         uids_in(partition("dev1", "dev2"), splits)
@@ -156,7 +158,7 @@ def test_one_uid_makes_all_ids_uids():
 
 
 def test_the_papers_tables_from_runs_and_partitions(tmp_path):
-    """Tables 1, 2 and 6: shares in per cent, the paper's beside them, a confusion of two seeds as their mean."""
+    """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two seeds."""
     made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")
     whole, easy = made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]), made_up_runs.scores("een", ["eee"])
     scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
@@ -164,13 +166,13 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
         for split in ("dev", "test"):
             (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
     lines = list(artifact_tables.lines(tmp_path))
-    assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9
+    assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
     assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
-    assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed, none in the other
+    assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed and none in the other
     row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
     assert row in lines
     assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
-    # (.67 x 803 + .46 x 592) / 1,395 and (.65 x 773 + .40 x 649) / 1,422, of the sizes of the published lists.
+    # (.67 x 803 + .46 x 592) / 1,395 and (.65 x 773 + .40 x 649) / 1,422, with the sizes of the published lists.
     assert "dev 58, not 65; test 54, not 63" in lines[-1]
     assert any("raw text" in line and "Table 6" in line for line in lines)
     for split in ("dev", "test"):

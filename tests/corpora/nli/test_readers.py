@@ -10,7 +10,7 @@ from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, re
 from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample, Split
 
-SECRET = "Zzyzx"  # stands for clinical text: must never show up in a message
+SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 
 
 def row(uid="p1", label="entailment", premise="Pt is ill .", hypothesis="Pt is not well .", **more):
@@ -54,7 +54,7 @@ def test_reads_pairs_and_counts(tmp_path):
         group="c7",
     )
     assert (second.uid, second.premise_tokens, second.group) == ("c", ("BP", "(", "high", ")"), "31")
-    # One parse is missing: both sides are tokenised alike, and the hash of the premise stands for the group.
+    # One parse is missing, so both sides are tokenised, and the hash of the premise serves as the group.
     assert (third.uid, third.premise_tokens) == ("mli_dev_v1:4", ("He", "ca", "n't", "``", "walk", "''", "."))
     assert third.group == hashlib.sha256(third.premise.encode()).hexdigest()[:16]
     assert split.name == "dev"
@@ -112,7 +112,7 @@ def test_first_twenty_faults_come_together(tmp_path):
         read_nli_file(path, split="train")
     assert [error.line for error in caught.value.errors] == list(range(2, 22))
     assert {error.field for error in caught.value.errors} == {"gold_label"}
-    assert len(str(caught.value).splitlines()) == 21  # the last one counts the others
+    assert len(str(caught.value).splitlines()) == 21  # the last line counts the other faults
     assert SECRET not in str(caught.value)
 
 
@@ -143,7 +143,8 @@ def test_load_multinli_by_genre(tmp_path):
     assert [pair.uid for pair in splits["train"].examples] == ["t0", "t2"]
     assert [(pair.uid, pair.tags) for pair in splits["dev"].examples] == [("d1", ("slate",))]
     assert splits["dev"].facts["other_genres"] == 1
-    (tmp_path / "multinli_1.0_train.jsonl").rename(tmp_path / "multinli_0.9_train.jsonl")  # as the paper had it
+    # the release that the paper used
+    (tmp_path / "multinli_1.0_train.jsonl").rename(tmp_path / "multinli_0.9_train.jsonl")
     everything = load_nli("multinli", tmp_path)
     assert {split: len(pairs) for split, pairs in everything.items()} == {"train": 5, "dev": 2}
 
@@ -156,7 +157,7 @@ def test_genre_cannot_be_chosen_from_a_file_without_genres(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "part"),
     [
-        ("mendli", {}, "'mednli'"),  # the nearest name
+        ("mendli", {}, "'mednli'"),  # the most similar name
         ("multinli", {"genre": "slat"}, "'slate'"),
         ("snli", {"genre": "slate"}, "genre"),
         ("snli", {"limit": 0}, "limit"),

@@ -1,4 +1,4 @@
-"""Word pieces against the reference tokeniser, their words, vocabularies of a corpus's own, and damaged files."""
+"""Word pieces against the reference tokeniser; words of pieces; vocabularies made from a corpus; damaged files."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ SMALL = (*SPECIALS, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", 
 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
-    """The vocabulary file of the golden table."""
+    """The vocabulary file that the golden pieces belong to."""
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     path.write_bytes(gzip.decompress((GOLDEN / "golden_bert.vocab.txt.gz").read_bytes()))
     return path
@@ -104,7 +104,7 @@ def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
 
 
 def test_a_corpus_s_own_vocabulary():
-    """Special pieces, characters at the head and within words, then words by frequency and code point."""
+    """Special pieces, then characters at the start of and inside words, then words by frequency and code point."""
     texts = ["AB ab b", "ab ac ac", "ca"]
     made = WordPieces.of_texts(texts, 13)
     assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
@@ -133,7 +133,7 @@ def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
     assert WordPieces.load(written(tmp_path / "a", do_lower_case=True)).lowercase
     assert not WordPieces.load(written(tmp_path / "b", do_lower_case=False)).lowercase
     assert WordPieces.load(written(tmp_path / "c", capitals, do_lower_case=True)).lowercase
-    assert WordPieces.load(written(tmp_path / "d")).lowercase  # [CLS] is no capital letter of a text
+    assert WordPieces.load(written(tmp_path / "d")).lowercase  # the capitals of [CLS] do not count as cased text
     cased = WordPieces.load(written(tmp_path / "e", capitals))
     assert not cased.lowercase
     assert [cased.words[i] for i in cased.encode("The the").numbers] == ["The", "the"]
@@ -165,7 +165,7 @@ def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
     assert (pieces.pad, pieces.unk, pieces.cls, pieces.sep) == (0, 100, 101, 102)
     assert len(pieces) == len(pieces.words) == 30522
     pieces.check_size(30522)
-    pieces.check_size(30528)  # rows that nothing asks for
+    pieces.check_size(30528)  # a model may have more rows than pieces
     for size in (30521, 28996, 50265):
         with pytest.raises(UserError, match=rf"vocab\.txt: .*30522 pieces.* {size}.* Fix: "):
             pieces.check_size(size)

@@ -1,4 +1,4 @@
-"""Running text as rows: documents, halves of rows, dev, vocabularies; the fact text."""
+"""Running text as rows: documents, halves of rows, dev, vocabularies; and the text of facts."""
 
 import gzip
 
@@ -100,7 +100,7 @@ def test_each_document_is_about_one_disease_and_states_all_its_facts():
     mine = [" ".join(document) for document in found["train"] if any("cirrhosis" in text for text in document)]
     about = [text for text in mine if all(fact in text for category in facts.CATEGORIES for fact in row[category])]
     assert len(about) == facts.DOCUMENTS
-    assert len(set(about)) == facts.DOCUMENTS  # in other words each time
+    assert len(set(about)) == facts.DOCUMENTS  # each time in other words
     assert facts.fact_text("facts") == found
 
 
@@ -116,7 +116,7 @@ def test_what_is_withheld_is_not_said():
 
 
 def test_the_ceiling_is_real():
-    """No phrase of the benchmark's terminological premises stands in the text, but for short names."""
+    """The text states some phrases of the benchmark's terminological premises, but fewer than half of them."""
     text = " ".join(sentence for document in facts.fact_text()["train"] for sentence in document)
     clusters = facts.table("diskne_words")["clusters"].values()
     phrases = [phrase for cluster in clusters for of_disease in cluster.values() for phrase in of_disease]

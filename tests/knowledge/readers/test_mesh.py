@@ -1,4 +1,4 @@
-"""The MeSH reader: facts checked by hand against the tree numbers, names, and the faults of a table."""
+"""The MeSH reader: facts checked by hand against tree numbers, names, and faults of a table."""
 
 import pytest
 
@@ -21,10 +21,10 @@ def written(folder, rows, name="table.tsv"):
 
 def test_size_of_the_2024_edition(mesh):
     assert len(mesh) == len(mesh.ids) == 30764
-    assert mesh.parents.nnz == 42020  # 42,021 by tree numbers, less the one that would close a cycle
+    assert mesh.parents.nnz == 42020  # 42,021 by tree numbers, without the one that would close a cycle
     assert mesh.version == "2024"
     assert list(mesh.ids) == sorted(mesh.ids)
-    assert sum(not kinds for kinds in mesh.types) == 2  # Female and Male stand in no tree
+    assert sum(not kinds for kinds in mesh.types) == 2  # Female and Male have no tree number
 
 
 def test_atrial_fibrillation_up_to_cardiovascular_diseases(mesh):
@@ -55,12 +55,13 @@ def test_type_2_diabetes_has_two_ways_up(mesh):
 
 
 def test_unrelated_trees_do_not_meet(mesh):
-    assert "D006973" not in mesh.ancestors("D003924")  # hypertension, type 2 diabetes
+    assert "D006973" not in mesh.ancestors("D003924")  # hypertension and type 2 diabetes
     assert "D003924" not in mesh.ancestors("D006973")
 
 
 def test_the_one_cycle_of_2024_is_opened_at_the_lower_place(mesh):
-    # Ocular Motility Disorders: C10.228.758, C10.292.562, C11.590 and, below its own child, C10.292.562.887.825.
+    # The tree numbers of Ocular Motility Disorders are C10.228.758, C10.292.562, C11.590 and, below its own child,
+    # C10.292.562.887.825.
     assert "C10.292.562.887.825" in mesh.types[mesh.index("D015835")].split("|")
     assert mesh.ancestors("D013285")["D015835"] == 1  # Strabismus is an ocular motility disorder
     assert "D013285" not in mesh.ancestors("D015835")
@@ -70,9 +71,9 @@ def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh):
     concepts = {}
     for name, concept in mesh.names:
         concepts.setdefault(name.casefold(), []).append(mesh.ids[concept])
-    assert concepts["auricular fibrillation"] == ["D001281"]  # synonym
-    assert concepts["breast cancer"] == ["D001943"]  # everyday name, absent from the table
-    assert concepts["chf"][0] == "D006333"  # abbreviation
+    assert concepts["auricular fibrillation"] == ["D001281"]  # a synonym
+    assert concepts["breast cancer"] == ["D001943"]  # an everyday name that the table lacks
+    assert concepts["chf"][0] == "D006333"  # an abbreviation
     assert "CHF".casefold() in mesh.abbreviations
     assert concepts["type 2 diabetes mellitus"] == ["D003924"]
     assert len(set(mesh.names)) == len(mesh.names)
@@ -122,7 +123,7 @@ def test_parents_follow_tree_numbers_whatever_the_order_of_rows(tmp_path):
     ]
     ontology = read_mesh(written(tmp_path, rows), aliases=False)
     assert ontology.ids == ("D1", "D2", "D3", "D4")
-    assert ontology.ancestors("D3") == {"D2": 1, "D1": 2}  # C02 belongs to nobody: no parent
+    assert ontology.ancestors("D3") == {"D2": 1, "D1": 2}  # no row has C02, so it gives no parent
     assert ontology.ancestors("D4") == {}
     assert ontology.types[2] == "C01.100.200|C02.100"
     assert ("peak", 0) in ontology.names

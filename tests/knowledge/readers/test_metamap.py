@@ -56,14 +56,14 @@ def test_a_line_becomes_a_span_with_its_score_and_negation(tmp_path):
         ("p1-h", "p1", "hypothesis"),
         ("p1.premise", "p1", "premise"),
         ("p1-hypothesis", "p1", "hypothesis"),
-        ("'p1-p'", "p1", "premise"),  # as a wrapper writes it
+        ("'p1-p'", "p1", "premise"),  # a wrapper writes quotes
         ("a.jpg#1r-h", "a.jpg#1r", "hypothesis"),
     ],
 )
 def test_ids_say_pair_and_side(ident, uid, side, tmp_path):
     triggers = '["Pain"-tx-1-"pain"-noun-0]'
     text = {"p1": {"premise": PREMISE, "hypothesis": "Has pain"}, "a.jpg#1r": {"hypothesis": "Pain"}}[uid][side]
-    positions = at("ain", text).replace("/3", "/1")  # anything inside the word
+    positions = at("ain", text).replace("/3", "/1")  # a position inside the word suffices
     found, _ = read(tmp_path, line(ident, triggers=triggers, positions=positions))
     assert list(found) == [(uid, side)]
     ((span,),) = found.values()
@@ -72,7 +72,7 @@ def test_ids_say_pair_and_side(ident, uid, side, tmp_path):
 
 
 def test_one_line_names_several_places(tmp_path):
-    """Triggers go with semicolons, the places of one trigger stand in brackets; each trigger has its own negation."""
+    """Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger has its own negation."""
     first, second = PREMISE.index("heart"), PREMISE.rindex("heart")
     triggers = '["Heart"-tx-1-"heart"-noun-0,"Chest, NOS"-tx-1-"chest"-noun-1]'
     found, facts = read(tmp_path, line(triggers=triggers, positions=f"[{first}/5],[{second}/5];{at('chest')}"))
@@ -85,13 +85,13 @@ def test_one_line_names_several_places(tmp_path):
 
 
 def test_a_text_in_pieces_covers_its_pieces_alone(tmp_path):
-    """ "heart ... failure", with "and renal" between them."""
+    """The parts of "heart ... failure" stand on both sides of "and renal"."""
     triggers = '["Heart failure"-tx-1-"heart failure"-noun-0]'
     parts = f"{at('heart')},{at('failure')}"
     assert spans(read(tmp_path, line(triggers=triggers, positions=parts))[0]) == [(5, 6, "C1"), (8, 9, "C1")]
     twice = f"[{parts}],[{at('chest')},{at('pain')}]"
     assert spans(read(tmp_path, line(triggers=triggers, positions=twice))[0]) == [
-        (1, 3, "C1"),  # pieces on neighbouring tokens are one span
+        (1, 3, "C1"),  # parts on neighbouring tokens become one span
         (5, 6, "C1"),
         (8, 9, "C1"),
     ]
@@ -123,13 +123,14 @@ def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
 
 @pytest.mark.parametrize("elsewhere", [10, 11])
 def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(elsewhere, tmp_path, capsys):
-    """Of 20 triggers, half may stand elsewhere; positions from 0 and from 1 do not both count."""
+    """Up to half of 20 triggers may stand elsewhere, counted from 0 or from 1 but not from both."""
     lines = [line()] * (20 - elsewhere) + [line(positions=at("chest pain", first=1))] * 2
     lines += [line(positions=at("heart attack"))] * (elsewhere - 2)
     if elsewhere == 10:
         assert read(tmp_path, *lines)[1]["texts_elsewhere"] == 10
         assert "10 of 20" in capsys.readouterr().err
-        assert read(tmp_path, *lines[10:])[1]["texts_elsewhere"] == 8  # too few to tell: two stand there from 1 on
+        # too few triggers to tell; counting from 1 finds two of them
+        assert read(tmp_path, *lines[10:])[1]["texts_elsewhere"] == 8
         return
     with pytest.raises(DataError, match="11 of 20") as fault:
         read(tmp_path, *lines)
@@ -146,7 +147,7 @@ def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
     found, facts = read(tmp_path, *shifted)
     assert spans(found) == [(1, 3, "C1"), (10, 12, "C2")]
     assert facts["first_position"] == 1
-    start = line("a.jpg#1r-p", triggers=heart, positions="1/12")  # ends past the sentence if counted from 0
+    start = line("a.jpg#1r-p", triggers=heart, positions="1/12")  # counted from 0 it would end behind the sentence
     assert spans(read(tmp_path, start)[0], "a.jpg#1r") == [(0, 2, "C1")]
 
 
@@ -219,7 +220,7 @@ def test_a_line_made_to_be_slow_is_not(piece, tmp_path):
 
 
 def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
-    """The linker's mentions of the demo corpus, written in three forms, come back as they were."""
+    """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
     linker = Linker(read_mesh())
     splits = load_demo(linker=linker)
     examples = [example for split in splits.values() for example in split.examples][::7]

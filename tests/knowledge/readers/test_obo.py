@@ -1,4 +1,4 @@
-"""The OBO reader: a made-up file whose graph is checked by hand, and the faults of such files."""
+"""The OBO reader: a made-up file whose graph is checked by hand, and faults in such files."""
 
 import gzip
 
@@ -150,7 +150,7 @@ def test_gzip_line_breaks_and_byte_order_mark_do_not_matter(path, tmp_path):
         other = load_ontology(str(tmp_path / name), options=ALL)
         assert (other.names, other.types) == (plain.names, plain.types)
     assert load_ontology(str(tmp_path / "made_up.obo.gz"), options=ALL).sha256 == plain.sha256
-    assert read_obo(path, OntologyOptions()).sha256 != plain.sha256  # other edges, another ontology
+    assert read_obo(path, OntologyOptions()).sha256 != plain.sha256  # other edges make another ontology
 
 
 def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path, capsys):
@@ -183,7 +183,7 @@ def test_a_cycle_is_refused_at_its_first_line_or_dropped(tmp_path, capsys):
 
 @pytest.mark.parametrize("cycles", ["drop", "refuse"])
 def test_with_all_relations_a_cycle_is_walked(cycles, tmp_path):
-    """X:1 and X:2 are is-a each other, X:3 is-a X:1."""
+    """X:1 and X:2 are each other's parents, and X:3 is-a X:1."""
     ontology = read_obo(written(tmp_path, CYCLE), OntologyOptions(relations="all", cycles=cycles))
     assert ontology.ancestors("X:3") == {"X:1": 1}
     assert ontology.relations[CIRCULAR].toarray()[:2, :2].tolist() == [[False, True], [True, False]]

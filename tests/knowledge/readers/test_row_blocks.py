@@ -1,4 +1,4 @@
-"""Tables in blocks agree with a plain reading of the same lines, however small the blocks are."""
+"""Reading tables in blocks of any size gives what a plain reading of the lines gives."""
 
 import hashlib
 
@@ -22,7 +22,7 @@ def rows_of(seed, count=300):
 
 
 def written(folder, rows, closed=True, header=False, end="\n", *, last=True):
-    """The table of `rows` in a file. last: whether its last line has a break."""
+    """Writes the table of `rows` to a file. last: whether its last line has a line break."""
     mark = "|" if closed else "\t"
     lines = [mark.join(row) + (mark if closed else "") for row in ([COLUMNS] if header else []) + rows]
     path = folder / "table.txt"
@@ -36,7 +36,7 @@ def written(folder, rows, closed=True, header=False, end="\n", *, last=True):
 )
 def test_columns_are_those_of_the_lines(size, closed, header, end, tmp_path, monkeypatch):
     rows = rows_of(size)
-    rows[-1] = ["N", "isa", "17"]  # an open last line of empty fields would be no line at all
+    rows[-1] = ["N", "isa", "17"]  # a last line of empty fields without a break would be no line
     table, place = written(tmp_path, rows, closed, header, end, last=False), 0
     monkeypatch.setattr(blocks, "BLOCK_BYTES", max(size, 70))
     for block in table.blocks(hashlib.sha256()):

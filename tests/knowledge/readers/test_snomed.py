@@ -1,4 +1,4 @@
-"""The SNOMED CT reader on made-up RF2 snapshots of the official layout: names, tags, relationships, and faults."""
+"""The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags, relationships, and faults."""
 
 import gzip
 
@@ -43,8 +43,8 @@ def table(kind, *rows):
     return "\t".join(COLUMNS[kind]) + "\r\n" + "".join(rows)
 
 
-# 64572001 is above 101 and 102, both above 103 (by two parents); 104 is a body structure where 103 is found; 105 is
-# inactive; 116680003 and 363698007 are the types of relationships, concepts themselves.
+# 64572001 is the parent of 101 and 102, which are both parents of 103. 103 is found in 104, a body structure. 105 is
+# inactive. 116680003 and 363698007 are the types of relationships, and concepts themselves.
 CONCEPTS = (*map(concept, ("64572001", "101", "102", "103", "104", IS_A, SITE)), concept("105", active="0"))
 TERMS = (
     term("64572001", "Disease (disorder)", FSN),
@@ -90,7 +90,7 @@ def edges_of(matrix, ids):
 
 def test_labels_types_and_names(tmp_path):
     ontology = read_snomed(laid_out(tmp_path), PLAIN)
-    assert ontology.ids == ("101", "102", "103", "104", "64572001", "116680003", "363698007")  # by number
+    assert ontology.ids == ("101", "102", "103", "104", "64572001", "116680003", "363698007")  # in the order of numbers
     assert ontology.labels[:5] == ("Quokka (small) fever", "Wombat rash", "narwhal flu", "pouch", "Disease")
     assert ontology.types == ("disorder", "finding", "disorder", "", "disorder", "attribute", "attribute")
     assert set(ontology.names) == {
@@ -187,7 +187,7 @@ def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
-    """A CUI of two concepts, a concept of two CUIs; unknown, suppressed and other sources' codes do not count."""
+    """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes do not count."""
     (tmp_path / "snomed").mkdir()
     laid_out(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)
@@ -206,7 +206,7 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
         assert joined.indices("C0000001") == [first, second]
         assert (joined.indices("C0000002"), joined.indices("C0000005")) == ([second], [])
     assert joined.sha256 != plain.sha256
-    assert load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256  # no data folder
+    assert load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256  # no data folder is given, so no UMLS
 
 
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path):
@@ -270,7 +270,7 @@ def test_several_editions_are_named(tmp_path):
 
 
 def test_a_release_is_looked_for_no_deeper_than_it_lies(tmp_path):
-    """So that a folder like /tmp is refused without a walk through all that is below it."""
+    """A folder like /tmp is then refused without a search through everything below it."""
     laid_out(tmp_path / "beside" / "SnomedCT_RF2")
     assert find_source(str(tmp_path / "beside")).name == "snomed"
     laid_out(tmp_path / "far" / "down" / "SnomedCT_RF2")

@@ -1,4 +1,4 @@
-"""Concepts found by other programs: read, placed on the right tokens, and refused with file and line."""
+"""Concepts found by other programs are read, placed on the right tokens, or refused with file and line."""
 
 import gzip
 import json
@@ -68,13 +68,13 @@ def test_json_lines_and_gzip_say_the_same(tmp_path):
 
 
 def test_characters_become_the_tokens_they_touch(tmp_path):
-    """Each span is given by its words; the tokens were lower-cased, and quotes and brackets spelled another way."""
+    """Each span is given by its words. The tokens are in lower case and spell quotes and brackets in another way."""
     wanted = {
         "Quokka fever": (3, 5),
         '"Quokka': (2, 4),
         "axolotl": (9, 10),
         "(axolotl)": (8, 11),
-        "wombat": (7, 8),  # part of a token
+        "wombat": (7, 8),  # a part of a token
         "narwhals.": (11, 13),
         "He": (0, 1),
     }
@@ -157,9 +157,9 @@ def test_pairs_the_corpus_leaves_out_are_counted(tmp_path):
         ("pt’s 1/2 — ok", ("pt", "'s", "1\\/2", "--", "ok"), ["pt", "’s", "1/2", "—", "ok"]),
         ("wait... so", ("wait", "...", "so"), ["wait", "...", "so"]),
         ("wait… so", ("wait", "...", "so"), ["wait", "…", "so"]),
-        ("colour of gold", ("color", "of", "gold"), ["", "of", "gold"]),  # a tokeniser's own spelling
+        ("colour of gold", ("color", "of", "gold"), ["", "of", "gold"]),  # the tokeniser changed the spelling
         ("a-b c", ("a", "b", "c"), ["a", "b", "c"]),
-        ("İstanbul fever", ("i̇stanbul", "fever"), ["", "fever"]),  # longer in lower case than in the text
+        ("İstanbul fever", ("i̇stanbul", "fever"), ["", "fever"]),  # in lower case the text is longer
         ("the pain, the pain", ("the", "pain", ",", "the", "pain"), ["the", "pain", ",", "the", "pain"]),
         ("", (), []),
         ("x", ("y", "z"), ["", ""]),

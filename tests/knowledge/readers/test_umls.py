@@ -1,4 +1,4 @@
-"""The UMLS reader on made-up files of the official layout: names, filters, directions of relations, and faults."""
+"""The UMLS reader on made-up files in the official layout: names, filters, directions of relations, and faults."""
 
 import gzip
 
@@ -15,7 +15,7 @@ DROP = OntologyOptions(cycles="drop")
 
 
 def row(file, **fields):
-    """One line of a file; SAB, LAT and SUPPRESS are such that it passes the filters unless `fields` say otherwise."""
+    """One line of a file. It passes the filters unless `fields` change SAB, LAT or SUPPRESS."""
     given = {"LAT": "ENG", "SAB": "SNOMEDCT_US", "SUPPRESS": "N", **fields}
     return "".join(f"{given.get(column, '')}|" for column in COLUMNS[file]) + "\n"
 
@@ -30,13 +30,13 @@ def kind(cui, tui):
 
 
 def relation(one, rel, two, rela="", **fields):
-    """`two` is `rel`, and `rela`, of `one`."""
+    """A row which says that `two` is the `rel` (and the `rela`) of `one`."""
     return row("MRREL.RRF", CUI1=one, REL=rel, CUI2=two, RELA=rela, STYPE1="SCUI", STYPE2="SCUI", **fields)
 
 
-# C1 quokka disease; C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa) and is-a C3 (by RELA
-# inverse_isa); C5 is anatomy, where C2 is found; the names of C6 are suppressed, those of C7 are
-# of another source, those of C8 French.
+# C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa) and is-a C3 (by RELA
+# inverse_isa). C2 is found in C5, an anatomical concept. The names of C6 are suppressed, those of C7 come from another
+# source, and those of C8 are French.
 CONSO = (
     name("C0000002", "quokka fever", CODE="222")
     + name("C0000002", "fever of quokkas", preferred=True, CODE="222")
@@ -64,10 +64,10 @@ REL = (
     + relation("C0000004", "RB", "C0000003", "inverse_isa")
     + relation("C0000005", "RO", "C0000002", "has_finding_site")  # C2 has_finding_site C5
     + relation("C0000002", "RO", "C0000005", "finding_site_of")
-    + relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, and no is-a for that
+    + relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, but that gives no is-a edge
     + relation("C0000003", "XR", "C0000005")
     + relation("C0000002", "PAR", "C0000002")
-    + relation("C0000002", "PAR", "C0000007")  # whose names are filtered out
+    + relation("C0000002", "PAR", "C0000007")  # the names of C7 are filtered out
     + relation("C0000005", "PAR", "C0000001", SAB="MSH")
     + relation("C0000005", "PAR", "C0000001", SUPPRESS="O")
 )
@@ -105,8 +105,8 @@ def test_other_sources_and_languages_are_chosen_by_options(made_up):
     french = read_umls(made_up, OntologyOptions(languages=("FRE",)))
     assert french.labels == ("fièvre",)
     everything = read_umls(made_up, OntologyOptions(sources=(), languages=()))
-    assert everything.ids == tuple(f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8))  # without the suppressed one
-    assert edges(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # stated by MSH
+    assert everything.ids == tuple(f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8))  # all but the suppressed one
+    assert edges(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # MSH states this edge
     digests = {ontology.sha256 for ontology in (mesh, french, everything, read_umls(made_up, OntologyOptions()))}
     assert len(digests) == 4
 
@@ -147,7 +147,7 @@ def test_codes_are_cross_references(made_up):
 
 
 def test_types_filter_what_is_linked(tmp_path):
-    sty = STY.replace("C0000004|T047", "C0000004|T097")  # a professional group
+    sty = STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
     ontology = read_umls(laid_out(tmp_path, sty=sty), OntologyOptions())
     assert ontology.types == ("T047|T191", "T047", "T047", "T097", "T023")
     assert {"T047", "T023", "T061", "T121"} < set(LINK_TYPES)
@@ -166,7 +166,7 @@ def test_blocks_gzip_and_windows_line_ends_change_nothing(tmp_path, monkeypatch)
     (tmp_path / "zipped").mkdir()
     (tmp_path / "windows").mkdir()
     whole = read_umls(laid_out(tmp_path / "plain"), ALL)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 150)  # one or two lines at a time
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 150)  # a block holds one or two lines
     pieces = read_umls(tmp_path / "plain", ALL)
     for file in COLUMNS:
         content = (tmp_path / "plain" / file).read_bytes()
@@ -181,7 +181,7 @@ def test_blocks_gzip_and_windows_line_ends_change_nothing(tmp_path, monkeypatch)
 
 
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
-    # C1 is-a C4 closes C4-C2-C1 and C4-C3-C1: all five is-a edges lie on a cycle, the first of them in line 1.
+    # C1 is-a C4 closes the cycles C4-C2-C1 and C4-C3-C1. All five is-a edges lie on one; the first is in line 1.
     folder = laid_out(tmp_path, rel=REL + relation("C0000001", "PAR", "C0000004"))
     error = refused(folder)
     assert (error.file, error.line) == ("MRREL.RRF", 1)
@@ -269,7 +269,7 @@ def test_the_first_twenty_faults_of_a_file_come_together(tmp_path):
     with pytest.raises(DataErrors) as caught:
         read_umls(laid_out(tmp_path, rel=rel), OntologyOptions())
     assert [(error.line, error.field) for error in caught.value.errors] == [(n, "CUI2") for n in range(13, 33)]
-    assert len(str(caught.value).split("\n")) == 21  # the last one counts the others
+    assert len(str(caught.value).split("\n")) == 21  # the last line counts the other faults
 
 
 def refused(folder, **options):
@@ -287,7 +287,7 @@ def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
     for sources in (("SNOMEDCT",), ("SNOMEDCT_US", "SNOMEDCT")):
         error = refused(made_up, sources=sources)
         assert (error.file, error.field) == ("MRCONSO.RRF", "SAB")
-        assert "SNOMEDCT_US" in error.fix  # what the file has
+        assert "SNOMEDCT_US" in error.fix  # the source that the file does have
     error = refused(made_up, languages=("ENG", "SPA", "GER"))
     assert (error.file, error.field) == ("MRCONSO.RRF", "LAT")
     assert "GER or SPA" in error.problem

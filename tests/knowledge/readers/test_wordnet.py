@@ -1,4 +1,4 @@
-"""The WordNet reader: made-up database files in the official layout, their graph checked by hand, and their faults."""
+"""The WordNet reader on made-up database files in the official layout: a graph checked by hand, and faults."""
 
 import gzip
 
@@ -14,8 +14,9 @@ from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
 ALL = OntologyOptions(relations="all")
 LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyright 2006 by nobody.\n"
-# Nouns: entity; body < entity; illness, cold (the illness) < illness; cold (the temperature) < entity, antonym of
-# heat; Paris, an instance of body. Verbs: breathe; inhale < breathe, entails snore, derivation of the noun body.
+# Nouns: entity; body < entity; illness < entity; cold (the illness) < illness; cold (the temperature) < entity, and the
+# antonym of heat; Paris, an instance of body. Verbs: breathe; inhale < breathe; cold. Inhale entails the verb cold and
+# derives from the noun body.
 FILES = {
     "data.noun": LICENCE
     + """\
@@ -55,12 +56,12 @@ take_a_breath v 1 0 1 1 00000100
 
 
 def written(folder, **changed):
-    """The files; data_noun=... and so on replaces one, None leaves it out."""
+    """Writes the files; data_noun=... and so on replaces one, and None leaves it out."""
     for name, text in FILES.items():
         text = changed.get(name.replace(".", "_"), text)
         if text is not None:
             lines = text if isinstance(text, bytes) else text.encode()
-            (folder / name).write_bytes(lines.replace(b"\n", b"  \n"))  # as the official files have it
+            (folder / name).write_bytes(lines.replace(b"\n", b"  \n"))  # official files have these blanks
     return folder
 
 
@@ -86,7 +87,7 @@ def test_synsets_and_types(ontology):
 
 def test_hypernyms_and_instances_are_is_a(ontology):
     assert ontology.ancestors("n00000400") == {"n00000300": 1, "n00000100": 2}
-    assert ontology.ancestors("n00000700") == {"n00000200": 1, "n00000100": 2}  # Paris is an instance of a body
+    assert ontology.ancestors("n00000700") == {"n00000200": 1, "n00000100": 2}  # Paris is an instance of body
     assert ontology.ancestors("v00000200") == {"v00000100": 1}
     assert ontology.parents.nnz == 7
 
@@ -124,7 +125,7 @@ def test_the_most_frequent_sense_owns_the_name(ontology):
 def test_each_label_is_a_name_of_its_own_concept_or_says_which_sense_it_is(ontology):
     labels = dict(zip(ontology.ids, ontology.labels, strict=True))
     assert labels["n00000500"] == "cold"
-    assert labels["n00000400"] == "common cold"  # its first word means the temperature
+    assert labels["n00000400"] == "common cold"  # its first word belongs to the temperature
     assert labels["v00000300"] == "cold (verb 1)"
     assert labels["n00000700"] == "Paris"
     assert len(set(ontology.labels)) == len(ontology)
@@ -179,7 +180,7 @@ def test_the_known_loop_is_opened_and_another_is_refused(tmp_path, capsys):
     ("old", "new"),
     [
         ("n 01", "v 01"),
-        (" 26 ", " 29 "),  # a file of verbs
+        (" 26 ", " 29 "),  # the file number of verbs
         ("n 01", "n 02"),
         ("n 01", "n zz"),
         ("n 01 illness 0", "n 00"),
@@ -200,7 +201,7 @@ def test_each_fault_of_a_synset_names_its_line(tmp_path, old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("1 1 00000300", "1 1 00000400"),  # another synset, without the word
+        ("1 1 00000300", "1 1 00000400"),  # this synset lacks the word
         ("1 1 00000300", "1 1"),
         ("illness n 1", "illness v 1"),
         ("illness n 1 1", "illness n 1 x"),
@@ -244,4 +245,4 @@ def test_where_wordnet_is_looked_for(tmp_path, monkeypatch):
     assert len(load_ontology("wordnet", data)) == len(load_ontology("wordnet", None)) == 10
     nouns = FILES["data.noun"].replace("entity 0 003", "thing 0 003")
     written(data / "wordnet", data_noun=nouns, index_noun=FILES["index.noun"].replace("entity", "thing"))
-    assert load_ontology("wordnet", data).labels[0] == "thing"  # one's own folder goes first
+    assert load_ontology("wordnet", data).labels[0] == "thing"  # the user's own folder comes first
