@@ -114,7 +114,7 @@ def test_a_network(clock, at):
     rate = SEEDS * 12 / 10
     assert [row["examples_per_second"] for row in metrics_of("run")] == [rate] * EPOCHS
     assert result["train_examples_per_second"] == rate
-    assert f"{rate:.0f}/s, {10 * ROWS['train'] // 12:.1f} s" in Path("run/log.txt").read_text()
+    assert f"{rate:.0f}/s over {SEEDS} models, {10 * ROWS['train'] // 12:.1f} s" in Path("run/log.txt").read_text()
 
 
 def test_a_run_that_is_dropped_does_not_count(clock):
