@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import made_up
@@ -436,6 +437,17 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place():
     np.testing.assert_array_equal(module.apply({}, x[:, :3], keys, train=True), y[:, :3])
     np.testing.assert_array_equal(module.apply({}, x[::-1], keys[::-1], train=True), y[::-1])
     np.testing.assert_array_equal(module.apply({}, x, keys, train=False), x)
+
+
+def test_each_layer_drops_other_parts_of_a_row():
+    class Layers(nn.Module):
+        @nn.compact
+        def __call__(self, x, keys):
+            return [layers.RowDropout(0.5, name=name)(x, keys, train=True) for name in ("first", "second")]
+
+    keys = jax.vmap(jax.random.key)(jnp.arange(4))
+    first, second = Layers().apply({}, jnp.ones((4, 32)), keys)
+    assert 0.3 < float((first != second).mean()) < 0.7
 
 
 def test_premises_and_hypotheses_have_dropout_keys_of_their_own():

@@ -396,6 +396,19 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
 
 
+@pytest.mark.parametrize(("select", "epochs"), [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])])
+def test_the_best_epoch_is_the_one_that_the_setting_asks_for(bow, select, epochs):
+    """The lowest loss, the highest accuracy (of equal ones the first) or the last epoch, for each seed."""
+    losses = iter([[0.9, 0.1, 0.5], [0.8, 0.4, 0.2], [0.7, 0.3, 0.3]])
+    accuracies = iter([[0.1, 0.5, 0.3], [0.2, 0.5, 0.1], [0.2, 0.6, 0.2]])
+
+    def score(rows, logits, seeds):
+        return {"loss": {"per_seed": next(losses)}, "accuracy": {"per_seed": next(accuracies)}}
+
+    best, _, _ = train(bow, dataclasses.replace(SETTINGS, select=select), score=score)
+    assert best.epoch.tolist() == epochs
+
+
 # ---- evaluations within an epoch ----
 
 OFTEN = {"evaluate_every": 4}  # an epoch has nine steps: parts of 4, 4 and 1
