@@ -15,7 +15,7 @@ COMMANDS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doc
 LAYERS = (
     ("errors", "__init__"),
     ("examples",),
-    ("text", "textfiles", "metrics", "answers", "runs", "progress", "files"),
+    ("text", "textfiles", "metrics", "answers", "runs", "progress", "files", "cache"),
     ("knowledge",),
     ("corpora", "inputs"),
     ("baselines",),

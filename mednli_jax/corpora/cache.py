@@ -6,7 +6,6 @@ files, `vocabulary.json`, `rows.json` (uids, labels' tags) and, of a graph of me
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import mednli_jax
+from mednli_jax.cache import FIX, digests
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.errors import RunError
 from mednli_jax.files import (
@@ -23,14 +23,12 @@ from mednli_jax.files import (
     read_sealed,
     sha256,
     write_atomic,
-    write_json,
     write_sealed,
 )
 from mednli_jax.progress import warn
 
 CONCEPTS = "concepts.json"
 FORMAT = 1  # of the folder, not of what the arrays say
-FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 
 
 class Cache:
@@ -40,20 +38,8 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name, remembered by (path, size, time of change), so that a hit reads no file."""
-        memo_path = self.folder / "sources.json"
-        memo = _remembered(memo_path)
-        known, result = len(memo), {}
-        for path in paths:
-            status = os.stat(path)
-            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
-            if stamp not in memo:
-                memo[stamp] = sha256(path)
-            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
-        if len(memo) != known:
-            private_folder(self.folder, ours=True, fix=FIX)
-            write_json(memo_path, {f"{stamp}:{_seal(stamp, digest)}": digest for stamp, digest in memo.items()})
-        return result
+        """sha256 of source files by name, see `cache.digests`."""
+        return digests(paths, self.folder)
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether the cache had it."""
@@ -74,19 +60,6 @@ class Cache:
         if prepared is None:
             raise RunError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
         return prepared, False
-
-
-def _remembered(path) -> dict[str, str]:
-    """The entries of sources.json, only if they are as written: a wrong digest would stand for another file."""
-    try:
-        entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return {}
-    return {stamp: digest for stamp, _, seal, digest in entries if seal == _seal(stamp, digest)}
-
-
-def _seal(stamp, digest):
-    return hashlib.sha256(f"{stamp} {digest}".encode()).hexdigest()[:16]
 
 
 def _write(folder, key, splits, arrays, vocab, vectors, facts):

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+from mednli_jax.cache import digests
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
@@ -19,7 +20,7 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
-from mednli_jax.textfiles import meant
+from mednli_jax.textfiles import check_readable, meant
 
 FORMAT = 3  # of the readers' results; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
@@ -61,7 +62,7 @@ def load_ontology(
       data_dir: the folder of licensed data.
       options: what to take from a terminology, None = OntologyOptions(); MeSH has no choices.
       cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
-        used as long as the files' names, sizes and times of change, the options and FORMAT are the same.
+        used as long as the place and the content of the files, the options and FORMAT are the same.
 
     Raises:
       ConfigError: `spec` is none of these (the nearest is named), or no files of it are there. RunError: the files
@@ -74,18 +75,19 @@ def load_ontology(
         return read_mesh()
     if cache_dir is None or not source.cached:
         return source.read(source.place, options)
-    stamps = _stamps(source)
-    key = {"place": str(source.place.resolve()), "files": stamps, "options": asdict(options), "format": FORMAT}
+    cache_dir = Path(cache_dir).expanduser()
+    found = _digests(source, cache_dir)
+    key = {"place": str(source.place.resolve()), "files": found, "options": asdict(options), "format": FORMAT}
 
     def build():
         ontology = source.read(source.place, options)
-        if _stamps(source) != stamps:
+        if _digests(source, cache_dir) != found:
             fix = "wait until they are copied, then start again"
             raise RunError(f"{source.place}: the files changed while they were read. Fix: {fix}.")
         return ontology
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return stored(Path(cache_dir).expanduser() / "ontologies" / f"{source.name}-{digest}", key, build)
+    return stored(cache_dir / "ontologies" / f"{source.name}-{digest}", key, build)
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
@@ -190,14 +192,9 @@ def _stem(path: Path) -> str:
     return re.sub(r"[^\w-]", "_", path.name.split(".")[0])
 
 
-def _stamps(source: OntologyFiles) -> list[list]:
-    """[name, size, time of change] of each file; [] for a missing one, which the reader will report."""
-    stamps = []
-    for path in source.files:
-        try:
-            status = path.stat()
-        except OSError:
-            continue
-        name = str(path.relative_to(source.place)) if path.is_relative_to(source.place) else path.name
-        stamps.append([name, status.st_size, status.st_mtime_ns])
-    return stamps
+def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
+    """The digests of the files by name, without those that are missing, which the reader will report."""
+    files = [path for path in source.files if path.is_file()]
+    for path in files:
+        check_readable(path)
+    return digests(files, cache_dir / "prepared")

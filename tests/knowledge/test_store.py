@@ -216,6 +216,17 @@ def test_a_source_is_read_once_until_it_changes(tmp_path, counted):
     assert len(counted) == 4
 
 
+def test_a_source_that_was_edited_and_keeps_its_size_and_date_is_read_again(tmp_path):
+    """As `touch -r`, `cp -p` and `rsync -t` leave it."""
+    path, cache = tmp_path / "own.obo", tmp_path / "cache"
+    path.write_text(OBO)
+    os.utime(path, ns=(0, 1))
+    assert load_ontology(str(path), cache_dir=cache).labels == ("fever", "high fever")
+    path.write_text(OBO.replace("high fever", "mild fever"))
+    os.utime(path, ns=(0, 1))
+    assert load_ontology(str(path), cache_dir=cache).labels == ("fever", "mild fever")
+
+
 def test_files_that_change_while_they_are_read_are_not_kept(tmp_path, monkeypatch):
     path, reader = tmp_path / "own.obo", load.read_obo
     path.write_text(OBO)
@@ -228,7 +239,7 @@ def test_files_that_change_while_they_are_read_are_not_kept(tmp_path, monkeypatc
     monkeypatch.setattr(load, "read_obo", grows)
     with pytest.raises(UserError, match=r"own\.obo"):
         load_ontology(str(path), cache_dir=tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "cache" / "ontologies").exists()
 
 
 def test_a_damaged_source_leaves_no_copy(tmp_path):
@@ -236,7 +247,7 @@ def test_a_damaged_source_leaves_no_copy(tmp_path):
     path.write_text(OBO + "is_a: X:3\n")
     with pytest.raises(UserError, match=r"own\.obo:9"):
         load_ontology(str(path), cache_dir=tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "cache" / "ontologies").exists()
 
 
 def test_mesh_and_tables_are_never_copied(tmp_path):
