@@ -12,6 +12,7 @@ from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, ramps, spr
 from mednli_jax.knowledge.string_arrays import Relations
 
 DIRECTIONS = ("either", "undirected", "all")
+_ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 
 
 def shortest_paths(
@@ -130,19 +131,56 @@ def corpus_links(
         raise ValueError(f"mentions of {size} premises but of {len(hypothesis_mentions)} hypotheses")
     if not (0 < max_links < 1 << 15 and 0 < max_tokens < 1 << 15):
         raise ValueError(f"max_links={max_links} and max_tokens={max_tokens} must lie in 1..32767")
+    distinct, found = _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length)
+    parts, longest = [packed(np.zeros((0, 4), np.int64), 0, max_links, UNREACHABLE)], UNREACHABLE
+    for rows, premise, hypothesis, left, right in _blocks(ontology, premise_mentions, hypothesis_mentions):
+        one, other = premise[left, 3], hypothesis[right, 3]
+        distance = np.where(one == other, 0, UNREACHABLE).astype(np.int16)
+        known, keys = _keys(one, other, len(ontology))
+        distance[known] = found[np.searchsorted(distinct, keys)]
+        related = np.flatnonzero(distance >= 0)
+        left, right, distance = left[related], right[related], distance[related]
+        longest = max(longest, int(distance.max(initial=UNREACHABLE)))
+        links = token_links(premise[left], hypothesis[right], distance, max_tokens)
+        parts.append(packed(links, rows, max_links, longest))
+    premise, hypothesis, distance = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("premise", "hypothesis", "distance")
+    )
+    return Links(premise, hypothesis, distance, sum(part.dropped for part in parts), longest)
+
+
+def _blocks(ontology, premise_mentions, hypothesis_mentions):
+    """(number of pairs, rows of premises, rows of hypotheses, left, right) of some pairs after others.
+
+    Rows are those of `_flatten`, their pairs counted from the first of the block; left and right cross them.
+    """
     unknown: dict[str, int] = {}  # unknown concepts get codes after the known ones
-    premise = _flatten(premise_mentions, ontology, unknown)
-    hypothesis = _flatten(hypothesis_mentions, ontology, unknown)
-    left, right = crossed(premise[:, 0], hypothesis[:, 0], size)
-    concepts = np.stack([premise[left, 3], hypothesis[right, 3]], axis=1)
-    distance = np.where(concepts[:, 0] == concepts[:, 1], 0, UNREACHABLE).astype(np.int16)
-    known = np.flatnonzero((concepts < len(ontology)).all(axis=1))
-    distance[known] = paths(ontology, concepts[known], direction=direction, max_length=max_length)
-    related = np.flatnonzero(distance >= 0)
-    left, right, distance = left[related], right[related], distance[related]
-    longest = int(distance.max(initial=UNREACHABLE))
-    links = token_links(premise[left], hypothesis[right], distance, max_tokens)
-    return packed(links, size, max_links, longest)
+    for first in range(0, len(premise_mentions), _ROWS):
+        block = slice(first, first + _ROWS)
+        premise = _flatten(premise_mentions[block], ontology, unknown)
+        hypothesis = _flatten(hypothesis_mentions[block], ontology, unknown)
+        rows = len(premise_mentions[block])
+        yield rows, premise, hypothesis, *crossed(premise[:, 0], hypothesis[:, 0], rows)
+
+
+def _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length):
+    """(keys of all pairs of known concepts, rising; their distances), found at once for the whole corpus."""
+    distinct, waiting = np.zeros(0, np.int64), []
+    for _, premise, hypothesis, left, right in _blocks(ontology, premise_mentions, hypothesis_mentions):
+        _, keys = _keys(premise[left, 3], hypothesis[right, 3], len(ontology))
+        waiting.append(np.unique(keys))
+        if sum(map(len, waiting)) > len(distinct):  # the size doubles at least, so that few keys are sorted often
+            distinct, waiting = np.unique(np.concatenate([distinct, *waiting])), []
+    distinct = np.unique(np.concatenate([distinct, *waiting]))
+    pairs = np.stack(np.divmod(distinct, max(len(ontology), 1)), axis=1)
+    return distinct, paths(ontology, pairs, direction=direction, max_length=max_length)
+
+
+def _keys(one: np.ndarray, other: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(places where both concepts are known; a key of each of these pairs, in either order)."""
+    known = np.flatnonzero((one < size) & (other < size))
+    one, other = one[known], other[known]
+    return known, np.minimum(one, other) * size + np.maximum(one, other)
 
 
 def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Distances against SciPy's and a plain breadth-first search; links against pairs that are counted one by one."""
 
+import tracemalloc
 from collections import deque
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.sparse import csgraph, csr_array
 
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
-from mednli_jax.knowledge import search
+from mednli_jax.knowledge import distances, search
 from mednli_jax.knowledge.distances import Links, corpus_links, distinct_pairs, shortest_paths
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -353,9 +354,11 @@ def test_links_take_distances_from_elsewhere():
     assert asked == [(ontology, [[3, 4]], {"direction": "all", "max_length": 9})]
 
 
-def test_random_corpus_equals_counting_one_by_one():
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
+    monkeypatch.setattr(distances, "_ROWS", rows)
     rng = np.random.default_rng(5)
-    size, rows, kept, tokens = 40, 60, 5, 9
+    size, pairs, kept, tokens = 40, 60, 5, 9
     edges = [(child, int(rng.integers(0, child))) for child in range(1, size) for _ in range(2)]
     ontology, table = graph(edges, size), reference(edges, size, "either")
 
@@ -363,9 +366,9 @@ def test_random_corpus_equals_counting_one_by_one():
         starts = rng.integers(0, 11, rng.integers(0, 5))
         return [Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size)}") for s in starts]
 
-    premises, hypotheses = [mentions() for _ in range(rows)], [mentions() for _ in range(rows)]
+    premises, hypotheses = [mentions() for _ in range(pairs)], [mentions() for _ in range(pairs)]
     expected, dropped, longest = [], 0, -1
-    for row in range(rows):
+    for row in range(pairs):
         cells = {}
         for a in premises[row]:
             for b in hypotheses[row]:
@@ -383,6 +386,20 @@ def test_random_corpus_equals_counting_one_by_one():
     assert (links.dropped, links.longest) == (dropped, longest)
     assert dropped > 0
     assert longest > 1
+
+
+def test_memory_does_not_grow_with_the_corpus(monkeypatch):
+    """Beside the links themselves: 24 bytes a pair here, twice in memory while blocks are joined."""
+    monkeypatch.setattr(distances, "_ROWS", 200)
+    ontology = graph(EDGES, 7)
+    mentions = [Mention(place, place + 1, f"X{concept}") for place in range(2) for concept in range(4)]
+    peaks = []
+    for size in (1000, 3000):
+        tracemalloc.start()
+        corpus_links(ontology, [mentions] * size, [mentions] * size, max_links=4, max_tokens=9)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 2000 * 60
 
 
 def test_a_corpus_without_pairs_or_mentions():
