@@ -247,10 +247,11 @@ def diskne(name, folder, **fields):
 
 def words(folder):
     config = own_files(folder)
-    (folder / "found.tsv").write_text(
-        "uid\tside\tstart\tend\tconcept\nt0\tpremise\t1\t2\tX:4\nt0\thypothesis\t3\t5\tX:1\n"
-    )
-    (folder / "found.mmi").write_text('t0-p|MMI|3|Name|X:4|[x]|["asthma"-tx-1-"asthma"-noun-0]|TX|6/6|\n')
+    own = ("t0", "dev-t1", "test-t0")  # a pair of each split
+    spans = "".join(f"{uid}\tpremise\t1\t2\tX:4\n" for uid in own) + "t0\thypothesis\t3\t5\tX:1\n"
+    (folder / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{spans}")
+    trigger = '["asthma"-tx-1-"asthma"-noun-0]'
+    (folder / "found.mmi").write_text("".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own))
     settings = (
         {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
         {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4, "data.sample": 2},

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.corpora.base import cache_folder
+from mednli_jax.errors import DataError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
@@ -14,11 +15,12 @@ from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.readers.metamap import read_metamap
-from mednli_jax.knowledge.readers.spans import Recognised, read_spans
+from mednli_jax.knowledge.readers.spans import SENTENCE, Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
-from mednli_jax.progress import SLOW_SECONDS, Bar
+from mednli_jax.progress import SLOW_SECONDS, Bar, warn
 
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
+MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
 MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
 
 
@@ -72,13 +74,32 @@ class Linking:
         """The mentions that the file has for the sentences of these splits.
 
         filtered: the splits are known to leave out pairs of the corpus's files; pairs without label are seen here.
-        Raises: DataError(s) where the file is damaged or does not fit the splits.
+        Raises: DataError(s) where the file is damaged, does not fit the splits, or has mentions in some splits alone.
         """
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
         read = MENTION_READERS[ending(self.mentions)]
         how = {"partial": partial, "candidates": self.candidates}
-        return Recognised(ontology, *read(self.mentions, examples, **how))
+        found = Recognised(ontology, *read(self.mentions, examples, **how))
+        _compare_splits(self.mentions.name, splits, found)
+        return found
+
+
+def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
+    """Refuses a file that has no mentions in one split but in another; warns where one has far fewer."""
+    sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
+    linked = {
+        name: sum((example.uid, side) in found.spans for example in splits[name].examples for side in SENTENCE)
+        for name in sizes
+    }
+    counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
+    counts, fix = f"sentences with a mention: {counts}", "was the file cut off? make it from all splits"
+    for name, size in sizes.items():
+        others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
+        if others and not linked[name]:
+            raise DataError(f"no mention is in {name}, but some are in other splits ({counts})", file=file, fix=fix)
+        if others * size > MUCH_RARER * linked[name] * size_of_others:
+            warn(f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}")
 
 
 @dataclass(frozen=True)

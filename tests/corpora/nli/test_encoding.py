@@ -326,14 +326,15 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     plain, _ = prepare(config)
     assert plain.manifest["knowledge"]["links"] == 0
     spans = tmp_path / "found.tsv"
-    spans.write_text("uid\tside\tstart_char\tend_char\tconcept\np0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\n")
+    rows = "p0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\np2\thypothesis\t2\t6\tD1\n"
+    spans.write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
     config = with_knowledge(config, mentions=str(spans))
     prepared, hit = prepare(config)
     assert not hit
     assert links_of(prepared.arrays, 0) == [(1, 1, 1), (2, 1, 1)]
     assert links_of(prepared.arrays, 1) == []
     facts = prepared.manifest["knowledge"]["mentions"]
-    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 2, 0)
+    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 3, 0)
     assert prepare(config)[1]
     spans.write_text(spans.read_text().replace("D1", "D2"))  # the file keeps its size; its content is part of the key
     changed, hit = prepare(config)
@@ -437,6 +438,7 @@ def test_metamap_output_in_a_config(tmp_path):
     config = corpus(tmp_path)
     form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
     lines = form.format("p2-p", "D2", "Trouble", "pump trouble", 6, 12) + form.format("p2-h", "D1", "B", "bird", 2, 4)
+    lines += form.format("p0-h", "D1", "B", "bird", 2, 4)
     (tmp_path / "found.mmi").write_text(lines)
     prepared, _ = prepare(with_knowledge(config, mentions=str(tmp_path / "found.mmi")))
     assert [links_of(prepared.arrays, row) for row in range(3)] == [[], [], [(1, 1, 1), (2, 1, 1)]]
@@ -458,6 +460,27 @@ def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
     config.data.limit = None
     with pytest.raises(UserError, match=r"found\.tsv:4: 2 of the pairs .*; 2 are"):  # p2 and p9; p0 and p1
         prepare(config)
+
+
+def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsys):
+    splits = {
+        name: Split(name, tuple(pair("heart failure", "none", uid=f"{name}{n}") for n in range(size)))
+        for name, size in (("train", 20), ("dev", 40), ("test", 0))
+    }
+    path = tmp_path / "found.tsv"
+    rows = [f"{name}{n}\tpremise\t0\t2\tC1\n" for name, size in (("train", 20), ("dev", 2)) for n in range(size)]
+
+    def recognised(count):
+        path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
+        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
+
+    with pytest.raises(UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"):
+        recognised(20)
+    assert len(recognised(21).spans) == 21
+    assert "found.tsv: mentions are more than 10 times rarer in dev" in capsys.readouterr().err
+    splits["dev"] = replace(splits["dev"], examples=splits["dev"].examples[:20])
+    assert len(recognised(22).spans) == 22
+    assert capsys.readouterr().err == ""
 
 
 def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
