@@ -27,7 +27,6 @@ def train(
     resume: bool = False,
     force: bool = False,
     profile: bool = False,
-    keep_weights: bool = False,
     command: str = "train --resume",
 ) -> int:
     """Trains an experiment into a run directory and returns the exit code of cli.
@@ -38,7 +37,6 @@ def train(
       resume: continue the run in the folder.
       force: delete the run in the folder and start over.
       profile: trace some steps.
-      keep_weights: keep the weights of all folds.
       command: the shell command that resumes the run, printed when it is interrupted.
 
     Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; then the folder is not changed.
@@ -48,7 +46,7 @@ def train(
     prepared, hit = _prepared(experiment, here)  # before the directory is created, so that bad data leaves none
     source = source_run(experiment, prepared) if experiment.transfer.init_from else None  # likewise for a bad source
     directory = RunDirectory.create(folder, config, resume=resume, force=force)
-    session = Session(directory, resume=resume, profile=profile, source=source, keep_weights=keep_weights)
+    session = Session(directory, resume=resume, profile=profile, source=source)
     if resume and directory.status() == "complete":
         session.say(f"{folder}: the run is complete already; nothing to do.")
         return cli.OK

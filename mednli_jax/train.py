@@ -19,7 +19,6 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on tes
   --resume                     continue the interrupted run in --workdir
   --force                      delete the run in --workdir and start over
   --dry-run                    print shapes, parameters, memory and the time of an epoch; do not train
-  --keep-weights               DisKnE: keep the weights of each fold and seed in <workdir>/private/weights
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
   --distributed                the same, for processes that a TPU pod, Slurm or MPI started
@@ -35,7 +34,6 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_bool("resume", False, "continue an interrupted run", flag_values=values)
     flags.DEFINE_bool("force", False, "delete the run in --workdir and start over", flag_values=values)
     flags.DEFINE_bool("dry_run", False, "describe the training and do not train", flag_values=values)
-    flags.DEFINE_bool("keep_weights", False, "keep the weights of folds", flag_values=values)
     flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
     flags.DEFINE_string("coordinator", None, "address of process 0", flag_values=values)
     flags.DEFINE_integer("processes", None, "processes that train together", flag_values=values)
@@ -51,8 +49,6 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training import hosts
 
     spec = experiment.of(config)
-    if values.keep_weights and spec.fitter != "folds":
-        raise UsageError("--keep_weights is for runs of folds; other runs always keep weights. Fix: leave it out.")
     if values.dry_run:
         return _describe(spec)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
@@ -72,7 +68,6 @@ def main(values: cli.Flags) -> int:
             resume=values.resume,
             force=values.force,
             profile=values.profile,
-            keep_weights=values.keep_weights,
             command=_resume_command(folder),
         )
 

@@ -84,7 +84,7 @@ PROTOCOLS = {
             "--config.model.intermediate_size=16", "--config.train.batch_size=4", "--config.train.max_buckets=1",
             "--config.seeds=0,1"),
     "folds": (config_flag("diskne_bow", "demo"), *TINY, "--config.vectors.dim=8", "--config.model.hidden_size=4",
-              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=4", "--keep-weights"),
+              "--config.diskne.diseases=D006333,D060050", "--config.diskne.at_once=4"),
 }  # fmt: skip
 # Commands that are simply given again after a kill. OUT is the folder that they write to.
 KD = (config_flag("esim_kd", "mednli"), "--config.vectors.path=", "--config.vectors.dim=8")

@@ -1,20 +1,17 @@
 """Trains all folds of DisKnE. A slot, a pair of a fold and a seed, takes the place of a seed in the training loop.
 
 One program trains a chunk of slots at a time: `at_once`, or as many as fit into memory. The predictions of a chunk are
-saved when it is done; an interrupted chunk continues from its checkpoint. Weights are saved only where the session has
-`keep_weights`. A fold without examples is an error.
+saved when it is done; an interrupted chunk continues from its checkpoint. No weights are kept. A fold without examples
+is an error.
 """
 
 import json
-import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import numpy as np
-from flax import traverse_util
-from safetensors.numpy import save as as_safetensors
 
 from mednli_jax.analysis.diskne import rankings, runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
@@ -22,7 +19,7 @@ from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
 from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.files import private_folder, write_atomic, write_json
+from mednli_jax.files import write_atomic, write_json
 from mednli_jax.fitting.gradient import start_from_pretrained
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.tasks import nli
@@ -216,8 +213,6 @@ class FoldTraining:
             test = self.folds[fold].test
             probabilities = np.round(nli.probabilities(logits[place, test]), 6).tolist()
             scores = {name: float(found["per_seed"][place]) for name, found in dev.items()}
-            if self.session.keep_weights:
-                self._keep_weights(best, place, self.folds[fold], seed)
             self.slots.append({
                 "disease": self.folds[fold].disease,
                 "group": self.folds[fold].group,
@@ -230,14 +225,6 @@ class FoldTraining:
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
-
-    def _keep_weights(self, best, place, fold, seed):
-        """Writes private/weights/GROUP-DISEASE-SEED.safetensors: the slot's parameters and statistics by path."""
-        flat = traverse_util.flatten_dict(best.variables, sep="/")
-        found = {name: np.ascontiguousarray(leaf[place]) for name, leaf in flat.items()}
-        name = re.sub(r"[^\w.-]", "_", f"{fold.group}-{fold.disease}-{seed}")
-        folder = private_folder(self.directory.private / "weights")
-        write_atomic(folder / f"{name}.safetensors", as_safetensors(found))
 
     def _keep_metrics(self, chunk, epochs):
         """Drops the rows of the chunk's epochs that will be trained again."""

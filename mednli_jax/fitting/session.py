@@ -37,7 +37,6 @@ class Session:
       resume: continue the run in the directory.
       profile: trace some steps.
       source: the finished run from whose weights training starts, or None.
-      keep_weights: whether a run of folds saves its weights; other runs always do.
     """
 
     def __init__(
@@ -47,9 +46,8 @@ class Session:
         resume: bool = False,
         profile: bool = False,
         source=None,
-        keep_weights: bool = False,
     ):
-        self.directory, self.resume, self.source, self.keep_weights = directory, resume, source, keep_weights
+        self.directory, self.resume, self.source = directory, resume, source
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
         self._before = {}  # seconds of earlier sessions

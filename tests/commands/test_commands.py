@@ -491,7 +491,6 @@ BAD = {
     "trees from weights": ((train, FEATURES, "--config.transfer.init_from=run"), "config.transfer.init_from"),
     "trees with frozen weights": ((train, FEATURES, "--config.transfer.freeze=logits"), "config.transfer.freeze"),
     "trees of two corpora": ((train, FEATURES, "--config.data.mix=snli"), "config.data.mix"),
-    "weights of no fold": ((train, ESIM, "--keep-weights"), "--keep_weights"),
     "no run": ((evaluate, "--run=nowhere"), "nowhere"),
     "run missing": ((predict,), "--run"),
     "no folder of data": ((doctor, "--data=nowhere"), "nowhere"),

@@ -5,10 +5,8 @@ import json
 import jax
 import numpy as np
 import pytest
-from flax.traverse_util import flatten_dict
 from made_up import as_type
 from made_up_commands import call_command, config_flag
-from safetensors.numpy import load_file
 from test_benchmark_files import big
 
 from mednli_jax import defaults, experiment, report, train
@@ -259,27 +257,6 @@ def test_a_slot_among_others_ends_as_it_would_alone(unbroken, folder, tmp_path):
     assert len(together) == 7 * len(SEEDS)
     probabilities = [next(iter(slot["test"].values()))[0] for slot in together.values()]
     assert len(set(probabilities)) > len(probabilities) // 2  # the slots do differ
-
-
-def test_weights_of_each_slot_are_kept_where_asked(unbroken, folder, tmp_path):
-    disease, seen = unbroken[0].folds[2].disease, []
-    training = training_of(config_of(folder, **MEDICAL, **{"diskne.diseases": (disease,)}), tmp_path / "run")
-    training.session.keep_weights, keep = True, training._keep
-
-    def keep_and_look(chunk, best, *more):
-        keep(chunk, best, *more)
-        for place, (_, seed) in enumerate(chunk.slots):
-            kept = load_file(tmp_path / "run" / "private" / "weights" / f"medical-{disease}-{seed}.safetensors")
-            leaves = flatten_dict(best.variables, sep="/")
-            assert kept.keys() == leaves.keys()
-            for name, leaf in leaves.items():
-                np.testing.assert_array_equal(kept[name], leaf[place])
-            seen.append(seed)
-
-    training._keep = keep_and_look
-    training.run()
-    assert seen == list(SEEDS)
-    assert not (unbroken[0].directory.private / "weights").exists()
 
 
 def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder, tmp_path):
