@@ -301,7 +301,9 @@ def _train() -> config_dict.ConfigDict:
         least_epochs=0,  # epochs that are trained whatever the patience
         evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = only at the end of the epoch
         select="loss",  # the epoch with the best dev "loss" is kept; or the best dev "accuracy"; or the "last" epoch
-        shuffle="even",  # each batch has sentences of all lengths; "random": batches are random
+        # "even": each batch has texts of all lengths; "random": batches are random; cloze has "binned", too: all passages
+        # of a batch have one length up to the next power of two
+        shuffle="even",
         max_buckets=2,  # most length buckets of the training rows; each compiles its own program
         group=1,  # hypotheses of one premise that stay together in a batch; their premise is encoded once
         precision="default",  # of matrix products: the device's default (tf32 on a GPU), "float32", "tf32", "bfloat16"
@@ -321,7 +323,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     - It counts the steps between two evaluations across epochs, and does not evaluate at the end of an epoch.
     - It resets Adam's moments at each halving of the rate.
     - It clips each component of the GRU gradients to 10; `clip` here limits the norm of all gradients.
-    - SA: it draws a dropout mask for each direction; its batches have passages of similar length and never change.
+    - SA: it draws a dropout mask for each direction; its batches never change.
     - GA, dev: where the answer is not a candidate, it counts the first candidate as right.
 
     Args:
@@ -392,7 +394,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         config.train.update(epochs=30, patience=3, least_epochs=0, optimizer="adam", schedule="constant")
         config.train.learning_rate = 1e-3
     elif variant == "clicr":
-        config.train.evaluate_every = 100
+        config.train.update(evaluate_every=100, shuffle="binned")
         config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
         # GA draws from N(0, 1), SA from U(-.01, .01).
         config.vectors.random_sd = 1.0 if model == "ga_reader" else 0.01 / 3**0.5

@@ -169,7 +169,7 @@ CHOICES = {
     "data.keep": ("first", "last"),
     "data.content": CONTENTS,
     "vectors.unknown": ("mean", "random"),
-    "train.shuffle": ("even", "random"),
+    "train.shuffle": ("even", "random", "binned"),
     "knowledge.direction": DIRECTIONS,
     "knowledge.cycles": CYCLES,
     "knowledge.graph": GRAPHS,
@@ -272,6 +272,7 @@ RULES = (
         lambda c: c.train.select == "last" and c.train.schedule == "plateau",
         "leave one of them out",
     ),
+    one_of("train.shuffle", ("even", "random"), when=lambda c: c.task != "cloze"),
     # -- corpus
     *left_out(
         "data.tokens",

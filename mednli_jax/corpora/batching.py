@@ -140,7 +140,8 @@ class Batches:
       coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
       shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
-        all units are drawn at random.
+        all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of
+        two (lengths 33 to 64, 65 to 128, ...), whatever `most` says.
       floor: of the staircases, see `staircase`.
       passes: how many times a run computes the split, over all seeds; 0 = many. For training: epochs times seeds.
     """
@@ -201,6 +202,9 @@ class Batches:
         most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not justify a program per bucket
         work = np.cumsum(self.premise_of_unit[order] + 1)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
+        if self.shuffle == "binned":
+            exponents = np.frexp(np.maximum(self.premise_of_unit[order], 1) - 1)[1]  # 2^(e-1) < length <= 2^e
+            cuts = np.flatnonzero(np.diff(exponents)) + 1
         buckets = []
         for units in np.split(order, cuts):
             batches = -(-len(units) // per_batch)

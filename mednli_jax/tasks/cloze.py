@@ -143,6 +143,7 @@ class ClozeTask:
 
         if name == "train":
             how = {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            how["shuffle"] = training.shuffle
             return of(name, min(training.group, training.size), batch_size=training.size, **how)
         how = {"most": batching.MAX_BUCKETS, "passes": training.epochs * len(training.seeds)}
         predicted = [split for split in prepared.splits if split != "train"]

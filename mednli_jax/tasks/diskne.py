@@ -68,6 +68,7 @@ class DisKnETask(nli.NLITask):
             most=training.max_buckets,
             seeds=training.seeds,
             epochs=training.epochs,
+            shuffle=training.shuffle,
             **self.common(prepared, _tokens(prepared), shares, model),
         )
 

@@ -1,12 +1,18 @@
 """Each row is in one batch of an epoch, batches have similar lengths, and each batch fits its layout."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_up_commands import write_articles, write_own_pairs
+from made_up_diskne import big
 
-from mednli_jax import defaults
+from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
+from mednli_jax.corpora.diskne.folds import folds
+from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.errors import ConfigError
 
 SEEDS = (0, 3, 11)
 BATCH = 16
@@ -168,6 +174,54 @@ def test_random_batches_take_rows_of_any_length():
     expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # the variance of samples without replacement
     assert spread["random"] == pytest.approx(expected, rel=0.15)
     assert spread["even"] < 0.25 * expected
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+def test_binned_batches_have_passages_of_one_power_of_two(shares):
+    """The bins are those of clips/clicr: lengths 17 to 32 stand together, 33 to 64, and so on."""
+    passage = np.repeat([1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 50], 9)
+    how = {"shuffle": "binned", "shares": shares, "joint": False, "batch_size": 8}
+    batches = make((passage, np.ones_like(passage)), seeds=SEEDS, epochs=4, **how)
+    plans = [batches.epoch(epoch, SEEDS) for epoch in (1, 2)]
+    check_rows(plans[0], batches, len(SEEDS))
+    for layout, index in plans[0]:
+        of_batch = passage[index[index >= 0]]
+        assert {int(length - 1).bit_length() for length in of_batch} == {int(of_batch[0] - 1).bit_length()}
+        assert layout.width[0] < 2 * of_batch.min()
+    assert company(plans[0]).isdisjoint(company(plans[1]))  # drawn anew
+
+
+def dealt(task, folder, shuffle):
+    """The batches, as sets of rows, that the task of a config makes of a small corpus."""
+    if task == "diskne":
+        write_benchmark(big(), folds(big()), folder / "made")
+        config, part = defaults.diskne("bow", "file"), "medical/train"
+    else:
+        config, part = defaults.nli("bow", "file") if task == "nli" else defaults.cloze("ga_reader", "file"), "train"
+        (write_own_pairs if task == "nli" else write_articles)(folder / "made")
+    config.data.dir = str(folder / "made")
+    config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
+    own = experiment.of(config)
+    prepared, _ = own.prepare()
+    model = SimpleNamespace(shares_words=False)
+    return company(own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,)))
+
+
+@pytest.mark.parametrize("task", ["nli", "cloze", "diskne"])
+def test_every_task_deals_as_its_config_says(task, tmp_path):
+    found = {shuffle: dealt(task, tmp_path / shuffle, shuffle) for shuffle in ("even", "random")}
+    assert found["even"] != found["random"]
+    assert set().union(*found["even"]) == set().union(*found["random"])
+
+
+def test_bins_are_for_cloze_and_its_published_protocol():
+    for model in ("ga_reader", "sa_reader"):
+        found = {variant: defaults.cloze(model, variant).train.shuffle for variant in defaults.CLOZE_VARIANTS}
+        assert {variant for variant, shuffle in found.items() if shuffle == "binned"} == {"clicr"}
+    config = defaults.nli("bow")
+    config.train.shuffle = "binned"
+    with pytest.raises(ConfigError, match=r"config.train.shuffle: unknown value 'binned'"):
+        experiment.of(config)
 
 
 @pytest.mark.parametrize("rows", [72, 100])

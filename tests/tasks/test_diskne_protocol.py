@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up import as_type
 from made_up_commands import call_command, config_flag
-from test_benchmark_files import big
+from made_up_diskne import big
 
 from mednli_jax import defaults, experiment, report, train
 from mednli_jax.analysis.diskne import runs as diskne_runs

@@ -1,8 +1,8 @@
 """F1 by disease worked out by hand, averages over runs, and tables with our figures beside the paper's."""
 
 import pytest
+from made_up_diskne import assemble, pair
 from made_up_runs import edit, write_run
-from test_benchmark_files import assemble, pair
 
 from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.diskne.tables import ALWAYS, PAPER, f1_of, scores, table
