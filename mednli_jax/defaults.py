@@ -301,8 +301,8 @@ def _train() -> config_dict.ConfigDict:
         least_epochs=0,  # epochs that are trained whatever the patience
         evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = only at the end of the epoch
         select="loss",  # the epoch with the best dev "loss" is kept; or the best dev "accuracy"; or the "last" epoch
-        # "even": each batch has texts of all lengths; "random": batches are random; cloze has "binned", too: all passages
-        # of a batch have one length up to the next power of two
+        # "even": each batch has texts of all lengths; "random": batches are random; for cloze also "binned": a batch
+        # has passages of one length, up to the next power of two
         shuffle="even",
         max_buckets=2,  # most length buckets of the training rows; each compiles its own program
         group=1,  # hypotheses of one premise that stay together in a batch; their premise is encoded once

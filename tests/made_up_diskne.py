@@ -1,6 +1,7 @@
 """A made-up DisKnE: a terminology, pairs, annotation files, and a benchmark of seven diseases."""
 
 import csv
+import json
 import random
 
 from mednli_jax.corpora.diskne import builder
@@ -92,6 +93,18 @@ def published(path, rows=ROWS, header=MEDICAL):
     with open(path, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
     return path
+
+
+def write_mednli(folder):
+    """Writes PAIRS as a data folder's mednli/."""
+    (folder / "mednli").mkdir(parents=True)
+    for number, split in enumerate(("train", "dev", "test")):
+        rows = [
+            {"pairID": one.uid, "gold_label": one.label, "sentence1": one.premise, "sentence2": one.hypothesis}
+            for one in PAIRS[number::3]
+        ]
+        (folder / "mednli" / f"mli_{split}_v1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
 
 
 def read(path, pairs=PAIRS, **options):

@@ -1,18 +1,32 @@
 """Facts of a prepared corpus, as lines for a terminal."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.diskne.corpus import ALL, benchmark_of
 
 
-def pairs(prepared: Prepared) -> Iterator[str]:
-    """Facts of a corpus of sentence pairs."""
+def folds(prepared: Prepared) -> Iterator[str]:
+    """Facts of DisKnE, whose pairs are one split, and of its folds."""
+    benchmark = benchmark_of(prepared)
+    groups = Counter(fold["group"] for fold in prepared.manifest["diskne"]["folds"])
+    counts = ", ".join(f"{group} {count}" for group, count in groups.items())
+    yield f"  {benchmark.name}: {len(benchmark.names)} diseases; folds: {counts}"
+    if left_out := benchmark.left_out():
+        yield f"    left out: {left_out}"
+    yield from pairs(prepared, {ALL: "benchmark"})
+
+
+def pairs(prepared: Prepared, called: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """Facts of a corpus of sentence pairs. called: split -> its name in the lines, where that is another."""
     manifest = prepared.manifest
     for name, rows in prepared.splits.items():
         facts = manifest["splits"][name]
         dropped = f", {facts['dropped_unlabelled']} unlabelled dropped" if facts.get("dropped_unlabelled") else ""
         yield (
-            f"  {name}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
+            f"  {called.get(name, name)}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
             f"hypothesis {rows.length[1].max()} tokens"
         )
         if "tokens" in facts:
@@ -45,8 +59,9 @@ def pairs(prepared: Prepared) -> Iterator[str]:
             of = knowledge["splits"][name]
             by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())
             yield (
-                f"    {name}: {of['concepts']} concepts, in {of['premises']} premises, {of['hypotheses']} hypotheses, "
-                f"both sides of {of['pairs_with_concepts']} pairs; {of['pairs_with_links']} pairs linked"
+                f"    {called.get(name, name)}: {of['concepts']} concepts, in {of['premises']} premises, "
+                f"{of['hypotheses']} hypotheses, both sides of {of['pairs_with_concepts']} pairs; "
+                f"{of['pairs_with_links']} pairs linked"
             )
             lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
             yield f"      links by edges between their concepts: {lengths}"
@@ -90,4 +105,4 @@ def texts(prepared: Prepared) -> Iterator[str]:
     yield f"  vocabulary: {manifest['vocabulary']['words']} {manifest['vocabulary']['source']}"
 
 
-LINES = {"nli": pairs, "diskne": pairs, "cloze": queries, "mlm": texts}  # by the name of a task
+LINES = {"nli": pairs, "diskne": folds, "cloze": queries, "mlm": texts}  # by the name of a task

@@ -138,6 +138,8 @@ class FoldTraining:
             f"{', '.join(map(str, self.experiment.seeds))}: {self.total} slots in {len(self.chunks)} chunks"
             + (f", {len(done)} slots done" if done else "")
         )
+        if left_out := self.benchmark.left_out():
+            self.session.say(f"{self.benchmark.name}: left out: {left_out}")
 
     def _fitting(self) -> int:
         """The number of slots that fit into memory and disk. It is saved, so that a resumed run has the same chunks."""

@@ -89,6 +89,14 @@ class Benchmark:
     def __len__(self) -> int:
         return len(self.examples)
 
+    def left_out(self) -> str:
+        """The rows or pairs that are no examples, by reason: "200 repeated, 20 without positive"; "" for none."""
+        counts = {
+            **self.facts.get("left_out", {}),
+            **{name: self.facts.get(name, 0) for name in ("repeated", "same_name")},
+        }
+        return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()) if count)
+
 
 # -- hypotheses --------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from mednli_jax.examples import LABELS, NLIExample, Split
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 
-FORMAT = 1  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"

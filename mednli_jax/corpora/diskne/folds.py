@@ -23,6 +23,7 @@ REASONS = ("own", "hypothesis", "premise", "repeated")
 
 _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
+_PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def phrase(text: str) -> str:
 
     " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked for substrings.
     """
-    words = _WORD.findall(_POSSESSIVE.sub("", text.casefold()))
+    words = _WORD.findall(_POSSESSIVE.sub("", _PLURAL.sub(r"\1", text).casefold()))
     return f" {' '.join(map(singular, words))} "
 
 
@@ -64,6 +65,9 @@ def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> 
             key = tuple(phrase(name).split())
             if key and not (len(key) == 1 and key[0] in FUNCTION_WORDS):
                 owners[key].add(concept)
+                plural = f"{key[-1]}s"  # of an abbreviation in lower case: mis, uti -> utis
+                if len(plural) < 5 and plural not in FUNCTION_WORDS:
+                    owners[*key[:-1], plural].add(concept)
     longest = max(map(len, owners), default=0)
     found = {}
     for text in set(texts):

@@ -176,7 +176,10 @@ def read_published(
         "annotations": {Path(path).name: sha256(path) for path in paths},
         "unknown_pairs": unknown,
         "not_entailed": sum(positive.pair.label != "entailment" for positive in positives.values()),
-        "left_out": {name: counts[name] for name in ("without_positive", "unnamed", "contradicted")},
+        "left_out": {
+            "of_unknown_pairs": len(rows) - len(known),
+            **{name: counts[name] for name in ("without_positive", "unnamed", "contradicted")},
+        },
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
     return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
