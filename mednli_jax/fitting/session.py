@@ -126,9 +126,9 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
         finite = [value for value in values if value is not None]
         return sum(finite) / len(finite) if finite else float("nan")
 
-    shown = ", ".join(
-        f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in ("train_loss", "dev_loss", *measures)
-    )
+    names = ["train_loss", *["dev_loss"] * ("unscored" not in row), *measures]
+    shown = ", ".join(f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in names)
+    shown += ", no dev loss (no dev answer can be scored)" * ("unscored" in row)
     # The progress bar counts each example once, this rate once for each model that trains on it.
     models = f" over {len(row['train_loss'])} models" if len(row["train_loss"]) > 1 else ""
     rate = f"{row['examples_per_second']:.0f}/s{models}, {row['seconds']:.1f} s"

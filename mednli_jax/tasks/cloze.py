@@ -218,22 +218,27 @@ class ClozeTask:
     def correct(self, logits, batch):
         return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
 
-    def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray:
-        """Mean loss of each seed [S], in float64, over the queries whose answer is a candidate with a score."""
-        gold = np.maximum(rows.label, 0)[None, :, None]
-        known = (rows.label >= 0) & (np.take_along_axis(logits, gold, axis=-1)[..., 0] > MASKED_ENERGY / 2).all(axis=0)
-        if not known.any():
-            return np.zeros(len(logits))
-        logp = np.log(np.maximum(self.probabilities(logits[:, known]), 1e-300))
-        return -np.take_along_axis(logp, rows.label[known][None, :, None], axis=-1)[..., 0].mean(axis=1)
+    def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
+        """Mean loss of each seed [S], in float64, over the queries whose answer is a candidate with a score.
+
+        NaN for a seed that diverged; None where no query has such an answer.
+        """
+        gold_SN = np.take_along_axis(logits, np.maximum(rows.label, 0)[None, :, None], axis=-1)[..., 0]
+        known_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
+        if not known_N.any():
+            return None
+        logp = np.log(np.maximum(self.probabilities(logits[:, known_N]), 1e-300))
+        logp_SN = np.take_along_axis(logp, rows.label[known_N][None, :, None], axis=-1)[..., 0]
+        return -np.where(np.isnan(gold_SN[:, known_N]), np.nan, logp_SN).mean(axis=1)
 
     def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
         """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices of the queries.
 
         accuracy is exact match, under the name that the loop reads. A query whose passage has no candidate has no
-        prediction and counts as wrong. in_passage: number of queries whose answer is a candidate.
+        prediction and counts as wrong. in_passage: number of queries whose answer is a candidate. loss: None where no
+        answer can be scored.
         """
-        queries = rows.queries()
+        queries, losses = rows.queries(), self.losses(rows, logits)
         each = [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
         summaries = [answers.summary(found) for found in each]
         scores = {
@@ -241,7 +246,7 @@ class ClozeTask:
             "in_passage": int((rows.label >= 0).sum()),
             "accuracy": _mean(summaries, "exact_match"),
             **{name: _mean(summaries, name) for name in FIGURES},
-            "loss": metrics.mean_sd(self.losses(rows, logits).tolist()),
+            "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
         }
         families = answers.slices(queries)
         for tag, places in families.pop("tag", {}).items():

@@ -22,6 +22,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from mednli_jax.corpora import batching
+from mednli_jax.errors import ConfigError
 from mednli_jax.progress import SLOW_SECONDS, Bar, spinner
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
@@ -318,12 +319,16 @@ class Trainer:
         weights = self.average if averaged else self.learner
         logits = self.predict("dev", weights.variables)
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
-        loss, accuracy = (np.array(scores[name]["per_seed"]) for name in ("loss", "accuracy"))
+        unscored = scores["loss"] is None  # no dev answer can be scored
+        if unscored and self.settings.select == "loss":
+            raise ConfigError("config.train.select is 'loss': no dev answer can be scored. Fix: give accuracy or last.")
+        loss = np.full(len(places), np.nan) if unscored else np.array(scores["loss"]["per_seed"])
+        accuracy = np.array(scores["accuracy"]["per_seed"])
         last = np.full(len(places), -self.epoch)
         value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
         # A diverged seed never becomes the best. Neither does a finished seed that is trained only because the program
         # still contains it: the result of a seed must not depend on the other seeds.
-        allowed = np.isfinite(loss) & np.isin(places, self._slots())
+        allowed = (unscored | np.isfinite(loss)) & np.isin(places, self._slots())
         value = np.where(allowed, value, np.inf).astype(np.float32)
         self.program.devices.check_replicas(self.learner.params)
         self.best = states.update_best(self.best, weights, places, value, self.epoch)
@@ -335,6 +340,7 @@ class Trainer:
             "train_accuracy": _finite(np.asarray(self.sums["correct"]) / count),
             "dev_loss": _finite(loss),
             "dev_accuracy": _finite(accuracy),
+            **({"unscored": "dev"} if unscored else {}),
             "stale": np.asarray(self.best.stale)[places].tolist(),
             "seconds": round(self.epoch_seconds, 3),
             "examples_per_second": round(examples / max(self.epoch_seconds, 1e-9), 2),

@@ -6,7 +6,9 @@ import re
 import shutil
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from made_up_commands import (
     PHRASES,
@@ -29,6 +31,7 @@ from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.analysis.cloze.table4 import against_baselines
 from mednli_jax.errors import UserError
 from mednli_jax.predict import read_chunks
+from mednli_jax.tasks.cloze import ClozeTask
 
 CONFIG = config_flag("ga_ent", "file")
 SMALL = (
@@ -89,6 +92,31 @@ def test_nothing_is_readable_by_others_and_no_text_leaves_private(home):
         if path.is_file() and "private" not in path.parts and "checkpoints" not in path.parts:
             content = path.read_bytes()
             assert not any(text.encode() in content for text in (SECRET, *PHRASES)), path
+
+
+def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(tmp_path, monkeypatch):
+    """The SA reader only predicts phrases of training, and dev has none of them."""
+    dev = write_articles(tmp_path / "own") / "dev1.0.json"
+    text = dev.read_text()
+    for phrase in PHRASES:
+        text = text.replace(phrase, f"other {phrase}")
+    dev.write_text(text)
+    use_one_device(monkeypatch)
+    small = ("--config.model.hidden_size=4", *SMALL[2:])
+    flags = (config_flag("sa_ent", "file"), f"--config.data.dir={tmp_path / 'own'}", *small)
+    code, _, err = call_command(train, *flags, f"--workdir={tmp_path / 'run'}")
+    assert (code, "dev loss 0" in err) == (0, False), err
+    assert "no dev loss (no dev answer can be scored)" in err
+    assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
+    assert call_command(report, tmp_path / "run")[0] == 0
+    code, _, err = call_command(train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}")
+    assert (code, "config.train.select is 'loss': no dev answer can be scored" in err) == (2, True)
+
+
+def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():
+    logits = np.log([[[0.5, 0.25, 0.25]], [[np.nan] * 3]])
+    losses = ClozeTask().losses(SimpleNamespace(label=np.array([1])), logits)
+    np.testing.assert_allclose(losses, [np.log(4), np.nan])
 
 
 def test_the_page_of_a_run(home):

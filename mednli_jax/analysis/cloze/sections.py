@@ -34,7 +34,8 @@ def _scores(result) -> Section:
         exact, n = scores["accuracy"], scores["examples"]
         low, high = wilson_interval(round(exact["mean"] * n), n)
         cells = [cell(scores[metric], metric) for metric in METRICS]
-        loss, missing = f"{scores['loss']['mean']:.4f}", f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+        loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
+        missing = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
         wide, seeds = interval(low, high, ""), ", ".join(points(value) for value in exact["per_seed"])
         counts = (f"{n:,}", f"{scores['in_passage']:,}", missing)
         rows.append((split, *counts, cells[0], sd(exact), wide, *cells[1:], loss, seeds))
