@@ -255,8 +255,7 @@ def _cloze(config, folder):
     _check_name(data.name, CLOZE_NAMES)
     kept = {name: data[name] for name in ("setup", "max_passage", "max_query", "max_words", "query_bounds")}
     encoding = ClozeEncoding(**kept, **_vectors(config, folder), vectors_sd=config.vectors.random_sd)
-    corpus_folder = _corpus_folder(data, folder)
-    corpus = ClozeCorpus(data.name, encoding, corpus_folder, limit=data.limit, stray_marks=data.stray_marks)
+    corpus = ClozeCorpus(data.name, encoding, corpus_folder(data), limit=data.limit, stray_marks=data.stray_marks)
     return corpus, ClozeTask(
         # In unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
@@ -272,9 +271,7 @@ def _mlm(config, folder):
     _check_name(data.name, TEXT_NAMES)
     settings = {name: data[name] for name in ("lowercase", "limit", "content")}
     withhold = tuple(validation.several(data.withhold))
-    corpus = TextCorpus(
-        data.name, _pieces(config, folder), folder=_corpus_folder(data, folder), withhold=withhold, **settings
-    )
+    corpus = TextCorpus(data.name, _pieces(config, folder), folder=corpus_folder(data), withhold=withhold, **settings)
     return corpus, MaskedLMTask()
 
 
@@ -304,7 +301,7 @@ def _nli_corpus(config, folder, *, kind, names, **further):
             relations=tuple(name for name in named if name != "antonym") if typed else None,
             retrofit_rounds=vectors.retrofit_rounds,
         ),
-        folder=_corpus_folder(data, folder),
+        folder=corpus_folder(data),
         **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
         mix=_mixed(config) if data.mix else None,
         blanks=data.tokens == "blanks",
@@ -354,10 +351,13 @@ def _linking(knowledge, folder, typed) -> Linking:
     )
 
 
-def _corpus_folder(data, folder) -> Path | None:
-    """The data folder; for the user's own files only where the config names it. None for a corpus without files."""
+def corpus_folder(data) -> Path | None:
+    """The folder of the corpus of a `data` section; None for a corpus without files.
+
+    For the user's own files it is the data folder only where the config names it.
+    """
     bundled = data.name == "demo_cloze"
-    return None if bundled or (data.name == "file" and not data.dir) else folder
+    return None if bundled or (data.name == "file" and not data.dir) else data_folder(data.dir)
 
 
 def _check_name(name, known, field="name"):

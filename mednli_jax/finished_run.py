@@ -13,7 +13,7 @@ from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, trees
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.corpora.nli import entities, partitions
-from mednli_jax.corpora.nli.corpus import NLICorpus
+from mednli_jax.corpora.nli.corpus import BLANKS, NLICorpus, between_blanks
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.examples import LABELS
@@ -28,6 +28,7 @@ from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 
 DIRECT = "direct"  # mode of transfer: evaluation on another corpus without training on it
+NAMING = ("name", "genre", "builder", "limit")  # fields of `data` that name a corpus, besides its folder
 RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
 NEURAL_FIELDS = ("best_epoch", "width")
 # Settings that decide the vector of a word: name in the manifest's key -> flag.
@@ -172,11 +173,11 @@ class FinishedRun:
     def on(self, data, split: str = "") -> "ScoredCorpus":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
-        The corpus is prepared with the vector file of the run, so that words new to the run have vectors too. A word
-        without a vector is read as the run's unknown word.
+        The corpus is read and encoded as the run's own: only its name, folder and part come from `data`. Words new to
+        the run have vectors from its vector file; a word without a vector is read as the run's unknown word.
 
         Args:
-          data: the `data` section of a config with the other corpus.
+          data: the `data` section of a config with the other corpus; the fields NAMING are used.
           split: the only split that will be scored; the files of other splits may be missing.
 
         Raises: UserError where the two corpora do not share word vectors, or the ontology has changed.
@@ -185,11 +186,11 @@ class FinishedRun:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
             raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
         config = restored_config(self.config.to_dict())
-        config.data = data.copy_and_resolve_references()
-        config.data.features = self.config.data.features  # the model decides whether it takes features
-        there = experiment.of(config)
-        if not there.features:  # features are scaled by the training pairs, so they need all splits
-            there = replace(there, corpus=replace(there.corpus, only=split))
+        config.data.update(**{name: data[name] for name in NAMING}, mix="", sample=None)
+        there = experiment.of(config)  # finds the ontology and the vectors where the run found them
+        config.data.dir = data.dir
+        only = "" if there.features else split  # features are scaled by the training pairs, so they need all splits
+        there = replace(there, corpus=replace(there.corpus, folder=experiment.corpus_folder(config.data), only=only))
         prepared, _ = there.prepare()
         self.check_words(prepared)
         trained_on, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
@@ -237,11 +238,13 @@ class FinishedRun:
         return self._new_inputs.predict(text_pairs(inputs, self.task.name))
 
     def probed(self, path: Path) -> tuple[dict, str]:
-        """(scores of the labelled pairs of a file, also by genre; the file's name). Words are encoded by the run.
+        """(scores of the labelled pairs of a file, also by genre; the file's name). The run reads them as its corpus.
 
         path: see readers.read_nli_file. Raises: DataError(s).
         """
         split = read_nli_file(path, split="probe")
+        if self.manifest["tokeniser"] == BLANKS:
+            split = between_blanks(split)
         _, logits = self._new_inputs.logits(split.examples)
         label = np.array([LABELS.index(example.label) for example in split.examples])
         uids, tags = zip(*((example.uid, example.tags) for example in split.examples), strict=True)

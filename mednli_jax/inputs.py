@@ -85,17 +85,25 @@ def text_pair(item, task: str, place: str, line: int | None = None) -> tuple[str
 
     Raises: DataError with the place and the fix.
     """
-    form, pair, fault = FORMS[task], item, None
+    form, pair = FORMS[task], item
+
+    def fault(problem, fix):
+        return DataError(problem, file=place, line=line, fix=fix)
+
     if isinstance(item, Mapping):
-        pair = [next((item[name] for name in names if name in item), None) for names in form.fields]
+        given = [[item[name] for name in names if item.get(name) is not None] for names in form.fields]
+        for names, texts in zip(form.fields, given, strict=True):
+            if any(text != texts[0] for text in texts):
+                raise fault(f"the fields {' and '.join(names)} hold different texts", "leave one of them out")
+        pair = [texts[0] if texts else None for texts in given]
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(s, str) and s.strip() for s in pair):
         first, second = form.names
         lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
-        fault = f"is not {form.description}", lines if line else f"give {form}"
-    elif not all(map(_is_text, pair)):
-        fault = "contains a NUL or half a surrogate pair", "remove it"
-    if fault := fault or form.check(*pair):
-        raise DataError(fault[0], file=place, line=line, fix=fault[1])
+        raise fault(f"is not {form.description}", lines if line else f"give {form}")
+    if not all(map(_is_text, pair)):
+        raise fault("contains a NUL or half a surrogate pair", "remove it")
+    if problem := form.check(*pair):
+        raise fault(*problem)
     return tuple(pair)
 
 

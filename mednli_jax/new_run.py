@@ -8,6 +8,7 @@ import jax
 
 from mednli_jax import cli
 from mednli_jax.analysis import html
+from mednli_jax.analysis.prepared_lines import copied_pairs
 from mednli_jax.errors import UserError, summary
 from mednli_jax.experiment import Experiment, use_compile_cache
 from mednli_jax.files import write_atomic
@@ -63,6 +64,8 @@ def train(
     if here.watch:
         here.watch.on_loss = interrupted
     session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+    for line in copied_pairs(prepared.manifest):
+        session.say(f"warning: {line}")
     use_compile_cache()
     if experiment.precision != "default" and (line := precision.remark(experiment.precision, jax.default_backend())):
         session.say(line)
@@ -95,6 +98,8 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
         "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + fitted.notes,
         "prepared": prepared.folder.name,
     }
+    if "shared" in prepared.manifest:
+        result["shared"] = prepared.manifest["shared"]
     lines = []
     for split in ("dev", "test") if fitted.logits else ():
         rows, result[split] = prepared.splits.get(split), None

@@ -28,7 +28,8 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, 
   stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces separate tokens;
                   the candidates are the phrases marked as BEG__w1 w2__END in the passage; @placeholder is the query's
                   blank; for a run of clicr the passage begins with its title, as in training
-Output: a header, then tab-separated lines in the order of the input; input of any length, 8,192 lines at a time.
+Output: a header, then a tab-separated line for each line of the input; a line that is no input (a blank line, too)
+ends the command with its number. Input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
@@ -86,7 +87,7 @@ def main(values: cli.Flags) -> None:
 
 
 def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[list[tuple[str, str]]]:
-    """The two texts of each line of a binary stream, in lists. Empty lines and a header are skipped.
+    """The two texts of each line of a binary stream, in lists. A header in line 1 is skipped.
 
     Args:
       task: a key of inputs.FORMS.
@@ -97,8 +98,7 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         try:
-            if (item := _item(raw, number)) == "":
-                continue
+            item = _item(raw, number)
             if number == 1 and inputs.is_header(item, task):
                 warn("line 1 is a header and is skipped")
             else:
@@ -115,7 +115,7 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
 
 
 def _item(raw, number):
-    """The JSON value of a line that begins with { (None where it is damaged), "" for an empty line, else its cells."""
+    """The JSON value of a line that begins with { (None where it is damaged), else its cells."""
     if len(raw) > MAX_LINE_BYTES:
         raise DataError(f"is longer than {MAX_LINE_BYTES} bytes", file="stdin", line=number, fix="shorten the texts")
     try:
@@ -123,7 +123,7 @@ def _item(raw, number):
     except UnicodeDecodeError:
         raise DataError("is not UTF-8", file="stdin", line=number, fix="convert the input") from None
     if not line.lstrip().startswith("{"):
-        return line.split("\t") if line.strip() else ""
+        return line.split("\t")
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

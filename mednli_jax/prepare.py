@@ -8,6 +8,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
+from mednli_jax.progress import warn
 
 USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
 
@@ -51,6 +52,8 @@ def main(values: cli.Flags) -> None:
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
     for line in prepared_lines.LINES[spec.task.name](prepared):
         print(line)
+    for line in prepared_lines.copied_pairs(prepared.manifest):
+        warn(line)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,9 @@ def pairs(prepared: Prepared, called: Mapping[str, str] = MappingProxyType({})) 
         if "tokens" in facts:
             kinds = ", ".join(f"{kind} {count}" for kind, count in facts["tokens"].items() if count)
             yield f"    tokens from: {kinds}"
+        for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
+            if counts["premises"]:
+                yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
     words = manifest["vocabulary"]
     yield f"  vocabulary: {words['words']} words, {words['with_vector']} with a vector ({words['source']})"
     truncated = manifest["truncated"]
@@ -65,6 +68,17 @@ def pairs(prepared: Prepared, called: Mapping[str, str] = MappingProxyType({})) 
             )
             lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
             yield f"      links by edges between their concepts: {lengths}"
+
+
+def copied_pairs(manifest: dict) -> list[str]:
+    """A warning for each pair of splits of which one holds pairs of the other."""
+    return [
+        f"{split}: {counts['pairs']:,} of {manifest['splits'][split]['rows']:,} pairs are in {earlier}, too "
+        f"(same premise and hypothesis), so scores on {split} are not those of new pairs"
+        for split, of_earlier in manifest.get("shared", {}).items()
+        for earlier, counts in of_earlier.items()
+        if counts["pairs"]
+    ]
 
 
 def queries(prepared: Prepared) -> Iterator[str]:

@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 from made_up_commands import call_command, config_flag, use_one_device
+from made_up_mednli import write_umls
 
-from mednli_jax import inputs, predict, train
+from mednli_jax import evaluate, inputs, predict, prepare, train
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
@@ -125,14 +126,68 @@ def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(traine
     assert "133 pairs" in err
 
 
-def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch):
+@pytest.mark.parametrize("bad", ["alone", "", " "])
+def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch, bad):
     home, _ = trained
     monkeypatch.setattr(predict, "CHUNK", 2)
     with at(home):
-        code, out, err = call_command(predict, "--run=run", stdin="a\tb\nc\td\nalone\n")
+        code, out, err = call_command(predict, "--run=run", stdin=f"a\tb\nc\td\ne\tf\n{bad}\ng\th\n")
     assert code == 2
     assert len(out.splitlines()) == 3  # the header and the first part
-    assert "stdin:3" in err
+    assert "stdin:4" in err
+
+
+def test_a_probe_of_the_corpuss_own_pairs_has_the_scores_of_their_split(trained):
+    """The probe is a file of JSON lines, whatever tokenises the run's corpus."""
+    home, kind = trained
+    rows = given_of(home / "own", kind, "test")
+    if kind == "triples":
+        names = ("sentence1", "sentence2", "gold_label")
+        rows = [dict(zip(names, (*pair, LABELS[n % 3]), strict=True)) for n, pair in enumerate(rows)]
+    (home / "probe.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with at(home):
+        run = load_run(home / "run")
+        found, expected = run.probed(home / "probe.jsonl")[0], run.scores("test")[0]
+    assert found["loss"]["per_seed"] == pytest.approx(expected["loss"]["per_seed"], rel=1e-6)
+
+
+def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(trained):
+    home, kind = trained
+
+    def of(split):
+        rows = given_of(home / "own", kind, split)
+        return [tuple(row.values())[:2] if kind == "jsonl" else row for row in rows]
+
+    train_pairs, test_pairs = of("train"), of("test")
+    copies = sum(pair in train_pairs for pair in test_pairs)
+    assert copies
+    assert json.loads((home / "run" / "result.json").read_text())["shared"]["test"]["train"]["pairs"] == copies
+    warning = f"warning: test: {copies} of 20 pairs are in train, too"
+    assert warning in (home / "run" / "log.txt").read_text()
+    with at(home):
+        code, _, err = call_command(
+            prepare, config_flag("bow", "file"), "--config.data.dir=own", "--config.vectors.dim=8"
+        )
+    assert (code, warning in err) == (0, True)
+
+
+def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path):
+    """The other config names the corpus alone; the ontology is where the run found it, not in the other folder."""
+    write_files(tmp_path / "own", "jsonl")
+    write_files(tmp_path / "there", "jsonl")
+    write_umls(tmp_path / "own" / "umls")
+    reads = ("--config.data.hypothesis_only=True", "--config.data.max_length=3", "--config.data.keep=last")
+    small = ("--config.model.hidden_size=4", "--config.vectors.dim=8", "--config.train.epochs=1")
+    links = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
+    with at(tmp_path):
+        own = ("--config.data.dir=own", "--workdir=run")
+        code, _, err = call_command(train, config_flag("esim_kd", "file"), *reads, *small, *links, *own)
+        assert code == 0, err
+        there = (config_flag("esim", "file"), "--config.data.dir=there", "--config.data.lowercase=False")
+        code, out, err = call_command(evaluate, "--run=run", *there, "--json")
+        assert code == 0, err
+        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert json.loads(out)["confusion"] == result["test"]["confusion"]
 
 
 def test_trees_of_features_predict_what_they_stored(tmp_path):
@@ -200,6 +255,7 @@ def test_dicts_lists_and_tuples_are_one_pair(trained):
         ("nli", {"premise": SECRET}),
         ("nli", {"premise": SECRET, "hypothesis": None}),
         ("nli", {"passage": SECRET, "query": "@placeholder"}),
+        ("nli", {"premise": SECRET, "sentence1": "other", "hypothesis": "b"}),
         ("nli", (SECRET, "a\0")),
         ("nli", (SECRET, "\ud800")),
         ("cloze", {"premise": SECRET, "hypothesis": "@placeholder"}),
@@ -217,6 +273,8 @@ def test_any_other_item_is_refused_by_its_index(task, item):
     assert SECRET not in message
     assert "\n" not in message
     assert inputs.text_pairs(iter([list(good)]), task) == [good]
+    both = {"premise": None, "sentence1": "a", "hypothesis": "b", "sentence2": "b"}
+    assert inputs.text_pairs([both], "nli") == [("a", "b")]
 
 
 @pytest.mark.parametrize("given", ["ab", b"ab", {"premise": "a", "hypothesis": "b"}, None, 3])

@@ -34,6 +34,7 @@ from mednli_jax.textfiles import check_readable, meant, no_such_file
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
+BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
 LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
 
 
@@ -88,7 +89,7 @@ class NLICorpus:
         if self.mix:
             splits = mixing.mixed(splits, self.mix.splits()["train"], self.mix.title)
         if self.blanks:
-            splits = {name: _between_blanks(split) for name, split in splits.items()}
+            splits = {name: between_blanks(split) for name, split in splits.items()}
         self.warn_of_readers()
         return splits
 
@@ -295,16 +296,17 @@ class NLICorpus:
         linker = self.recogniser(splits)
         how = (self.encoding, begun, self._retrofit_graph, self.paths, self.texts(linker=linker))
         *arrays, facts = words.encode_corpus(splits, linker, *how)
-        return splits, *arrays, {**facts, "tokeniser": _tokeniser(splits)}
+        shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
+        return splits, *arrays, {**facts, **shared, "tokeniser": _tokeniser(splits)}
 
 
-def _between_blanks(split: Split) -> Split:
+def between_blanks(split: Split) -> Split:
     """The split with tokens that are split at the blanks of the raw sentences."""
     examples = tuple(
         replace(e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis))
         for e in split.examples
     )
-    return replace(split, examples=examples, facts={**split.facts, "tokens": {"blanks": len(examples)}})
+    return replace(split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}})
 
 
 def _tokeniser(splits: dict[str, Split]) -> str:
@@ -312,4 +314,4 @@ def _tokeniser(splits: dict[str, Split]) -> str:
     New texts have no parses: where the corpus has them, the name is that of the closest tokeniser."""
     train = splits.get("train", next(iter(splits.values())))
     used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
-    return "blanks" if used == {"blanks"} else "sentences, treebank"
+    return BLANKS if used == {BLANKS} else "sentences, treebank"

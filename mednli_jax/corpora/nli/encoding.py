@@ -26,7 +26,7 @@ from mednli_jax.knowledge.vectors import coverage, load_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import UNK, Vocab
 
-FORMAT = 3  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 4  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
 Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}

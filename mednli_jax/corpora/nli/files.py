@@ -109,7 +109,7 @@ def find_files(name: str, corpus: Corpus, folder: Path, needed: str = "") -> dic
 def split_paths(name: str, corpus: Corpus, folder: Path, split: str) -> list[Path]:
     """The files there that could hold a split, the one with the official name first."""
     places = _places(folder, name, corpus.folders.get(split, name))
-    return [path for file in corpus.names(split) if (path := _find(places, file))]
+    return [path for file in corpus.names(split) for path in _find(places, file)]
 
 
 def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
@@ -145,7 +145,9 @@ def _places(folder, name, owner):
 
 
 def _find(places, file):
-    return next((path for place in places if (path := either_name(place / file))), None)
+    """The plain and the gzipped file of that name, in the first of the folders that holds one."""
+    of_places = ([path for path in (place / file, place / f"{file}.gz") if path.is_file()] for place in places)
+    return next(filter(None, of_places), [])
 
 
 def _missing(owner, corpus, file, places):

@@ -16,7 +16,7 @@ from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.progress import unwatched
 
-FORMAT = 3  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 4  # of the arrays; tests/corpora/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 
 

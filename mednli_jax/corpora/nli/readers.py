@@ -6,7 +6,7 @@ Errors name the file, the line and the field; they never quote a sentence.
 import difflib
 import hashlib
 from collections import Counter
-from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from mednli_jax.corpora.nli import formats
@@ -115,25 +115,34 @@ def _format(path):
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits, each with facts["shared_premises"]: number of distinct premises shared with each earlier split.
+    """The same splits. Raises: DataError for a uid in two splits: the model would be tested on a training pair."""
+    for earlier, later in combinations(splits.values(), 2):
+        uids = {pair.uid for pair in later.examples}
+        if common := sum(pair.uid in uids for pair in earlier.examples):
+            raise DataError(
+                f"{common} pairs stand in {earlier.name} as well as in {later.name} (same pairID)",
+                file=later.facts.get("file"),
+                field="pairID",
+                fix=FRESH_COPY,
+            )
+    return splits
 
-    Raises: DataError for a uid in two splits: the model would be tested on a training pair.
+
+def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]]]:
+    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have a copy in an earlier one.
+
+    "pairs": the same premise and hypothesis; "premises": the same premise. Texts are compared, not uids or labels.
     """
-    checked = {}
-    for name, split in splits.items():
-        uids, premises, shared = {pair.uid for pair in split.examples}, {pair.premise for pair in split.examples}, {}
-        for earlier in checked.values():
-            common = sum(pair.uid in uids for pair in earlier.examples)
-            if common:
-                raise DataError(
-                    f"{common} pairs stand in {earlier.name} as well as in {split.name} (same pairID)",
-                    file=split.facts.get("file"),
-                    field="pairID",
-                    fix=FRESH_COPY,
-                )
-            shared[earlier.name] = len(premises & {pair.premise for pair in earlier.examples})
-        checked[name] = replace(split, facts={**split.facts, "shared_premises": shared})
-    return checked
+    found = {}
+    for earlier, later in combinations(splits.values(), 2):
+        premises = {pair.premise for pair in later.examples}  # the later splits are small, train is large
+        there = [(pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises]
+        pairs, premises = set(there), {premise for premise, _ in there}
+        found.setdefault(later.name, {})[earlier.name] = {
+            "pairs": sum((pair.premise, pair.hypothesis) in pairs for pair in later.examples),
+            "premises": sum(pair.premise in premises for pair in later.examples),
+        }
+    return found
 
 
 class _Reader:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file
+from mednli_jax.corpora.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts
 from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
 from mednli_jax.examples import NLIExample, Split
 
@@ -168,6 +168,34 @@ def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
         load_nli(name, tmp_path, **options)
 
 
+@pytest.mark.parametrize(
+    ("label", "more", "refused"),
+    [
+        ("neutral", {"label": "entailment"}, True),
+        ("neutral", {"premise": "Other text."}, True),
+        ("neutral", {"label": "neutral", "premise": None}, False),
+        (None, {"label": "neutral"}, False),
+    ],
+)
+def test_a_field_with_two_names_has_one_value(tmp_path, label, more, refused):
+    """Prediction takes the same rows, see tests/commands/test_predict.py."""
+    path = write(tmp_path / "x.jsonl", [row("a"), row("b", label) | more])
+    if not refused:
+        assert [pair.label for pair in read_nli_file(path, split="dev").examples] == ["entailment", "neutral"]
+    else:
+        (fault,) = faults(path)
+        assert (fault.line, fault.file) == (2, "x.jsonl")
+        assert next(iter(more)) in str(fault)
+
+
+@pytest.mark.parametrize("other", ["train.tsv", "train.jsonl.gz"])
+def test_two_files_of_ones_own_for_a_split_are_refused(tmp_path, other):
+    for name in ("train.jsonl", "dev.jsonl", other):
+        write(tmp_path / name, [row(name)])
+    with pytest.raises(DataError, match=rf"train\.jsonl and {other} both hold train"):
+        load_nli("file", tmp_path)
+
+
 def test_missing_files_say_what_where_and_whence(tmp_path):
     write_corpus(tmp_path / "mednli", "mednli")
     (tmp_path / "mednli" / "mli_dev_v1.jsonl").unlink()
@@ -180,18 +208,19 @@ def test_missing_files_say_what_where_and_whence(tmp_path):
     assert [error.file for error in caught.value.errors] == list(CORPORA["snli"].files.values())
 
 
-def pairs(name, *uids_and_premises):
-    examples = [NLIExample(uid, premise, "h", "neutral", ("p",), ("h",)) for uid, premise in uids_and_premises]
+def pairs(name, *rows):
+    examples = [NLIExample(uid, *(*texts, "h")[:2], "neutral", ("p",), ("h",)) for uid, *texts in rows]
     return Split(name, tuple(examples), {"file": f"{name}.jsonl"})
 
 
-def test_shared_pairs_are_refused_and_shared_premises_counted():
+def test_equal_uids_are_refused_and_equal_texts_counted():
     train, dev = pairs("train", ("a", "x"), ("b", "x"), ("c", "y")), pairs("dev", ("d", "z"))
-    checked = check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("e", "x"), ("f", "x"), ("g", "z"))})
-    assert checked["train"].facts["shared_premises"] == {}
-    assert checked["dev"].facts["shared_premises"] == {"train": 0}
-    assert checked["test"].facts["shared_premises"] == {"train": 1, "dev": 1}
-    assert "shared_premises" not in dev.facts
+    test = pairs("test", ("e", "x"), ("f", "x", "another"), ("g", "z"), ("h", "new"))
+    assert shared_texts({"train": train, "dev": dev, "test": test}) == {
+        "dev": {"train": {"pairs": 0, "premises": 0}},
+        "test": {"train": {"pairs": 1, "premises": 2}, "dev": {"pairs": 1, "premises": 1}},
+    }
+    assert check_disjoint({"train": train, "dev": dev, "test": test}) == {"train": train, "dev": dev, "test": test}
     with pytest.raises(DataError) as caught:
         check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("c", "q"), ("b", "q"))})
     assert (caught.value.file, caught.value.field) == ("test.jsonl", "pairID")
