@@ -1,15 +1,9 @@
-"""The rules for configs: one table of fields, ranges and conditions, checked before any file is read.
+"""The rules for configs that absl and ConfigDict do not check. They are checked before any file is read.
 
-Each rule names one field and applies to configs that have it. A rule with `when` applies to some of these configs.
+A rule names a field and applies to the configs that have it.
 """
 
-import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from ml_collections import config_dict
+from collections.abc import Iterator, Sequence
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
@@ -23,87 +17,8 @@ from mednli_jax.knowledge.ontology import CYCLES, GRAPHS, RELATIONS
 from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
 
-MOST = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
+SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
 COUNT = 10**9  # largest number of rows, steps or epochs; they are counted in 32 bits
-LARGE = 1e30  # largest number that is computed with in 32-bit floating point
-SHOWN = 200  # most characters of a value in a message
-NAME = 4096  # bytes of the longest path that Linux opens
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One condition on one field.
-
-    Args:
-      field: dotted name without `config.`.
-      good: (value, config) -> whether the value is allowed.
-      fix: the text after "Fix: "; it may contain other fields of the config, as {config.train.epochs}.
-      problem: what is wrong; "" where field and value are enough.
-      when: config -> whether the rule applies.
-    """
-
-    field: str
-    good: Callable[[Any, Any], bool]
-    fix: str
-    problem: str = ""
-    when: Callable[[Any], bool] = lambda config: True
-
-    def check(self, config) -> None:
-        """Raises ConfigError where the config has the field with a value that is not allowed."""
-        section, value = config, None
-        for part in self.field.split("."):
-            if part not in section:
-                return
-            section = value = section[part]
-        if not self.when(config) or self.good(value, config):
-            return
-        shown = repr(value) if len(repr(value)) <= SHOWN else f"{repr(value)[:SHOWN]} ..."
-        problem = f": {self.problem.format(shown)}" if self.problem else f" is {shown}"
-        raise ConfigError(f"config.{self.field}{problem}. Fix: {self.fix.format(config=config)}.")
-
-
-def between(field: str, least: float, most: float, zero: str | None = "", **when) -> Rule:
-    """least <= value <= most, which excludes nan.
-
-    zero: the meaning of 0 where 0 is also allowed; None where the field may be left out.
-    """
-    fix = f"give {least} to {most}" + (f", or 0 for {zero}" if zero else ", or leave it out" if zero is None else "")
-
-    def good(value, _):
-        return value is None or least <= value <= most or (value == 0 and bool(zero))
-
-    return Rule(field, good, fix, **when)
-
-
-def one_of(field: str, known: Sequence[str], **when) -> Rule:
-    return Rule(field, lambda value, _: value in known, f"give one of {', '.join(known)}", "unknown value {}", **when)
-
-
-def left_out(fields: str, problem: str, when: Callable, fix: str = "leave it out") -> list[Rule]:
-    """Rules that fields (names separated by spaces) have their empty value (0, "", None, False) where `when` holds."""
-    return [Rule(field, lambda value, _: not value, fix, problem, when) for field in fields.split()]
-
-
-def _pattern(text, _):
-    try:
-        re.compile(text)
-    except re.error:
-        return False
-    return True
-
-
-def _paths(value, _):
-    """Whether the system accepts each path of a field: short names, and no ~USER of an unknown user."""
-    for path in value.split("+") if isinstance(value, str) else several(value or ()):
-        names = [len(os.fsencode(name)) for name in path.split("/")]
-        if max(names) > 255 or sum(names) + len(names) > NAME or os.path.expanduser(path).startswith("~"):
-            return False
-    return True
-
-
-def _seeds(seeds, _):
-    whole = all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in seeds)
-    return bool(seeds) and whole and len(set(seeds)) == len(seeds)
 
 
 def several(values: Sequence[str]) -> list[str]:
@@ -111,11 +26,10 @@ def several(values: Sequence[str]) -> list[str]:
     return [name for value in values for name in str(value).split(",") if name]
 
 
-def kind(config) -> str:
-    """The task for which a config was made."""
-    if "diskne" in config:
-        return "diskne"
-    return "cloze" if "setup" in config.data else "mlm" if "content" in config.data else "nli"
+def named_relations(value: str) -> tuple[str, ...]:
+    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
+    names = () if value in RELATIONS else (name.strip() for name in value.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def of_pieces(config):
@@ -126,10 +40,6 @@ def of_blanks(config):
     return "tokens" in config.data and config.data.tokens == "blanks"
 
 
-def of_blanks_and_concepts(config):
-    return of_blanks(config) and config.vectors.retrofit == "concepts"
-
-
 def of_folds(config):
     return config.task == "diskne"
 
@@ -138,30 +48,27 @@ def of_features(config):
     return config.model.name == "features"
 
 
-def takes_knowledge(config):
-    return "knowledge" in config and config.model.knowledge != "none"
+def of_rows(config):
+    """Whether the model trains only single rows of its table, by plain SGD."""
+    return config.model.name == "fasttext"
 
 
 def of_types(config):
-    return takes_knowledge(config) and config.model.knowledge == "typed"
-
-
-def named_relations(value: str) -> tuple[str, ...]:
-    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
-    names = () if value in RELATIONS else (name.strip() for name in value.split(","))
-    return tuple(dict.fromkeys(name for name in names if name))
+    return config.model.knowledge == "typed"
 
 
 def has_mentions(config):
     """Whether the concepts of a config come from a file."""
-    return takes_knowledge(config) and bool(config.knowledge.mentions)
+    return config.model.knowledge != "none" and bool(config.knowledge.mentions)
 
 
+KNOWLEDGE = {"esim": ("none", "replace", "bias", "typed"), "features": ("none", "paths")}  # other models: no "typed"
 CHOICES = {
     "train.select": ("loss", "accuracy", "last"),
     "train.precision": ("default", "float32", "tf32", "bfloat16"),
     "train.optimizer": ("adam", "amsgrad", "sgd", "adamw"),
     "train.schedule": ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear"),
+    "train.shuffle": ("even", "random", "binned"),
     "data.setup": SETUPS,
     "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
@@ -169,7 +76,6 @@ CHOICES = {
     "data.keep": ("first", "last"),
     "data.content": CONTENTS,
     "vectors.unknown": ("mean", "random"),
-    "train.shuffle": ("even", "random", "binned"),
     "knowledge.direction": DIRECTIONS,
     "knowledge.cycles": CYCLES,
     "knowledge.graph": GRAPHS,
@@ -185,249 +91,126 @@ CHOICES = {
     "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
-NUMBERS = (  # fields, least, most, meaning of 0 (see `between`)
-    ("data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions", 1, MOST, ""),
-    ("knowledge.max_links knowledge.min_length model.dim model.attention_heads diskne.least", 1, MOST, ""),
-    ("train.batch_size", 1, 1 << 16, ""),
-    ("train.patience train.checkpoint_epochs train.halve_from train.accumulate", 1, COUNT, ""),
-    ("train.epochs", 1, 10_000, ""),
-    ("train.group model.layers model.hops model.depth model.heads", 1, 64, ""),  # each is compiled separately
-    ("train.max_buckets", 1, 4, ""),
-    ("model.buckets", 1, 1 << 30, ""),
-    ("model.trees", 1, 100_000, ""),
-    ("data.pieces", 1, 1 << 20, ""),
-    ("model.vocab_size", 1, 1 << 24, "that of the corpus"),
-    ("model.characters", 1, MOST, "none"),
-    ("data.limit data.sample", 1, COUNT, None),
-    ("data.max_passage data.max_query data.max_words", 1, COUNT, "no limit"),
-    ("knowledge.max_path", 1, MOST, "no limit"),
-    ("diskne.at_once", 1, COUNT, "as many as fit"),
-    ("train.average_every train.evaluate_every", 1, COUNT, "the steps of an epoch"),
-    ("train.cycle", 2, COUNT, "the steps of an epoch"),
-    ("train.least_epochs", 0, COUNT, ""),
-    ("vectors.retrofit_rounds", 0, 1000, ""),
-    ("vectors.seed knowledge.permute_seed diskne.negatives_seed", 0, 2**32 - 1, ""),
-    ("train.floor", 0, 1, ""),
-    ("model.epsilon", 1e-30, 1, ""),
-    ("train.learning_rate train.weight_decay train.clip vectors.random_sd", 0, LARGE, ""),
-    ("train.checkpoint_minutes", 0, LARGE, ""),
-    ("model.knowledge_scale", -LARGE, LARGE, ""),
-    ("model.learning_rate", 1e-30, LARGE, ""),
-)
-PATHS = """data.dir data.answer_vectors vectors.path vectors.retrofit knowledge.ontology knowledge.mentions
-    knowledge.abbreviations knowledge.stop model.weights transfer.init_from diskne.annotations"""
-# Fields whose values the training of fasttext fixes.
-BY_ROWS = {
-    **{"train.optimizer": "sgd", "train.momentum": 0, "train.weight_decay": 0, "train.clip": 0},
-    **{"model.train_vectors": True, "vectors.path": "", "vectors.retrofit": "", "data.features": False},
-}
-_SHARE = (lambda value, _: 0 <= value < 1, "give 0 or more, under 1")
-_PART = (lambda value, _: 0 < value <= 1, "give a number over 0, at most 1")
-_NO_SOURCE = "also give config.transfer.init_from"
-_OTHER_FILES = "leave it out, or build other files"
 
-RULES = (
-    Rule("task", lambda task, c: task == kind(c), "leave it as in the config file"),
-    Rule(
-        "model.name",
-        lambda name, c: entry(name).task == {"diskne": "nli"}.get(c.task, c.task),
-        "give a model of the config's task, e.g. esim for nli, ga_reader for cloze",
-        "{} is not a model for the config's task",
-    ),
-    Rule("seeds", _seeds, "--config.seeds=0,1,2", "expected distinct numbers from 0 up"),
-    *(one_of(field, known) for field, known in CHOICES.items()),
-    *(between(field, *limits) for fields, *limits in NUMBERS for field in fields.split()),
-    *(Rule(field, _paths, "give a path", "is not a path that can be opened") for field in PATHS.split()),
-    *(Rule(field, *_SHARE) for field in ("train.momentum", "train.warmup", "model.dropout")),
-    *(Rule(field, *_PART) for field in ("train.decay", "model.subsample")),
-    # A row has three special pieces and at least one piece of the text.
-    between("data.max_length", 4, MOST, when=lambda c: c.task == "mlm"),
-    # -- training
-    Rule(
-        "train.average_from",
-        lambda value, c: 0 <= value <= c.train.epochs,
-        "give an epoch, 1 to {config.train.epochs}, or 0 for none",
-    ),
-    *left_out(
-        "train.momentum",
-        "{}: this optimizer has no such setting",
-        lambda c: c.train.optimizer != "sgd",
-        "leave it out, or give optimizer sgd",
-    ),
-    *left_out(
-        "train.average_every",
-        "nothing is averaged",
-        lambda c: not c.train.average_from,
-        "give config.train.average_from as well, or leave it out",
-    ),
-    *left_out(
-        "train.average_from",  # the plateau would replace the weights by their average
-        "cannot be combined with schedule 'plateau'",
-        lambda c: c.train.schedule == "plateau",
-        "leave one of them out",
-    ),
-    *left_out(
-        "train.select",  # with 'last' every epoch counts as the best, so the rate would never change
-        "'last' cannot be combined with schedule 'plateau'",
-        lambda c: c.train.select == "last" and c.train.schedule == "plateau",
-        "leave one of them out",
-    ),
-    one_of("train.shuffle", ("even", "random"), when=lambda c: c.task != "cloze"),
-    # -- corpus
-    *left_out(
-        "data.tokens",
-        "this model reads words",
-        lambda c: (c.data.tokens == "pieces") > ("weights" in c.model),
-        "leave it out, or give model bert",
-    ),
-    *left_out("data.builder", "DisKnE has no TFDS builder", lambda c: of_folds(c) and c.data.builder != "direct"),
-    *left_out(
-        "data.builder",
-        "the demo corpora and your own files have no TFDS builder",
-        lambda c: c.data.builder == "tfds" and c.data.name in ("demo", "demo_full", "file"),
-        "leave the builder out",
-    ),
-    *left_out("vectors.path vectors.retrofit data.features knowledge.mentions", "not for word pieces", of_pieces),
-    *left_out("data.features", "model 'features' always has them", of_features),
-    # -- knowledge
-    Rule(
-        "knowledge.mentions",
-        lambda path, _: not path or ending(path) in MENTION_READERS,
-        f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)",
-        "{}: unknown file ending",
-        takes_knowledge,
-    ),
-    Rule(
-        "knowledge.permute_seed",  # it gives names to other concepts, but a file of mentions does not use names
-        lambda seed, _: seed is None,
-        "leave one of them out",
-        "has no effect on the concepts of config.knowledge.mentions",
-        has_mentions,
-    ),
-    *left_out(
+NUMBERS = {
+    (1, SIZE): "data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions model.dim "
+    "model.attention_heads model.layers model.hops model.depth model.heads knowledge.max_links knowledge.min_length",
+    (0, SIZE): "model.characters knowledge.max_path",
+    (1, COUNT): "data.limit data.sample data.pieces train.batch_size train.epochs train.patience train.accumulate "
+    "train.checkpoint_epochs train.halve_from train.group model.buckets model.trees diskne.least",
+    (0, COUNT): "data.max_passage data.max_query data.max_words model.vocab_size diskne.at_once train.average_every "
+    "train.evaluate_every train.least_epochs train.cycle train.average_from vectors.retrofit_rounds",
+    (0, 2**32 - 1): "vectors.seed knowledge.permute_seed diskne.negatives_seed",
+    (1, 4): "train.max_buckets",
+    (0, 1e30): "train.learning_rate train.weight_decay train.clip train.checkpoint_minutes vectors.random_sd",
+    (-1e30, 1e30): "model.knowledge_scale",
+    (0, 1): "train.floor",
+    (0, 0.999): "train.momentum train.warmup model.dropout",
+    (0.001, 1): "train.decay model.subsample model.learning_rate",
+    (0.001, 0.999): "diskne.dev",
+}
+
+# Fields that must be 0, "", "none", None, False or () where the function holds for the config, and the reason.
+EMPTY = (
+    ("train.momentum", lambda c: c.train.optimizer != "sgd", "only optimizer 'sgd' has it"),
+    ("train.average_every", lambda c: not c.train.average_from, "needs config.train.average_from"),
+    ("train.average_from", lambda c: c.train.schedule == "plateau", "schedule 'plateau' would replace the average"),
+    ("vectors.path vectors.retrofit data.features knowledge.mentions", of_pieces, "word pieces do not use it"),
+    ("data.genre data.limit data.sample data.mix data.features", of_folds, "DisKnE has no such setting"),
+    ("data.renumber", lambda c: c.data.setup != "anonym", "is for config.data.setup 'anonym'"),
+    ("model.knowledge", of_blanks, "concepts are not found in config.data.tokens 'blanks'"),
+    (
         "knowledge.types knowledge.abbreviations knowledge.stop",
-        "is for the linker, which config.knowledge.mentions replaces",
         has_mentions,
-        "leave one of them out",
+        "is for the linker, which config.knowledge.mentions replaces",
     ),
-    Rule(
-        "model.knowledge",  # the positions of concepts refer to the tokens of the corpus
-        lambda knowledge, _: knowledge == "none",
-        "leave one of them out",
-        "concepts are not found in config.data.tokens 'blanks'",
-        of_blanks,
+    ("transfer.private transfer.skip", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
+    ("transfer.private", lambda c: c.model.name not in PRIVATE, "this model has no separate layers for each domain"),
+    ("transfer.init_from transfer.freeze data.mix", of_features, "features have no weights to transfer"),
+    ("transfer.init_from", of_folds, "folds cannot start from a run"),
+    ("diskne.wording diskne.negatives", lambda c: c.data.name == "file", "the files decide it"),
+    (
+        "train.momentum train.weight_decay train.clip vectors.path vectors.retrofit data.features",
+        of_rows,
+        "model 'fasttext' has no such setting",
     ),
-    *left_out("vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", of_blanks_and_concepts),
-    # -- models
-    one_of("model.knowledge", ("none", "paths"), when=of_features),
-    one_of("model.knowledge", ("none", "replace", "bias", "typed"), when=lambda c: c.model.name == "esim"),
-    one_of("model.knowledge", ("none", "replace", "bias"), when=lambda c: c.model.name not in ("esim", "features")),
-    Rule(
-        "knowledge.relations",
-        lambda value, c: value in RELATIONS or (of_types(c) and bool(named_relations(value))),
-        f"give one of {', '.join(RELATIONS)}; with knowledge 'typed' also names of relations separated by commas",
-    ),
-    *left_out(
-        "model.masking",
-        "'paper' cannot be combined with knowledge 'typed'",
-        lambda c: of_types(c) and c.model.masking == "paper",
-        "give masked",
-    ),
-    Rule(
-        "model.weighting",
-        lambda value, _: value == "auto",
-        "leave it out",
-        "{}: typed relations have no weights of path lengths",
-        lambda c: of_types(c),
-    ),
-    *left_out(
-        "model.pooling",  # attended states are appended along the time axis, where they have no last state
-        "'last' cannot pool knowledge-directed attention",
-        lambda c: c.model.pooling == "last" and c.model.knowledge != "none",
-        "use max or mean, or knowledge none",
-    ),
-    *left_out(
-        "model.pointer",
-        "{}: outside the set-up 'noent' a phrase is one token",
-        lambda c: c.model.pointer != "sum" and c.data.setup != "noent",
-        "give sum, or --config.data.setup=noent",
-    ),
-    *left_out(
-        "data.renumber",
-        "phrases have numbers only in the set-up 'anonym'",
-        lambda c: c.data.setup != "anonym",
-        "leave it out, or give --config.data.setup=anonym",
-    ),
-    *left_out(
-        "model.heads",
-        "a single corpus has one domain",
-        lambda c: c.model.heads > 1 and not c.data.mix,
-        "give config.data.mix, or leave it out",
-    ),
-    *(
-        Rule(
-            field,
-            lambda value, _, fixed=fixed: (value or "") == (fixed or ""),
-            f"give {fixed or repr(fixed)}",
-            "model 'fasttext' only trains single rows of its table by plain SGD",
-            lambda c: c.model.name == "fasttext",
-        )
-        for field, fixed in BY_ROWS.items()
-    ),
-    # -- transfer
-    *(
-        Rule(f"transfer.{name}", _pattern, "e.g. 'logits|layer_1'", "{} is not a regular expression")
-        for name in ("skip", "freeze")
-    ),
-    *left_out(
-        "transfer.private transfer.skip", "there is no source run", lambda c: not c.transfer.init_from, _NO_SOURCE
-    ),
-    *left_out("transfer.init_from transfer.freeze data.mix", "features have no weights to transfer", of_features),
-    *left_out(
-        "transfer.private", "this model has no separate layers for each domain", lambda c: c.model.name not in PRIVATE
-    ),
-    # -- DisKnE
-    *left_out("data.genre data.limit data.sample data.mix data.features", "DisKnE has no such setting", of_folds),
-    Rule(
-        "seeds",
-        lambda seeds, _: max(seeds) <= MOST_SEED,
-        "--config.seeds=0,1,2",
-        f"with folds a seed is at most {MOST_SEED}",
-        of_folds,
-    ),
-    *left_out(
-        "model.name", "features have no folds", lambda c: of_folds(c) and of_features(c), "give a network, such as esim"
-    ),
-    *left_out("transfer.init_from", "folds cannot start from a run", of_folds),
-    Rule("diskne.dev", lambda value, _: 0 < value < 1, "give a share over 0 and under 1"),
-    Rule(
-        "diskne.categories",
-        lambda names, _: set(several(names)) <= set(CATEGORIES),
-        f"give some of {', '.join(CATEGORIES)}",
-        "a category is unknown",
-    ),
-    *left_out("diskne.wording", "the files fix the wording", lambda c: c.data.name == "file", _OTHER_FILES),
-    *left_out("diskne.negatives", "the files fix the negatives", lambda c: c.data.name == "file", _OTHER_FILES),
 )
 
 
 def check(config) -> None:
     """Raises ConfigError for the first rule that a config breaks."""
-    _check_strings(config, "config")
-    for rule in RULES:
-        rule.check(config)
+    for field, known in CHOICES.items():
+        if (value := _value(config, field)) is not None and value not in known:
+            raise ConfigError(f"config.{field}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
+    for (least, most), fields in NUMBERS.items():
+        for field in fields.split():
+            if (value := _value(config, field)) is not None and not least <= value <= most:
+                raise ConfigError(f"config.{field} is {value}. Fix: give {least} to {most}.")
+    for fields, where, reason in EMPTY:
+        for field in fields.split():
+            if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
+                raise ConfigError(f"config.{field}: {reason}. Fix: leave it out.")
+    for field, problem, fix in _broken(config):
+        raise ConfigError(f"config.{field}: {problem}. Fix: {fix}.")
 
 
-def _check_strings(value, field) -> None:
-    """Raises ConfigError for a string that is not one line of valid text, because messages and file names need that."""
-    if isinstance(value, config_dict.ConfigDict):
-        for name in value:
-            _check_strings(value[name], f"{field}.{name}")
-        return
-    for text in value if isinstance(value, tuple) else (value,):
-        try:
-            lines = os.fsdecode(os.fsencode(text)).splitlines() if isinstance(text, str) else ()
-        except UnicodeEncodeError:  # half a surrogate
-            lines = ("", "")
-        if len(lines) > 1 or (lines and lines[0] != text):
-            raise ConfigError(f"{field} is not a line of text. Fix: leave out line breaks and broken characters.")
+def _value(config, field):
+    """The value of `section.field`; None where the config lacks it."""
+    section, _, name = field.partition(".")
+    return config[section].get(name) if section in config else None
+
+
+def _broken(config) -> Iterator[tuple[str, str, str]]:
+    """(field, what is wrong, the fix) of each other rule that a config breaks."""
+    task = "nli" if of_folds(config) else config.task
+    if entry(config.model.name).task != task:
+        yield "model.name", "is not a model for the config's task", "give e.g. esim for nli, ga_reader for cloze"
+    seeds = config.seeds
+    if not seeds or len(set(seeds)) < len(seeds) or not all(type(s) is int and 0 <= s < 2**32 for s in seeds):
+        yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
+    if config.train.average_from > config.train.epochs:
+        yield "train.average_from", "is over config.train.epochs", "give a lower epoch, or leave it out"
+    if config.train.select == "last" and config.train.schedule == "plateau":
+        # Every epoch counts as the best, so the rate would never change.
+        yield "train.select", "'last' cannot be combined with schedule 'plateau'", "give loss or accuracy"
+    if config.train.shuffle == "binned" and config.task != "cloze":
+        yield "train.shuffle", "'binned' is for passages", "give even or random"
+    if config.task in ("nli", "diskne"):
+        yield from _of_pairs(config)
+    elif config.model.get("pointer", "sum") != "sum" and config.data.setup != "noent":
+        yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
+
+
+def _of_pairs(config):
+    data, model, knowledge = config.data, config.model, config.knowledge
+    if of_folds(config) and max(config.seeds) > MOST_SEED:
+        yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
+    if of_rows(config) and config.train.optimizer != "sgd":
+        yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
+    if of_pieces(config) and "weights" not in model:
+        yield "data.tokens", "this model reads words", "leave it out, or give model bert"
+    if data.builder == "tfds" and (of_folds(config) or data.name in ("demo", "demo_full", "file")):
+        yield "data.builder", "this corpus has no TFDS builder", "leave it out"
+    if of_blanks(config) and config.vectors.retrofit == "concepts":
+        yield "vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", "leave it out"
+    if knowledge.mentions and ending(knowledge.mentions) not in MENTION_READERS:
+        known = ", ".join(MENTION_READERS)
+        yield "knowledge.mentions", "unknown file ending", f"give a file that ends in {known} (.gz may follow)"
+    if has_mentions(config) and knowledge.permute_seed is not None:
+        # It gives names to other concepts, but a file of mentions does not use names.
+        yield "knowledge.permute_seed", "has no effect on the concepts of config.knowledge.mentions", "leave it out"
+    forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
+    if model.knowledge not in forms:
+        yield "model.knowledge", f"unknown value '{model.knowledge}'", f"give one of {', '.join(forms)}"
+    if knowledge.relations not in RELATIONS and not (of_types(config) and named_relations(knowledge.relations)):
+        also = "with knowledge 'typed' also names of relations separated by commas"
+        yield "knowledge.relations", "unknown value", f"give one of {', '.join(RELATIONS)}; {also}"
+    if of_types(config) and model.masking == "paper":
+        yield "model.masking", "'paper' cannot be combined with knowledge 'typed'", "give masked"
+    if of_types(config) and model.weighting != "auto":
+        yield "model.weighting", "typed relations have no weights of path lengths", "leave it out"
+    if model.knowledge != "none" and model.get("pooling") == "last":
+        # Attended states are appended along the time axis, where they have no last state.
+        yield "model.pooling", "'last' cannot pool knowledge-directed attention", "give max or mean"
+    if of_folds(config) and set(several(config.diskne.categories)) - set(CATEGORIES):
+        yield "diskne.categories", "a category is unknown", f"give some of {', '.join(CATEGORIES)}"

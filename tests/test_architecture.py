@@ -25,7 +25,6 @@ LAYERS = (
     ("tasks",),
     ("fitting",),
     ("defaults", "validation"),
-    ("field_help",),
     ("experiment", "finished_run", "new_run", "cli", "sweeps"),
     ("api",),
     ("benchmarking",),

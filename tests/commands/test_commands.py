@@ -474,7 +474,7 @@ BAD = {
     "typo in a flag": ((train, "--workdr=x"), "workdir"),
     "no config": ((train,), "--config"),
     "no such config": ((train, "--config=configs/esimm.py"), "configs/esimm.py"),
-    "a config of another folder": ((train, "--config=configs/esim_kd.py"), "--config=esim_kd,"),
+    "a config of another folder": ((train, "--config=configs/esim_kd.py"), "Did you mean 'esim_kd'?"),
     "no config file": ((train, f"--config={ROOT / 'README.md'}"), "get_config"),
     "unknown variant": ((train, f"{ESIM}:mednly"), "Did you mean 'mednli'"),
     "typo in a field": ((train, ESIM, "--config.train.epoch=3"), "epochs"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_up_commands import call_command
 
-from mednli_jax import __main__, cli, field_help, train
+from mednli_jax import __main__, cli, train
 from mednli_jax import __version__ as version
 
 CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.py"))
@@ -27,7 +27,7 @@ def test_a_config_is_named_by_its_file_or_its_name(form, tmp_path):
     code, _, err = call_command(train, *form, f"--config.data.dir={tmp_path}", "--dry-run")
     assert code == 2  # the data folder is empty, but the config was found
     assert "train" in err
-    assert "config file" not in err
+    assert "--config:" not in err
 
 
 def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):
@@ -55,14 +55,12 @@ def test_the_list_names_every_config_and_variant(monkeypatch, capsys):
 @pytest.mark.parametrize(
     "name", ["esim_kd:mednli", "ga_ent", "sa_ent", "diskne_bert", "mlm", "features", "hypothesis_only"]
 )
-def test_fields_are_those_of_the_config(name, monkeypatch):
+def test_fields_are_those_of_the_config(name):
     code, out, _ = call_command(train, f"--config={name}", "--fields", "--config.seeds=3,4")
     assert code == 0
-    monkeypatch.setattr(sys, "argv", ["train"])
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert "(3, 4)" in lines["--config.seeds"]
-    config = cli._unchanged("train", [cli._with_path(f"--config={name}")])
-    assert list(lines) == [f"--config.{field}" for field, *_ in field_help.fields(config)]
+    assert list(lines) == [f"--config.{field}" for field, *_ in cli.fields(cli.read_config(name))]
     # every field has a description
     assert [line for line in out.splitlines() if len(line.split("  ")[-1].split()) < 2] == []
 

@@ -464,7 +464,6 @@ BAD = {
     "vectors.path": "glove.txt",
     "vectors.retrofit": "ontology",
     "data.features": True,
-    "model.train_vectors": False,
     "model.knowledge": "replace",
     "model.dim": 0,
     "model.buckets": 0,

@@ -206,7 +206,6 @@ BAD = {
     "decay that grows": {"decay": 2.0},
     "halve_from": {"halve_from": 0},
     "floor": {"floor": 1.5},
-    "cycle of one step": {"cycle": 1},
     "average_from after the end": {"epochs": 4, "average_from": 5},
     "average_from below 0": {"average_from": -1},
     "average_every below 0": {"average_from": 1, "average_every": -1},
