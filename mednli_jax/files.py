@@ -1,6 +1,6 @@
 """Atomic writing of files that only their owner can read: temporary name, fsync, rename; files 0600, folders 0700.
 
-All files of the package are written by this module, except by the few writers that tests/test_files.py names.
+All files of the package are written by this module, except a checkpoint (Orbax) and a few that are appended to.
 """
 
 import contextlib

@@ -1,15 +1,11 @@
-"""500 words that occur nowhere else, corpora made of them, and a search for these words in all bytes."""
+"""500 words that occur nowhere else, corpora made of them, and a search for these words in the bytes of files."""
 
-import base64
 import gzip
-import io
 import json
 import random
 import re
 import string
-import struct
 import zipfile
-import zlib
 from functools import cache
 from pathlib import Path
 
@@ -25,18 +21,13 @@ NAMES = frozenset((*_CONCEPTS, WORDS[70]))  # the names of concepts
 SIZES = (("train", 60), ("dev", 18), ("test", 18))
 
 
-# -- corpora -----------------------------------------------------------------------------------------------------------
-
-
 def write_corpora(data: Path) -> None:
-    """Writes mednli/, clicr/, own/ (pairs for DisKnE), and two ontologies whose names are words of these corpora."""
+    """Writes mednli/, clicr/, own/ (pairs for DisKnE), and an ontology whose names are words of these corpora."""
     write_pairs(data / "mednli")
     write_articles(data / "clicr")
     write_diseases(data / "own")
     rows = [f"Q{i}\t{name}\tC01{'.100' * (i % 4)}.{i:03}\t{name} {WORDS[70]}\n" for i, name in enumerate(_CONCEPTS)]
     (data / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\n" + "".join(rows))
-    terms = [f"[Term]\nid: Q:{i}\nname: {name}\n" + f"is_a: Q:{i - 1}\n" * bool(i) for i, name in enumerate(_CONCEPTS)]
-    (data / "own.obo").write_text("format-version: 1.2\n\n" + "\n".join(terms))
 
 
 def write_lines(path: Path, rows: list[dict]) -> None:
@@ -62,9 +53,10 @@ def write_pairs(folder: Path) -> None:
 def write_diseases(folder: Path) -> None:
     """Writes a user's own pairs, each entailing one of four concepts of own.tsv, and their categories (kinds.tsv)."""
     for split, numbers in (("train", range(12)), ("dev", range(12, 16))):
-        texts = [(f"{WORDS[90 + i]} seen .", f"patient has {WORDS[i % 4 * 3]}") for i in numbers]
-        rows = [{"uid": f"{split}-{i}", "premise": premise, "hypothesis": hypothesis, "label": "entailment"}
-                for i, (premise, hypothesis) in zip(numbers, texts, strict=True)]  # fmt: skip
+        texts = [
+            {"premise": f"{WORDS[90 + i]} seen .", "hypothesis": f"patient has {WORDS[i % 4 * 3]}"} for i in numbers
+        ]
+        rows = [{"uid": f"{split}-{i}", **text, "label": "entailment"} for i, text in zip(numbers, texts, strict=True)]
         write_lines(folder / f"{split}.jsonl", rows)
         with open(folder / "kinds.tsv", "a") as kinds:
             kinds.write("".join(f"{row['uid']}\tsymptoms\n" for row in rows))
@@ -89,64 +81,28 @@ def write_articles(folder: Path) -> None:
         (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
 
 
-# -- the search --------------------------------------------------------------------------------------------------------
-
-
-def found_in(data: bytes, depth: int = 0) -> set[str]:
-    """The words that these bytes contain: in any case, in UTF-8, UTF-16 or base64, or in compressed parts."""
-    found = _matches(_folded(), data.lower()) | _matches(_encoded(), data)
-    for part in _parts(data) if depth < 3 else ():
-        found |= found_in(part, depth + 1)
-    return found
-
-
-def _matches(automaton, data):
-    return {word for _, word in automaton.iter(data.decode("latin-1"))}
-
-
-def _automaton(forms):
+@cache
+def _automaton():
     automaton = ahocorasick.Automaton()
-    for word, form in forms:
-        automaton.add_word(form.decode("latin-1"), word)
+    for word in WORDS:
+        for code in ("utf-8", "utf-16-le"):
+            automaton.add_word(word.encode(code).decode("latin-1"), word)
     automaton.make_automaton()
     return automaton
 
 
-@cache
-def _folded():
-    return _automaton((word, word.encode(code)) for word in WORDS for code in ("utf-8", "utf-16-le", "utf-16-be"))
+def found_in(data: bytes) -> set[str]:
+    """The words that these bytes contain, in any case, in UTF-8 or UTF-16."""
+    return {word for _, word in _automaton().iter(data.lower().decode("latin-1"))}
 
 
-@cache
-def _encoded():
-    """Base64 forms of each word, one for each of the three offsets, without characters that neighbours change."""
-    forms = []
-    for word in WORDS:
-        for form in (word, word.capitalize()):
-            for skipped in range(3):
-                text = base64.b64encode(bytes(skipped) + form.encode())
-                forms.append((word, text[-(-8 * skipped // 6) : (8 * (skipped + len(form))) // 6]))
-    return _automaton(forms)
-
-
-def _parts(data):
-    """The unpacked parts of a file: a gzip stream, the names and members of a zip archive, the texts of a picture."""
-    if data[:2] == b"\x1f\x8b":
-        yield gzip.decompress(data)
-    elif data[:4] == b"PK\x03\x04":
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for name in archive.namelist():
-                yield archive.read(name)
-    elif data[:8] == b"\x89PNG\r\n\x1a\n":
-        place = 8
-        while place < len(data):
-            size, kind = struct.unpack(">I4s", data[place : place + 8])
-            content = data[place + 8 : place + 8 + size]
-            if kind == b"zTXt":
-                yield zlib.decompress(content.partition(b"\0")[2][1:])
-            elif kind == b"iTXt" and content.partition(b"\0")[2][:1] == b"\1":
-                yield zlib.decompress(content.split(b"\0", 4)[-1])
-            place += 12 + size
+def content(path: Path) -> bytes:
+    """The bytes of a file; those of a gzipped file and of an archive are unpacked."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return b"".join(archive.read(name) for name in archive.namelist())
+    data = path.read_bytes()
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
 
 
 def leaks(folder: Path, allowed=()) -> dict[str, int]:
@@ -159,48 +115,7 @@ def leaks(folder: Path, allowed=()) -> dict[str, int]:
         name = path.relative_to(folder).as_posix()
         if any(re.fullmatch(pattern, name) for pattern in allowed):
             continue
-        words = found_in(name.encode())
-        if path.is_file():
-            words |= found_in(path.read_bytes())
+        words = found_in(name.encode()) | (found_in(content(path)) if path.is_file() else set())
         if words:
             found[name] = len(words)
     return found
-
-
-# -- a Python without network ------------------------------------------------------------------------------------------
-
-DENIED = 97  # exit code of a process that asked for the network
-# Every command runs this as its sitecustomize.py. It switches all logs on, and ends the process where Python or a C
-# library opens a network socket. A socketpair of AF_UNIX is allowed: asyncio (for Orbax) wakes its own loop by it.
-GUARD = f"""
-import ctypes, logging, os, platform, socket, sys
-
-logging.basicConfig(level=logging.DEBUG)
-
-def deny(event, arguments):
-    asked = event in ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg") or (
-        event.startswith(("socket.getaddrinfo", "socket.gethostby", "urllib", "http.client", "ftplib", "smtplib"))
-        or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX)
-    )
-    if asked:
-        os.write(2, f"NETWORK {{event}}\\n".encode())
-        os._exit({DENIED})
-
-sys.addaudithook(deny)
-
-class Step(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("k", ctypes.c_uint)]
-
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.POINTER(Step))]
-
-number = {{"x86_64": 41, "aarch64": 198}}.get(platform.machine())
-if sys.platform == "linux" and number:
-    allow, kill = 0x7FFF0000, 0x80000000  # seccomp: the call is socket(AF_INET or AF_INET6, ...)
-    steps = [(0x20, 0, 0, 0), (0x15, 0, 4, number), (0x20, 0, 0, 16), (0x15, 3, 0, 2), (0x15, 2, 0, 10),
-             (0x06, 0, 0, allow), (0x06, 0, 0, allow), (0x06, 0, 0, kill)]
-    program = Program(len(steps), (Step * len(steps))(*[Step(*step) for step in steps]))
-    libc = ctypes.CDLL(None, use_errno=True)
-    denied = libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
-    os.environ["NATIVE_SOCKETS"] = "denied" if denied else "unknown"
-"""

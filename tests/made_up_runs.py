@@ -1,8 +1,10 @@
 """Run directories with given predictions, for tests of the report."""
 
 import json
+import struct
 
 import numpy as np
+from tensorboardX.proto import event_pb2
 
 from mednli_jax import metrics
 from mednli_jax.examples import LABELS
@@ -102,3 +104,18 @@ def edit(path, **changes):
     """Sets fields of a JSON file; None removes a field."""
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+
+
+def curves(folder):
+    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session drops older values from its first step on."""
+    found = {}
+    for path in sorted((folder / "tensorboard").iterdir()):
+        data = path.read_bytes()
+        while data:  # a record: its length (8 bytes), a checksum (4), the event, and a checksum (4)
+            (length,) = struct.unpack("<Q", data[:8])
+            event, data = event_pb2.Event.FromString(data[12 : 12 + length]), data[16 + length :]
+            if event.session_log.status == event_pb2.SessionLog.START:
+                found = {tag: [point for point in points if point[0] < event.step] for tag, points in found.items()}
+            for value in event.summary.value:
+                found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found

@@ -25,7 +25,7 @@ from made_up_commands import (
     write_pairs,
 )
 from made_up_files import contents
-from test_runs import curves
+from made_up_runs import curves
 
 from mednli_jax import (
     analyze,

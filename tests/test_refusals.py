@@ -1,0 +1,188 @@
+"""A command refuses bad input in one line with exit code 2, names the file or the flag, and leaves nothing on disk."""
+
+import ast
+import sys
+
+import made_up_runs
+import pytest
+from made_up_commands import ROOT, call_command, config_flag
+from made_up_files import (
+    WORDS,
+    array,
+    assert_no_words,
+    cells,
+    lay_out,
+    pair,
+    pairs,
+    table,
+)
+
+from mednli_jax import analyze, doctor, evaluate, predict, prepare, report
+from mednli_jax.knowledge.readers import mesh
+
+MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\taxolotl\tC01.100\t\n"
+SPLITS = ("train", "dev", "test")
+CORPORA = {
+    "own.tsv": MESH,
+    **{f"file/{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS[:2])},
+    **{f"mednli/mli_{split}_v1.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
+    **{f"snli/snli_1.0_{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
+    **{f"multinli/multinli_1.0_{split}.jsonl": pairs(100 * n) for n, split in enumerate(("train", "dev_matched"))},
+}
+WRONG = pairs(1, pair(2, gold_label="wombat"))
+SPANS = "uid\tside\tstart\tend\tconcept\n"
+TRAIN, MLI, SNLI = "file/train.jsonl", "mednli/mli_train_v1.jsonl", "snli/snli_1.0_dev.jsonl"
+NO_VECTORS = "--config.vectors.path="
+
+
+def own(*flags, config="bow"):
+    return (prepare, config_flag(config, "file"), "--config.data.dir=file", NO_VECTORS, *flags)
+
+
+def of(corpus, *flags):
+    return (prepare, config_flag("bow", corpus), NO_VECTORS, *flags)
+
+
+def vectors(path):
+    return own(f"--config.vectors.path={path}", "--config.vectors.dim=3")
+
+
+def linked(field, file):
+    return own("--config.knowledge.ontology=own.tsv", f"--config.knowledge.{field}={file}", config="esim_kd")
+
+
+def analysis(name, *flags):
+    return (analyze, name, "--corpus=file", "--config.data.dir=file", "--config.model.knowledge=none", *flags)
+
+
+def setting(field, value, *says):
+    return f"config.{field}={value}", of("demo", f"--config.{field}={value}"), {}, f"config.{field}", *says
+
+
+# (name, (command, flags ...), {file: its content; None takes it away}, words of the message ...)
+FILES = (
+    ("no premise", own(), {TRAIN: pairs(1, pair(2, sentence1=...))}, "train.jsonl:2: ", "sentence1"),
+    ("no file", own(), {TRAIN: None}, "train.jsonl"),
+    ("a pair of train in dev", own(), {"file/dev.jsonl": pairs(0)}, "dev.jsonl", "pairID"),
+    ("two files of a split", own(), {"file/train.tsv": table("\t", cells(1))}, "train.jsonl and train.tsv"),
+    ("no folder", own("--config.data.dir=absent"), {}, "config.data.dir"),
+    ("a wrong label", of("mednli"), {MLI: WRONG}, "mli_train_v1.jsonl:2: ", "gold_label"),
+    ("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
+    ("no JSON, by TFDS", of("snli", "--config.data.builder=tfds"), {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
+    ("no pair of a genre", of("multinli/travel"), {}, "multinli_1.0_train.jsonl"),
+    ("a cycle", own("--config.knowledge.ontology=own.tsv", config="esim_kd"),
+     {"own.tsv": MESH.replace("C01\t", "C01|C02.100\t").replace("\tC01.100", "\tC02|C01.100")}, "own.tsv"),
+    ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),
+    ("mentions", linked("mentions", "m.tsv"), {"m.tsv": SPANS + "p0\tpremise\twombat\t2\tD1\n"}, "m.tsv:2: ", "start"),
+    ("abbreviations", linked("abbreviations", "m.tsv"), {"m.tsv": "quokka\n"}, "m.tsv:1: "),
+    ("NaN", vectors("v.txt"), {"v.txt": "quokka 1 nan 3\n"}, "v.txt:1: "),
+    ("an array without words", vectors("v.npy"), {"v.npy": array([[1.0, 2, 3]])}, "v.vocab.txt"),
+    ("a folder of vectors", vectors("v"), {"v/x.txt": "quokka 1 2 3\n"}, "vectors.path"),
+    ("no word of the corpus", own("--config.vectors.retrofit=lex.txt"), {"lex.txt": "lemur gibbon\n"}, "retrofit"),
+    ("a corpus of no format", (analyze, "stats", "--corpus=own.doc"), {"own.doc": "quokka"}, "own.doc"),
+    ("no vector for any token", analysis("aflite", "--config.vectors.path=v.txt", "--config.vectors.dim=2"),
+     {"v.txt": "koala 1 2\n"}, "--config.vectors.path"),
+    ("no partition", (evaluate, "--run=a", "--partition=p.txt"), {}, "p.txt"),
+    ("an id twice", (evaluate, "--run=a", "--partition=p.txt"), {"p.txt": "quokka\nquokka\n"}, "p.txt:2: "),
+    ("a syntax error", (prepare, "--config=own.py"), {"own.py": "x = 1\ndef get_config(:\n"}, "own.py:2"),
+    ("no get_config", (prepare, "--config=own.py"), {"own.py": "x = 1\n"}, "own.py"),
+)  # fmt: skip
+BOTH = (report, "a", "b", "--compare")
+RUNS = (
+    ("an unfinished run", (report, "a", "c"), {"c": {"status": "interrupted"}}, "c: "),
+    ("two corpora", (report, "a", "c"), {"c": {"corpus": "mednli"}}, ""),
+    ("other pairs", (report, "a", "c"), {"c": {"gold": "een"}}, ""),
+    ("no such split", (*BOTH, "--split=train"), {}, "--split=dev"),
+    ("a category that is none", (report, "a", "--categories_file=k.tsv"), {"k.tsv": "u0\twombat\n"}, "k.tsv:1: "),
+    ("a table that is none", (report, "--table=8", "--runs=."), {}, "3, 4, 5, 6, 7"),
+    ("a table of no folder", (report, "--table=3", "--runs=absent"), {}, "absent"),
+    ("one run compared", (report, "a", "--compare"), {}, ""),
+    ("no run", (report, "absent"), {}, "absent"),
+    ("no run to predict with", (predict,), {}, "--run="),
+    ("damage", (report, "a"), {"a/data.json": '{"splits": {"train": 3}}'}, "a"),
+)  # fmt: skip
+FLAGS = (
+    ("a typo in a flag", (prepare, "--confg=x"), {}, "Did you mean: config"),
+    ("an extra word", (prepare, config_flag("bow"), "more"), {}, "'more'"),
+    ("no config", (prepare,), {}, "--config="),
+    ("no such config", (prepare, "--config=absent.py"), {}, "absent.py"),
+    ("a typo in a config", (prepare, "--config=esimkd"), {}, "'esim_kd'"),
+    ("a typo in a variant", (prepare, config_flag("bow", "medlni")), {}, "mean 'mednli'?"),
+    ("a typo in a field", of("demo", "--config.model.hiden=3"), {}, "mean --config.model.hidden_size?"),
+    ("a field without section", of("demo", "--config.epochs=3"), {}, "mean --config.train.epochs?"),
+    setting("data.limit", "all", "int"),
+    setting("data.limit", "0"),
+    setting("model.dropout", "x", "float"),
+    setting("data.name", "mednly", "mednli"),
+    setting("knowledge.direction", "x", "either"),
+    setting("data.mix", "snly", "snli"),
+    ("no such analysis", (analyze, "figures"), {}, "stats"),
+    ("no such corpus", (analyze, "stats", "--corpus=snly"), {}, "mean 'snli'?"),
+    ("a smoothing of no number", analysis("lexical", "--smoothing=nan"), {}, "--smoothing"),
+    ("a score above 1", analysis("aflite", "--tau=1.5"), {}, ""),
+    ("nowhere to go on", analysis("aflite", "--resume"), {}, "--out"),
+    ("no data folder", (doctor, "--data=nowhere"), {}, "--data"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The working folder data/, which is the data folder, too; cache/ lies beside it."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path / "data")
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def refused(call, places=()):
+    """The message of a command that is refused. It is one line for each fault and holds no word of the texts."""
+    code, out, err = call_command(*call, words={report: sys.maxsize, analyze: 1}.get(call[0], 0))
+    assert (code, out) == (2, ""), err
+    assert err.startswith("error: ")
+    assert all("Fix: " in line or line.startswith("... and ") for line in err.splitlines())
+    assert_no_words(err)
+    for place in places:
+        assert place in err
+    return err
+
+
+@pytest.mark.parametrize("case", [*FILES, *FLAGS], ids=lambda case: case[0])
+def test_bad_input_is_one_line_and_leaves_nothing(case, place):
+    _, call, files, *says = case
+    lay_out({**CORPORA, **files}, place / "data")
+    assert refused(call, says).count("\n") == 1
+    left = {path.name for path in (place / "cache").rglob("*")}
+    assert left <= {".gitignore", "prepared", "sources.json", "tfds"}
+
+
+@pytest.mark.parametrize("case", RUNS, ids=lambda case: case[0])
+def test_runs_that_do_not_fit_are_one_line(case, place):
+    _, call, changed, *says = case
+    for name in {"a", "b"} | changed.keys():
+        if "." not in name:
+            made_up_runs.write_run(place / "data" / name, changed.get(name, {}).get("gold", made_up_runs.GOLD),
+                                   **changed.get(name, {}))  # fmt: skip
+    lay_out({name: content for name, content in changed.items() if "." in name}, place / "data")
+    assert refused(call, says).count("\n") == 1
+
+
+def test_thirty_errors_are_the_first_twenty_and_a_count(place):
+    rows = [pair(n, gold_label=WORDS[n % 5]) for n in range(30)]
+    lay_out({**CORPORA, TRAIN: pairs(99, *rows)}, place / "data")
+    *lines, last = refused(own()).splitlines()
+    assert (len(lines), "10 more" in last) == (20, True)
+
+
+def test_every_user_error_in_the_code_has_a_fix():
+    """A constructor with a text of its own names a fix; others pass on a message. An Ontology is made in Python."""
+    missing = []
+    for path in sorted((ROOT / "mednli_jax").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and path.name != "ontology.py":
+                name, text = getattr(node.exc.func, "id", ""), ast.unparse(node.exc)
+                if name in ("UserError", "UsageError", "ConfigError", "RunError") and " " in text:
+                    missing += [f"{path.name}:{node.lineno}"] * ("Fix: " not in text and "'" in text)
+                elif name == "DataError":
+                    missing += [f"{path.name}:{node.lineno}"] * ("fix=" not in text)
+    assert missing == []
