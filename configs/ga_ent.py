@@ -3,7 +3,6 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
   python -m mednli_jax.train --config=configs/ga_ent.py           # demo
   python -m mednli_jax.train --config=configs/ga_ent.py:clicr
-  python -m mednli_jax.train --config=configs/ga_ent.py:biomrc
   python -m mednli_jax.train --config=configs/ga_ent.py:file --config.data.dir=FOLDER
 
 :clicr has the hidden size and dropout of the paper's appendix A (64, 0.5; the published code has

@@ -3,7 +3,6 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
   python -m mednli_jax.train --config=configs/sa_anonym.py           # demo
   python -m mednli_jax.train --config=configs/sa_anonym.py:clicr
-  python -m mednli_jax.train --config=configs/sa_anonym.py:biomrc
   python -m mednli_jax.train --config=configs/sa_anonym.py:file --config.data.dir=FOLDER
 
 Appendix A of the paper has hidden size 70 and dropout 0.57; the published code has --config.model.hidden_size=72

@@ -3,7 +3,6 @@ Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
   python -m mednli_jax.train --config=configs/sa_ent.py           # demo
   python -m mednli_jax.train --config=configs/sa_ent.py:clicr
-  python -m mednli_jax.train --config=configs/sa_ent.py:biomrc
   python -m mednli_jax.train --config=configs/sa_ent.py:file --config.data.dir=FOLDER
 
 Appendix A of the paper has hidden size 70 and dropout 0.57; the published code has --config.model.hidden_size=72

@@ -312,7 +312,7 @@ def _train() -> config_dict.ConfigDict:
     )
 
 
-CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "biomrc": "biomrc", "file": "file"}
+CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
 
 
 def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.ConfigDict:

@@ -12,7 +12,7 @@ from functools import cache as remembered
 from pathlib import Path
 
 from mednli_jax import progress
-from mednli_jax.corpora.cloze import biomrc, clicr
+from mednli_jax.corpora.cloze import clicr
 from mednli_jax.corpora.diskne.published import annotation_files
 from mednli_jax.corpora.nli.files import CORPORA, read_with, split_paths
 from mednli_jax.corpora.nli.formats import GroundTruth
@@ -94,7 +94,7 @@ def corpora(folder: Path | None) -> list[Finding]:
         findings += [_finding(f"{name} {split}", _pairs, folder, name, split) for split in splits]
         if corpus.ground_truth:
             findings.append(_finding(f"{name} ground truth", _truth, folder, name))
-    places = {"clicr": _clicr, "diskne": _diskne, "biomrc": _biomrc, "notes": _notes}
+    places = {"clicr": _clicr, "diskne": _diskne, "notes": _notes}
     return [*findings, *(_finding(name, _place, folder, name, look) for name, look in places.items())]
 
 
@@ -201,13 +201,6 @@ def _ontology(folder, name):
 def _diskne(folder, name):
     used, files = "configs/diskne_*.py:mednli", annotation_files(folder) if folder else []
     return _found(files, used, "diskne/*.csv: the published annotations, read beside mednli/")
-
-
-def _biomrc(folder, name):
-    used, place = "configs/ga_*.py:biomrc and configs/sa_*.py:biomrc", folder / name if folder else None
-    names = ", ".join(file.format("") for file in biomrc.FILES.values())
-    files = list(biomrc.source_files(place).values()) if place and place.is_dir() else []
-    return _found(files, used, f"biomrc/{names}: {biomrc.SOURCE}")
 
 
 def _notes(folder, name):

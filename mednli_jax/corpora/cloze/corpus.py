@@ -8,7 +8,7 @@ from mednli_jax.corpora import inventory
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze import biomrc, clicr, encoding
+from mednli_jax.corpora.cloze import clicr, encoding
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import tag_seen, with_titles
 from mednli_jax.corpora.demo import cloze as demo
@@ -19,8 +19,7 @@ from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.text import Vocab
 from mednli_jax.textfiles import meant
 
-DEMO, CLICR, BIOMRC, FILE = "demo_cloze", "clicr", "biomrc", "file"
-NAMES = (DEMO, CLICR, BIOMRC, FILE)
+DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +27,8 @@ class ClozeCorpus:
     """A corpus of cloze queries (see base.Corpus).
 
     name: demo_cloze (bundled); clicr, whose passages begin with their titles, as its published readers and baselines
-    read them; biomrc, its official files; or file, a folder in CliCR's layout, whose passages are the contexts alone.
-    folder: of the files. limit: first queries of train. stray_marks: see clicr.read_clicr; biomrc has no such marks.
+    read them; or file, a folder in CliCR's layout, whose passages are the contexts alone.
+    folder: of the files. limit: first queries of train. stray_marks: see clicr.read_clicr.
     """
 
     name: str
@@ -76,8 +75,7 @@ class ClozeCorpus:
         if self.name == DEMO:
             files = demo_files()
         else:
-            reader = biomrc if self.name == BIOMRC else clicr
-            files = list(reader.source_files(required_folder(self.name, self.folder)).values())
+            files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():  # checked before the corpus is read
                 raise ConfigError(f"{path}: there is no such file.{meant(path)} Fix: check --config.vectors.path.")
@@ -93,8 +91,6 @@ def read(
         splits = demo.load_demo_cloze()
         train = splits["train"]
         return tag_seen({**splits, "train": replace(train, examples=train.examples[: limit or None])})
-    if name == BIOMRC:
-        return tag_seen(biomrc.load(required_folder(name, folder), limit=limit))
     splits = clicr.load(required_folder(name, folder), limit=limit, stray_marks=stray_marks)
     if name == CLICR:
         inventory.warn(folder, (CLICR,))
