@@ -41,7 +41,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +84,21 @@ for module in modules:
     owner.epoch, owner.once = recorded(owner.epoch), recorded(owner.once)
     break
 runpy.run_module(name, run_name="__main__", alter_sys=True)
+"""
+
+# Commands that follow each other run in one process, because its start takes most of their time.
+TOGETHER = {"prepare", "evaluate", "analyze", "report"}
+TOGETHER_HOOK = """
+import contextlib, json, runpy, sys
+for number, name, flags, file in json.loads(sys.argv.pop()):
+    sys.argv = [name, *flags]
+    with open(file, "w") as out, contextlib.redirect_stdout(out):
+        try:
+            runpy.run_module(f"mednli_jax.{name}", run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            if end.code:
+                print(f"(command {number})", file=sys.stderr)
+                raise
 """
 
 # name -> (pattern, replacement), for the one place of the package that the pattern matches.
@@ -190,12 +205,14 @@ CASES = {
     ],
     "umls": [
         *linked("umls"),
-        LINKED + ontology("umls") + "--config.knowledge.sources=SNOMEDCT_US,MSH --config.knowledge.types=T184",
+        LINKED
+        + ontology("umls")
+        + "--config.knowledge.sources=('SNOMEDCT_US','MSH') --config.knowledge.types=('T184',)",
         LINKED + ontology("umls") + "--config.knowledge.abbreviations=texts/abbreviations.tsv",
     ],
     "snomed": [
         *linked("snomed"),
-        LINKED + ontology("snomed") + "--config.knowledge.languages=ENG,FRE --config.knowledge.types=finding",
+        LINKED + ontology("snomed") + "--config.knowledge.languages=() --config.knowledge.types=('finding',)",
         LINKED + ontology("snomed") + "--config.knowledge.stop=texts/stop.txt",
     ],
     "obo": [
@@ -672,9 +689,27 @@ class Side:
         work, started = self.folder / case / "work", time.monotonic()
         work.mkdir(parents=True)
         write_all(work / "texts")
-        for number, command in enumerate(CASES[case]):
-            self._run(case, work, number, command.replace("@", f"{self.tree}/configs/"))
+        commands = [command.replace("@", f"{self.tree}/configs/") for command in CASES[case]]
+        for together, steps in groupby(enumerate(commands), key=lambda step: step[1].split()[0] in TOGETHER):
+            if together:
+                self._run_together(case, work, list(steps))
+            else:
+                for number, command in steps:
+                    self._run(case, work, number, command)
         return time.monotonic() - started
+
+    def _run_together(self, case, work, steps):
+        todo = []
+        for number, command in steps:
+            name, *flags = command.split()
+            todo.append((number, name, flags, str(work / f"{number}.{'out' if '--json' in flags else 'stdout'}")))
+        start = ["taskset", "-c", str(self.core), self.python, "-c", TOGETHER_HOOK, json.dumps(todo)]
+        err = work / f"{steps[0][0]}.stderr"
+        with err.open("w") as stderr:
+            done = subprocess.run(
+                start, cwd=work, env=self.environment(case), stdin=subprocess.DEVNULL, stderr=stderr, check=False
+            )
+        self._check(done.returncode, 0, steps[0][1].split()[0], steps[0][0], err)
 
     def _run(self, case, work, number, command):
         command, _, given = command.partition(" < ")
@@ -703,10 +738,12 @@ class Side:
             while process.poll() is None and not checkpoints(folder):
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
-        code = process.wait()
-        if code != (3 if interrupted else 0):
-            last = (err.read_text().strip().splitlines() or ["no message"])[-1]
-            raise Failed(f"{self.name}: {name}, command {number + 1}, exit code {code}: {last[:300]}")
+        self._check(process.wait(), 3 if interrupted else 0, name, number, err)
+
+    def _check(self, code, due, name, number, err):
+        if code != due:
+            last = " ".join(err.read_text().strip().splitlines()[-2:]) or "no message"
+            raise Failed(f"{self.name}: {name}, command {number}, exit code {code}: {last[:300]}")
 
     def _present(self, names):
         """The first of the names of a command, separated by |, that the tree has."""
