@@ -158,6 +158,14 @@ CASES = {
         f"prepare --config=@esim_kd.py:demo_full {WHOLE}",
         *(f"prepare --config=@{name}.py:demo" for name in ("ga_ent", "ga_anonym", "ga_noent", "diskne_esim")),
         "build_diskne.py|diskne.py --out=diskne",
+        "build_diskne.py|diskne.py --out=others --negatives=random --wording=full --seed=3",
+        "build_diskne.py|diskne.py --out=built --corpus=demo --ontology=mesh --fold=all",
+        *(
+            f"prepare --config=@diskne_bow.py:demo --config.diskne.{choice}"
+            for choice in ("wording=mention", "wording=full", "negatives=random", "negatives_seed=2", "pool=all")
+        ),
+        "prepare --config=@esim_kd.py:demo --config.data.limit=100",
+        "prepare --config=@ga_ent.py:demo --config.data.limit=100",
     ],
     "bow": [f"train --config=@bow.py:file --workdir=run --config.seeds=0,1 {FILE}{SMALL}{THREE}"],
     "infersent_kd": [f"train --config=@infersent_kd.py:file {RUN}{SEED}{FILE}{SMALL}{THREE}"],
@@ -260,7 +268,11 @@ CASES = {
     ],
     "formats": [
         "prepare --config=@bow.py:file --config.data.dir=texts/commas --config.vectors.dim=8 --config.data.keep=last",
-        f"{BOW}--config.data.builder=tfds --config.data.limit=50",
+        *(
+            f"prepare --config=@bow.py:mednli{code} --config.data.dir=texts/data --config.vectors.path=texts/vectors.txt "
+            f"--config.vectors.dim=8 --config.data.builder={builder} --config.data.limit=50"
+            for code, builder in (("", "direct"), ("", "tfds"), ("_code", "direct"))
+        ),
         f"{BOW}--config.data.hypothesis_only=True --config.data.sample=90",
         f"{BOW}--config.data.tokens=blanks --config.data.mix=demo",
         "prepare --config=@ga_ent.py:file --config.data.dir=texts/clicr",
@@ -370,10 +382,12 @@ def write_tagged(folder: Path) -> list[tuple[str, str, str]]:
         lines_of[split] = [json.dumps(row, ensure_ascii=number % 2 == 0) for number, row in enumerate(rows)]
     (folder / "tagged").mkdir()
     (folder / "commas").mkdir()
+    (folder / "data" / "mednli").mkdir(parents=True)
     for split, lines in lines_of.items():
         place = folder / "probe.jsonl" if split == "probe" else folder / "tagged" / f"{split}.jsonl"
         place.write_text("\n".join(lines) + "\n")
         if split != "probe":
+            (folder / "data" / "mednli" / f"mli_{split}_v1.jsonl").write_text(place.read_text())
             rows = (json.loads(line) for line in lines)
             cells = (f'{row["pairID"]},{row["gold_label"]},"{row["sentence1"]}","{row["sentence2"]}"' for row in rows)
             (folder / "commas" / f"{split}.csv").write_text(
