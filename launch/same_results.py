@@ -269,8 +269,9 @@ CASES = {
     "formats": [
         "prepare --config=@bow.py:file --config.data.dir=texts/commas --config.vectors.dim=8 --config.data.keep=last",
         *(
-            f"prepare --config=@bow.py:mednli{code} --config.data.dir=texts/data --config.vectors.path=texts/vectors.txt "
-            f"--config.vectors.dim=8 --config.data.builder={builder} --config.data.limit=50"
+            f"prepare --config=@bow.py:mednli{code} --config.data.dir=texts/data "
+            f"--config.vectors.path=texts/vectors.txt --config.vectors.dim=8 --config.data.limit=50 "
+            f"--config.data.builder={builder}"
             for code, builder in (("", "direct"), ("", "tfds"), ("_code", "direct"))
         ),
         f"{BOW}--config.data.hypothesis_only=True --config.data.sample=90",

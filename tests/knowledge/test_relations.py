@@ -20,12 +20,12 @@ ALL = OntologyOptions(relations="all")
 ADJECTIVES = {
     "data.adj": """\
 00000100 00 a 01 asleep(p) 0 002 ! 00000900 a 0101 ^ 00000950 a 0000 | in sleep
-00000900 00 a 01 awake(p) 0 001 ! 00000100 a 0101 | not asleep
+00000900 00 a 01 awake(p) 0 000 | not asleep
 00000950 00 s 01 drowsy 0 001 & 00000100 a 0000 | half asleep
 """,
     "index.adj": """\
 asleep a 1 2 ! ^ 1 1 00000100
-awake a 1 1 ! 1 1 00000900
+awake a 1 0 1 1 00000900
 drowsy a 1 1 & 1 1 00000950
 """,
     "noun.exc": "bodices body\n",
@@ -78,7 +78,7 @@ def test_wordnet_by_hand(wordnet):
 
 def test_adjectives_and_irregular_forms(wordnet):
     lemmas = Lemmas(wordnet)
-    assert between(lemmas, "asleep", "awake") == ({"antonym"}, 1)
+    assert between(lemmas, "asleep", "awake") == between(lemmas, "awake", "asleep") == ({"antonym"}, 1)
     assert between(lemmas, "drowsy", "asleep", ["similar_to"]) == ({"similar_to"}, 1)
     assert between(lemmas, "bodices", "body") == ({"synonym"}, 0)
     assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [Mention(1, 2, "body"), Mention(4, 5, "body")]

@@ -133,7 +133,10 @@ def test_cross_references_and_old_ids(path):
 
 def test_old_ids_serve_in_relations(tmp_path):
     more = "\n[Term]\nid: XP:6\nname: six\nis_a: XP:40\nis_a: XP:9\n"
-    assert read_obo(written(tmp_path, HEADER + STANZAS + more), ALL).ancestors("XP:6")["XP:4"] == 1
+    more += "\n[Term]\nid: XP:8\nname: split\nis_obsolete: true\nreplaced_by: XP:2\nreplaced_by: XP:3\n"
+    ontology = read_obo(written(tmp_path, HEADER + STANZAS + more), ALL)
+    assert ontology.ancestors("XP:6")["XP:4"] == 1
+    assert "XP:8" not in dict(ontology.cross_references)  # two terms replace it: it stands for neither
 
 
 def test_it_links_text(path):
