@@ -159,10 +159,10 @@ CASES = {
         *(f"prepare --config=@{name}.py:demo" for name in ("ga_ent", "ga_anonym", "ga_noent", "diskne_esim")),
         "build_diskne.py|diskne.py --out=diskne",
         "build_diskne.py|diskne.py --out=others --negatives=random --wording=full --seed=3",
-        "build_diskne.py|diskne.py --out=built --corpus=demo --ontology=mesh --fold=all",
+        "build_diskne.py|diskne.py --out=built --corpus=demo --ontology=mesh",
         *(
             f"prepare --config=@diskne_bow.py:demo --config.diskne.{choice}"
-            for choice in ("wording=mention", "wording=full", "negatives=random", "negatives_seed=2", "pool=all")
+            for choice in ("wording=mention", "wording=full", "negatives=random")
         ),
         "prepare --config=@esim_kd.py:demo --config.data.limit=100",
         "prepare --config=@ga_ent.py:demo --config.data.limit=100",
