@@ -4,8 +4,8 @@
   python -m mednli_jax.train --config=configs/hypothesis_only.py:mednli
 
 Expected test accuracy: demo 50.0 (the library 50.7, majority class 33.3); MedNLI 62.6 in the paper (dev 64.8), not
-measured here. The texts are whole raw texts; blanks separate words. launch/fasttext_reference.py runs the library on
-the same texts. docs/results-artifacts.md lists the differences to the published code.
+measured here. The texts are whole raw texts; blanks separate words. docs/results-artifacts.md lists the differences to
+the published code.
 """
 
 from mednli_jax import defaults

@@ -4,8 +4,8 @@
   python -m mednli_jax.train --config=configs/premise_hypothesis_fasttext.py:mednli
 
 Expected test accuracy: demo 42.8 (the library 45.8, majority class 33.3); MedNLI 51 in the paper (dev 53), not measured
-here. The texts are whole raw texts; blanks separate words. launch/fasttext_reference.py --input=pair runs the library
-on the same texts. docs/results-artifacts.md lists the differences to the published code.
+here. The texts are whole raw texts; blanks separate words. docs/results-artifacts.md lists the differences to the
+published code.
 """
 
 from mednli_jax import defaults
