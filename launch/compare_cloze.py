@@ -1,9 +1,9 @@
 """A reader against the baselines of the most frequent phrase, by paired bootstrap over queries and seeds.
 
-  python launch/compare_cloze.py --runs=runs/clicr_table4
-  python launch/compare_cloze.py --runs=runs/clicr_table4 --run=ga_ent --json
+  python launch/compare_cloze.py --runs=runs/clicr
+  python launch/compare_cloze.py --runs=runs/clicr --run=ga_ent --json
 
---runs: the folder that launch/clicr_table4.sh wrote, with predictions of the run and answers of the baselines. No text
+--runs: the folder that launch/clicr.sh wrote, with predictions of the run and answers of the baselines. No text
 is printed.
 """
 

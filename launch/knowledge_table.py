@@ -1,6 +1,6 @@
-"""A table of models and kinds of knowledge, with and without retrofitting, from the runs of mednli_table6_7.sh.
+"""A table of models and kinds of knowledge, with and without retrofitting, from the runs of mednli.sh.
 
-python launch/knowledge_table.py runs/table6_7
+python launch/knowledge_table.py runs/mednli
 """
 
 import json
@@ -26,9 +26,9 @@ def main(folder: str) -> None:
     print("| knowledge | " + " | ".join(models) + " |")
     print("| --- |" + " --- |" * len(models))
     for knowledge in ("none", "replace", "bias"):
-        for title, prefix in ((knowledge, knowledge), (f"{knowledge}, retrofitted", f"retrofit-{knowledge}")):
-            prefix = "retrofit" if prefix == "retrofit-none" else prefix
-            print(f"| {title} | " + " | ".join(cell(Path(folder) / f"{prefix}-{model}") for model in models) + " |")
+        own = "" if knowledge == "none" else f"{knowledge}-"
+        for title, prefix in ((knowledge, own), (f"{knowledge}, retrofitted", f"retrofit-{own}")):
+            print(f"| {title} | " + " | ".join(cell(Path(folder) / f"{prefix}{model}") for model in models) + " |")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Prints the plan of launch/mednli_all.sh --dry-run: its runs, and estimated hours of those that are not done.
+"""Prints the plan of a dry run: its runs, and estimated hours of those that are not done. See launch/runs.sh.
 
-  DRY_RUN=1 bash launch/mednli_table3.sh runs/table3 mednli | python launch/plan.py [FOLDER]
+  bash launch/mednli.sh --dry-run runs/mednli mednli
 
-Reads lines of three columns: run, "done" or "to do", flags; tabs separate them. Speed and epochs of a model are taken
-from its largest finished run in FOLDER. Without such a run the speed is that of 2 cores of an AMD EPYC at hidden size
-300 (docs/benchmarks.md), with 12 epochs.
+Reads lines of three columns: run, "done" or "to do", flags; tabs separate them. The argument is the folder of the runs.
+Speed and epochs of a model are taken from its largest finished run there. Without such a run the speed is that of 2
+cores of an AMD EPYC at hidden size 300 (docs/benchmarks.md), with 12 epochs. Only models of sentence pairs are
+estimated.
 """
 
 import json
@@ -21,7 +22,7 @@ PAIRS = {"mednli": 11_232, "snli": 549_367, "multinli": GENRE, "demo": 3_000, "d
 def done_runs(folder: Path) -> dict[str, tuple[int, float, int]]:
     """model -> (pairs, pairs per second, epochs) of its finished run with the most pairs."""
     found = {}
-    for path in sorted(folder.glob("**/result.json")):
+    for path in sorted(folder.glob("*/result.json")):
         try:
             result = json.loads(path.read_text())
             pairs = json.loads((path.parent / "data.json").read_text())["splits"]["train"]["rows"]
@@ -41,32 +42,33 @@ def flag(flags: str, name: str, otherwise: str) -> str:
 
 
 def seconds(flags: str, known: dict) -> float:
-    """How long a run takes with these flags."""
-    config = re.search(r"--config=\S*/(\w+?)(?:_kd)?\.py:(\w+)", flags)
-    if config is None or "--run=" in flags:  # evaluate
+    """How long a run takes with these flags; 0 for one that only scores, and for a model without a known speed."""
+    model, corpus = re.search(r"--config=\S*/(\w+)\.py:(\w+)", flags).groups()
+    if "--run=" in flags or model not in PAIRS_PER_SECOND:
         return 0.0
-    model, corpus = config.groups()
     _, speed, epochs = known.get(model) or (0, PAIRS_PER_SECOND[model], 1 if model == "features" else EPOCHS)
     pairs = min(PAIRS.get(corpus.removesuffix("_code"), PAIRS["mednli"]), float(flag(flags, "data.limit", "inf")))
     seeds = flag(flags, "seeds", "0").count(",") + 1
     return pairs * seeds * min(epochs, int(flag(flags, "train.epochs", "40"))) / speed
 
 
-def main(folder: str = ".") -> None:
+def main(folder: str) -> None:
     known = done_runs(Path(folder))
-    rows = [line.rstrip("\n").split("\t") for line in sys.stdin]
-    hours = {name: 0.0 if state == "done" else seconds(flags, known) / 3600 for name, state, flags in rows}
-    for name, state, _ in rows:
-        print(f"{state:6} {f'{hours[name]:.1f} h' if state != 'done' else '':>8}  {name}")
-    done = sum(state == "done" for _, state, _ in rows)
-    print(f"\n{len(rows)} runs, {done} done; about {sum(hours.values()):,.1f} hours for the others")
-    if measured := ", ".join(sorted(known)):
+    lines = [line.rstrip("\n").split("\t") for line in sys.stdin]
+    runs = {name: (state, seconds(flags, known) / 3600 if state != "done" else 0.0) for name, state, flags in lines}
+    for name, (state, hours) in runs.items():
+        print(f"{state:6} {f'{hours:.1f} h' if hours else '':>8}  {name}")
+    done = sum(state == "done" for state, _ in runs.values())
+    total = sum(hours for _, hours in runs.values())
+    print(f"\n{len(runs)} runs, {done} done" + (f"; about {total:,.1f} hours for the others" if total else ""))
+    measured, rest = ", ".join(sorted(known)), ", ".join(model for model in PAIRS_PER_SECOND if model not in known)
+    if total and measured:
         print(f"speed and epochs of the largest finished run: {measured}")
-    if rest := [model for model in PAIRS_PER_SECOND if model not in known]:
-        print(f"measured on 2 cores of an AMD EPYC at hidden 300, {EPOCHS} epochs: {', '.join(rest)}")
+    if total and rest:
+        print(f"measured on 2 cores of an AMD EPYC at hidden 300, {EPOCHS} epochs: {rest}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(sys.argv[1])

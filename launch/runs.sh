@@ -1,66 +1,52 @@
-# Sourced by the scripts of the tables, which set $folder and have the flags for all runs as "$@".
-# `run NAME FLAGS` trains into $folder/NAME. It skips a complete run and continues an interrupted or killed one. With
-# $DRY_RUN nothing is trained: each step prints a line "FOLDER/NAME TAB done or to do TAB flags".
-
-SEEDS=--config.seeds=0,1,2,3,4,5 # the paper's figures are means of six runs
-for flag in "$@"; do # given twice, seeds add up
-  case $flag in --config.seeds=*) SEEDS='' ;; esac
-done
-
-complete() { grep -q '"status": "complete"' "$folder/$1/result.json" 2>/dev/null; }
-
-planned() { # name, then flags
-  [ -n "${DRY_RUN:-}" ] || return 1
-  local name=$1 state='to do'
+# Sourced by the papers' scripts: reads their arguments, [--dry-run] FOLDER CORPUS, and defines what they share.
+# --dry-run lists the runs and trains nothing.
+. "$(dirname "$0")/usage.sh"
+if [ "${1:-}" = --dry-run ]; then
   shift
-  ! complete "$name" || state=done
-  printf '%s\t%s\t%s\n' "$folder/$name" "$state" "$*"
-}
+  DRY_RUN=1 bash "$0" "$@" | python "$(dirname "$0")/plan.py" "${1:-}"
+  exit
+fi
+if [ $# -lt 2 ]; then
+  echo "error: FOLDER and CORPUS are missing. Fix: bash $0 --help" >&2
+  exit 2
+fi
+umask 077
+launch=$(dirname "$0") folder=$1 corpus=$2 failed=()
+shift 2
 
-run() { # name, then flags of train
-  local name=$1
-  planned "$@" && return
-  shift
-  if complete "$name"; then
-    echo "$folder/$name: complete" >&2
-  elif [ -e "$folder/$name/checkpoints" ]; then
-    python -m mednli_jax.train "$@" --workdir="$folder/$name" --resume
-  else
-    python -m mednli_jax.train "$@" --workdir="$folder/$name" --force
-  fi
-}
-
-direct() { # name, then the run that is scored and flags of evaluate
-  local name=$1 from=$2
+# run NAME COMMAND FLAGS: train or evaluate writes the run $folder/NAME. A complete run is skipped, and one that was
+# interrupted or killed is continued. In a dry run it prints a line: run TAB "done" or "to do" TAB flags.
+run() {
+  local name=$1 command=$2 place=$folder/$1 state='to do' again=--force
   shift 2
-  planned "$name" --run="$folder/$from" "$@" && return
-  if complete "$name"; then
-    echo "$folder/$name: complete" >&2
+  ! grep -qs '"status": "complete"' "$place/result.json" || state=done
+  if [ -n "${DRY_RUN:-}" ]; then
+    printf '%s\t%s\t%s\n' "$place" "$state" "$*"
+  elif [ "$state" = done ]; then
+    echo "$place: complete" >&2
+  elif [ "$command" = evaluate ]; then
+    rm -rf "${folder:?}/$name" # what a killed process left
+    python -m mednli_jax.evaluate "$@" --workdir="$place"
   else
-    rm -rf "${folder:?}/$name" # what a process left that was killed
-    python -m mednli_jax.evaluate --run="$folder/$from" "$@" --workdir="$folder/$name"
+    [ ! -e "$place/checkpoints" ] || again=--resume
+    python -m mednli_jax.train "$@" --workdir="$place" $again
   fi
 }
 
-# `report` prints the command that continues a table. It reads $folder/table.txt, which holds the corpus, the sources or
-# NAME=FILEs, the variables and the flags for all runs, one per line, quoted for a shell.
-remember() { # corpus, sources, names of variables, then flags
-  [ -z "${DRY_RUN:-}" ] || return 0
-  local corpus=$1 sources=$2 set='' name
-  for name in $3; do
-    [ -z "${!name:-}" ] || set+="$name=$(printf '%q' "${!name}") "
-  done
-  shift 3
-  (umask 077 && mkdir -p "$folder")
-  printf '%s\n' "$(printf '%q' "$corpus")" "$sources" "${set% }" "$([ $# = 0 ] || printf '%q ' "$@")" >"$folder/table.txt"
+try() { # a command: the script goes on after its failure, but not after an interruption
+  local code=0
+  "$@" || code=$?
+  [ $code != 3 ] || exit 3
+  [ $code = 0 ] || failed+=("$1 $2")
 }
 
-table() { # number
-  [ -n "${DRY_RUN:-}" ] || python -m mednli_jax.report --table="$1" --runs="$folder"
+end() { # the end of a script that used `try`
+  [ ${#failed[@]} -gt 0 ] || exit 0
+  printf '%s: failed, see above: %s\n' "$0" "$(IFS=, && echo "${failed[*]}")" >&2
+  exit 1
 }
 
-# Prints the first file of vectors in $MEDNLI_JAX_DATA/vectors with one of these names and a usual ending, if any.
-vectors_named() {
+vectors_named() { # prints the first file of $MEDNLI_JAX_DATA/vectors with one of these names and a usual ending
   local name ending
   for name in "$@"; do
     for ending in '' .bin .vec .txt .npy .bin.gz .vec.gz .txt.gz; do

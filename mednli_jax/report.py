@@ -18,7 +18,7 @@ USAGE = """Report on finished runs.
   RUN [RUN ...]       run directories; several runs share one page, side by side (default: report.html)
   --compare           compare the first run with each other run: McNemar, bootstrap, Holm, changes by class
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
-  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli_all.sh;
+  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli.sh;
                       it holds averages only and can be shared; --out=FILE.html also writes FILE.json
   --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; --skills=FILE adds Figure 5

@@ -1,4 +1,4 @@
-"""Everything that launch/mednli_all.sh reads, made of the words of canaries.py, in the official layouts."""
+"""Everything that launch/mednli.sh reads, made of the words of canaries.py, in the official layouts."""
 
 import json
 from pathlib import Path

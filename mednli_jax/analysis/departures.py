@@ -28,7 +28,7 @@ SETTINGS = {
 # Fields in which a run and its baseline have to be equal, because a gain must not come from them.
 ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
 # Runs of Tables 5 and 7 with other vectors than GloVe's.
-OTHER_VECTORS = re.compile(r"(mimic|fasttext|wiki|glove-bioasq)-")
+OTHER_VECTORS = re.compile(r"(mimic|vectors-(fasttext|wiki|glove-bioasq))-")
 
 
 def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:

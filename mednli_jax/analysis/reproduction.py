@@ -17,7 +17,6 @@ from mednli_jax.errors import UserError
 from mednli_jax.runs import environment, read_json
 
 NAME = "mednli"  # of --table
-FOLDERS = {3: "table3", 4: "table4", 5: "table5", 6: "table6_7", 7: "table6_7"}  # as launch/mednli_all.sh makes them
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
 SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
@@ -54,25 +53,24 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
 
 
 def checked(folder: Path) -> dict:
-    """The check of a folder that launch/mednli_all.sh filled, as JSON values.
+    """The check of a folder that launch/mednli.sh filled, as JSON values.
 
     Returns
       tables: number -> its cells: row, column, run (its name), paper, ours, low and high (95 %), expected [low, high],
         verdict, remark;
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
-      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of the configs of Table 3's runs.
+      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of the configs of the runs.
     Raises: UserError where there is no such folder, or a run is damaged.
     """
     folder = tables.check_folder(folder)
     found = {2: _statistics(folder)}
-    for number, name in FOLDERS.items():
-        found[number] = _gains(tables.TABLES[number], folder / name)
+    found |= {number: _gains(table, folder) for number, table in tables.TABLES.items()}
     verdicts = Counter(cell["verdict"] for cells in found.values() for cell in cells)
     here = environment()
     return {
         "source": tables.published(NAME)["source"],
-        "variants": _variants(folder / FOLDERS[3]),
+        "variants": _variants(folder),
         "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
         "rule": list(RULE),
@@ -132,15 +130,12 @@ def _at(values, way):
 
 def _gains(table: tables.Table, folder: Path) -> list[dict]:
     """The paper's cells of a table, and the further cells that are shown."""
-    known, found = {cell.run for cell in table.cells}, {}
-    if folder.is_dir():
-        filled = tables.filled(table, folder)
-        found = {(cell["run"], cell["split"]): cell for cell in filled["cells"] if cell["run"] in known}
-    cells = []
+    known, filled, cells = {cell.run for cell in table.cells}, tables.filled(table, folder), []
+    found = {(cell["run"], cell["split"]): cell for cell in filled["cells"] if cell["run"] in known}
     for cell in table.cells:
         ours = found.get((cell.run, cell.split), {"state": "missing"})
         if cell.paper is not None or "ours" in ours:
-            cells.append(_judged(cell, ours, filled if found else {}))
+            cells.append(_judged(cell, ours, filled))
     return cells
 
 

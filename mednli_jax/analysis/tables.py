@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from mednli_jax.analysis.outcomes import Finished, aligned, finished, other_trai
 from mednli_jax.analysis.sections import Grid, Section, figure
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
-from mednli_jax.runs import RunDirectory, read_json
+from mednli_jax.runs import RunDirectory
 from mednli_jax.textfiles import meant
 
 OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
@@ -139,19 +138,14 @@ class Table:
     """A table of accuracies.
 
     Args:
-      script: of launch/, trains the runs that are missing.
-      variables: the environment with which the script trains the paper's rows and no others.
       others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
-        run `over`-model.
+        run of the model on the corpus alone.
     """
 
     number: int
     title: str
     cells: tuple[Cell, ...]
-    script: str
-    variables: str = ""
     others: str = ""
-    over: str = ""
 
 
 TABLES = {
@@ -177,7 +171,8 @@ def filled(table: Table, folder: Path) -> dict:
     [ours less the paper's, low, high], None on another corpus than the paper's. The paper's figure is taken as exact:
     it came without an interval.
     A cell whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
-    lacking: {command: [names of the runs it fills]}. notes: what a reader has to know.
+    lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others. notes: what a
+    reader has to know.
     Raises: UserError for a damaged run, which it names.
     """
     folder, paper = check_folder(folder), published("mednli")["corpus"]
@@ -188,7 +183,7 @@ def filled(table: Table, folder: Path) -> dict:
     runs, odd = _of_one_corpus(complete, paper)
     states |= odd
     corpus = next((run.corpus for run in runs.values()), "")
-    cells, missed, notes = [], {}, set()
+    cells, missed, notes = [], set(), set()
     with Bar(f"table {table.number}", len(every), unit="cells") as bar:
         for cell in every:
             bar.advance(1)
@@ -196,7 +191,7 @@ def filled(table: Table, folder: Path) -> dict:
             lacks = [key for key in required if states[key] != "complete"]
             if lacks and cell.paper is None and states[required[0]] == "missing":
                 continue
-            missed.update((name, states[name, split]) for name, split in lacks)
+            missed |= {name for name, _ in lacks}
             values = {**vars(cell), "state": "complete"}
             if lacks:
                 values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
@@ -213,7 +208,7 @@ def filled(table: Table, folder: Path) -> dict:
         "comparable": corpus == paper,
         "pairs": {split: len(run.outcomes) for (_, split), run in sorted(runs.items(), key=lambda item: item[0][1])},
         "cells": cells,
-        "lacking": _commands(table, folder, corpus or paper, missed),
+        "lacking": {_script(table, folder, corpus or paper): sorted(missed)} if missed else {},
         "notes": sorted(notes),
     }
 
@@ -250,7 +245,7 @@ def _others(table, folder) -> Iterable[Cell]:
         if match and path.name not in known and (path / "config.json").is_file():
             part = match.groupdict()
             column = f"{part['mode']} {NAMES[part['model']]}" if "mode" in part else NAMES[part["model"]]
-            yield Cell(part["row"], column, path.name, None, f"{table.over}-{part['model']}")
+            yield Cell(part["row"], column, path.name, None, part["model"])
 
 
 def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: bool) -> dict:
@@ -272,67 +267,8 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
     }
 
 
-def _commands(table, folder, corpus, missed) -> dict[str, list[str]]:
-    """command -> the runs it fills. missed: name -> what state it is in.
-
-    An unfinished run is continued, a failed one starts over, and one of another corpus or of other pairs is removed.
-    The table's script does the rest with the arguments of before, see launch/runs.sh.
-    """
-    found, left, train = {}, [], ["python", "-m", "mednli_jax.train"]
-    for name, in_state in sorted(missed.items()):
-        place = folder / name
-        if in_state == "in training":
-            found.setdefault(f"wait for the process that trains in {place}", []).append(name)
-        elif in_state in ("running", "interrupted", "failed") and (resumed := _resume(place)) is not None:
-            how = "--force" if in_state == "failed" else "--resume"
-            found[shlex.join([*train, *resumed, f"--workdir={place}", how])] = [name]
-        else:
-            left.append(name)
-    given = _given(folder, corpus)
-    for sources, names in _sources(table, left, given).items():
-        odd = [shlex.quote(str(folder / name)) for name in names if missed[name].startswith(OTHER)]
-        room = "".join(f"mv {place} {place}.other && " for place in odd)
-        flags = ["--"] * (table.number == 5 and bool(given["flags"])) + [given["flags"]]
-        parts = [table.variables, given["variables"], f"bash launch/{table.script}", shlex.quote(str(folder))]
-        found[room + " ".join(part for part in (*parts, given["corpus"], sources, *flags) if part)] = names
-    return found
-
-
-def _sources(table, names, given) -> dict[str, list[str]]:
-    """What stands after the corpus in a command -> the runs that it fills."""
-    if table.number == 4 and names:  # source domains
-        rows = [re.sub(r"^source-|(-(direct|sequential|multi|mixed))?-[a-z]+$", "", name) for name in names]
-        return {shlex.quote(" ".join(dict.fromkeys(row for row in rows if row != table.over))): names}
-    found = {}
-    for name in names:  # files of vectors that were named before; others are looked for in the data folder
-        row = f"{name.rpartition('-')[0]}="
-        before = table.number == 5 and any(one.startswith(row) for one in shlex.split(given["sources"]))
-        found.setdefault(given["sources"] if before else "", []).append(name)
-    return found
-
-
-def _given(folder, corpus) -> dict[str, str]:
-    """What the table's script was given, quoted for a shell, as `remember` of launch/runs.sh writes it."""
-    try:
-        lines = (folder / "table.txt").read_text("utf-8").split("\n")
-        for line in lines:
-            shlex.split(line)
-    except (OSError, ValueError):  # not there, no text, or a quote that does not close
-        lines = []
-    names = ("corpus", "sources", "variables", "flags")
-    found = {name: line.strip() for name, line in zip_longest(names, lines[: len(names)], fillvalue="")}
-    return {**found, "corpus": found["corpus"] or shlex.quote(corpus)}
-
-
-def _resume(folder) -> list[str] | None:
-    """The flags of the run's command that shape it; None where the run has not written it down, or is none of train."""
-    try:
-        command = read_json(folder / "env.json")["command"]
-        if Path(command[0]).stem != "train":
-            return None
-        return [a for a in command[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
-    except (RunError, TypeError, KeyError, AttributeError, IndexError):
-        return None
+def _script(table, folder, corpus) -> str:
+    return shlex.join(["bash", "launch/mednli.sh", str(folder), corpus, str(table.number)])
 
 
 def table_section(found: dict) -> Section:

@@ -57,9 +57,9 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
 def test_verdicts(tmp_path):
     seeds = [wrong(3)] * 6  # accuracy 70.0, sd 0: the published 70.2 is within a point, 73.1 is not
     for name in ("bow", "esim"):
-        as_published(tmp_path / "table3" / name, *seeds)
-    as_published(tmp_path / "table3" / "infersent", wrong(3))
-    as_published(tmp_path / "table3" / "features", *seeds, status="interrupted")
+        as_published(tmp_path / name, *seeds)
+    as_published(tmp_path / "infersent", wrong(3))
+    as_published(tmp_path / "features", *seeds, status="interrupted")
     found = reproduction.checked(tmp_path)
     verdicts = {run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")}
     assert verdicts == {"bow": "pass", "esim": "FAIL", "infersent": "not judged", "features": "missing"}
@@ -69,9 +69,9 @@ def test_verdicts(tmp_path):
 
 
 def test_a_gain_is_judged_with_its_baseline(tmp_path):
-    as_published(tmp_path / "table6_7" / "none-esim", *[wrong(3)] * 6)
-    as_published(tmp_path / "table6_7" / "replace-esim", *[wrong(3)] * 6)
-    as_published(tmp_path / "table6_7" / "unit-esim", *[wrong(2)] * 6)
+    as_published(tmp_path / "esim", *[wrong(3)] * 6)
+    as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
+    as_published(tmp_path / "unit-esim", *[wrong(2)] * 6)
     found = reproduction.checked(tmp_path)
     assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == ("pass", 0.0)
     (control,) = (one for one in found["tables"]["6"] if one["row"] == "unit length only")
@@ -108,10 +108,10 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     """Canary words are used as uids, as names of folders and files, and in commands."""
     monkeypatch.chdir(tmp_path)
     secret = tmp_path / WORDS[0]
-    as_published(secret / "table3" / "esim", GOLD, uids=list(WORDS[:10]))
-    as_published(secret / "table4" / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
-    edit(secret / "table3" / "esim" / "config.json", vectors={"path": f"/home/someone/{WORDS[2]}.txt", "dim": 300})
-    edit(secret / "table3" / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
+    as_published(secret / "esim", GOLD, uids=list(WORDS[:10]))
+    as_published(secret / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
+    edit(secret / "esim" / "config.json", vectors={"path": f"/home/someone/{WORDS[2]}.txt", "dim": 300})
+    edit(secret / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
     (secret / "corpus").mkdir()
     paths = {"corpus": "mednli", "ontology": WORDS[5], "version": WORDS[6], "occurrences": {"0": 90}, "nearest": {}}
     (secret / "corpus" / "paths.json").write_text(json.dumps(paths))

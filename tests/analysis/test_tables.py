@@ -51,16 +51,14 @@ def test_the_papers_figures_are_as_printed():
 def test_runs_are_named_by_their_cells():
     names = {n: [(c.run, c.baseline) for c in table.cells] for n, table in tables.TABLES.items()}
     assert {run for run, _ in names[3]} == {"features", "bow", "infersent", "esim"}
-    assert ("slate-sequential-infersent", "baseline-infersent") in names[4]
-    assert ("snli-multi-bow", "baseline-bow") in names[4]
-    assert ("glove-bioasq-mimic-esim", "glove-esim") in names[5]
+    assert ("slate-sequential-infersent", "infersent") in names[4]
+    assert ("snli-multi-bow", "bow") in names[4]
+    assert ("vectors-glove-bioasq-mimic-esim", "esim") in names[5]
     assert names[6] == [
-        (f"{row}-{model}", f"none-{model}")
-        for row in ("retrofit", "unit", "concepts")
-        for model in ("bow", "infersent", "esim")
+        (f"{row}-{model}", model) for row in ("retrofit", "unit", "concepts") for model in ("bow", "infersent", "esim")
     ]
-    assert ("replace-esim", "none-esim") in names[7]
-    assert ("mimic-bias-infersent", "mimic-none-infersent") in names[7]
+    assert ("replace-esim", "esim") in names[7]
+    assert ("mimic-bias-infersent", "vectors-fasttext-mimic-infersent") in names[7]
     assert len({run for run, _ in names[4]}) == 54
 
 
@@ -73,12 +71,12 @@ def test_accuracies_beside_the_papers(tmp_path):
     assert esim["low"] < 70 < esim["high"]
     assert esim["difference"] == pytest.approx([70 - 73.1, esim["low"] - 73.1, esim["high"] - 73.1])
     assert [cell["state"] for cell in cells(found, run="infersent")] == ["missing", "missing"]
-    assert found["lacking"] == {f"bash launch/mednli_table3.sh {tmp_path} mednli": ["features", "infersent"]}
+    assert found["lacking"] == {f"bash launch/mednli.sh {tmp_path} mednli 3": ["features", "infersent"]}
 
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
-    folder = runs(tmp_path, none_esim=(wrong(5),), retrofit_esim=(wrong(2),), retrofit_bow=(RIGHT,))
+    folder = runs(tmp_path, esim=(wrong(5),), retrofit_esim=(wrong(2),), retrofit_bow=(RIGHT,))
     found = tables.filled(tables.TABLES[6], folder)
     (esim,) = cells(found, column="ESIM")
     assert esim["ours"] == pytest.approx(30)
@@ -89,7 +87,7 @@ def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     (infersent,) = cells(found, column="InferSent")
     assert infersent["state"] == "missing"
     assert sorted(name for names in found["lacking"].values() for name in names) == [
-        "none-bow", "none-infersent", "retrofit-infersent",
+        "bow", "infersent", "retrofit-infersent",
     ]  # fmt: skip
 
 
@@ -116,14 +114,12 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
         assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
-    (command,) = found["lacking"]  # the command moves each of these runs away, then the table's script trains anew
-    assert command.count("mv ") == 3
-    assert command.endswith(f"bash launch/mednli_table3.sh {tmp_path} mednli")
+    assert list(found["lacking"].values()) == [["bow", "features", "infersent"]]
 
 
 def test_a_baseline_of_another_corpus_is_named(tmp_path):
     folder = runs(tmp_path, retrofit_esim=(RIGHT,))
-    write_run(folder / "none-esim", RIGHT, gold=GOLD, corpus="demo")
+    write_run(folder / "esim", RIGHT, gold=GOLD, corpus="demo")
     (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="retrofit-esim")
     assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
 
@@ -135,7 +131,7 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
     model = {"name": "esim", "hidden_size": 300}
     train = {"epochs": 40, "batch_size": 512}
     vectors = {"path": "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt.gz", "dim": 300}
-    for name in ("none-esim", "replace-esim", "mimic-none-esim", "mimic-replace-esim", "none-infersent"):
+    for name in ("esim", "replace-esim", "vectors-fasttext-mimic-esim", "mimic-replace-esim", "infersent"):
         write_run(folder / name, *six, gold=GOLD, corpus="mednli", train=pairs)
         own = {**vectors, "path": "mimic.bin"} if name.startswith("mimic") else vectors
         edit(folder / name / "config.json", **config, model=model, train=train, vectors=own)
@@ -153,8 +149,8 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
 
 
 def test_a_gain_that_may_come_from_other_text_or_masking_says_so(tmp_path):
-    folder = runs(tmp_path, none_esim=(RIGHT,), replace_esim=(RIGHT,))
-    edit(folder / "none-esim" / "config.json", data={"name": "mednli", "lowercase": True}, model={"masking": "paper"})
+    folder = runs(tmp_path, esim=(RIGHT,), replace_esim=(RIGHT,))
+    edit(folder / "esim" / "config.json", data={"name": "mednli", "lowercase": True}, model={"masking": "paper"})
     edit(
         folder / "replace-esim" / "config.json", data={"name": "mednli", "lowercase": False}, model={"masking": "paper"}
     )
@@ -164,7 +160,7 @@ def test_a_gain_that_may_come_from_other_text_or_masking_says_so(tmp_path):
 
 
 def test_what_a_source_was_trained_on_is_named(tmp_path):
-    folder = runs(tmp_path, baseline_bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
+    folder = runs(tmp_path, bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
     write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
     edit(folder / "source-snli-bow" / "config.json", data={"name": "snli", "limit": 20_000})
     edit(folder / "snli-sequential-bow" / "config.json", transfer={"init_from": f"{tmp_path}/source-snli-bow"})
@@ -174,57 +170,32 @@ def test_what_a_source_was_trained_on_is_named(tmp_path):
         assert "source: the first 20,000 pairs" in cells(found, run=run)[0]["unlike"]
 
 
-def test_unfinished_runs_come_with_the_command_that_goes_on(tmp_path):
-    folder = runs(tmp_path, none_esim=(RIGHT,))
+def test_a_missing_cell_comes_with_the_command_that_fills_it(tmp_path):
+    folder = runs(tmp_path / "my runs", esim=(RIGHT,))
     write_run(folder / "retrofit-esim", RIGHT, gold=GOLD, status="interrupted")
     found = tables.filled(tables.TABLES[6], folder)
     assert cells(found, column="ESIM")[0]["state"] == "interrupted"
-    command = f"python -m mednli_jax.train --config=configs/esim.py --workdir={folder}/retrofit-esim --resume"
-    assert found["lacking"][command] == ["retrofit-esim"]
-    (folder / "retrofit-esim" / "env.json").write_text("{")
-    found = tables.filled(tables.TABLES[6], folder)
-    (command,) = (command for command, names in found["lacking"].items() if "retrofit-esim" in names)
-    assert command == f"KNOWLEDGE='none replace' TOGETHER=0 bash launch/mednli_table6_7.sh {folder} mednli"
-
-
-def test_commands_have_the_corpus_and_the_flags_that_the_script_was_given(tmp_path):
-    folder = runs(tmp_path, baseline_bow=(RIGHT,))
-    (folder / "table.txt").write_text("mednli_code\nsnli slate\nSOURCE_FLAGS=--x=1\n--config.model.hidden_size=8 \n")
-    commands = list(tables.filled(tables.TABLES[4], folder)["lacking"])
-    sources = "'fiction government slate snli telephone travel'"
-    flags = "--config.model.hidden_size=8"
-    # the modes that the paper has, and the flags that the script was given
-    variables = "MODES='sequential multi' SOURCE_FLAGS=--x=1"
-    assert commands == [f"{variables} bash launch/mednli_table4.sh {folder} mednli_code {sources} {flags}"]
-    (folder / "table.txt").write_text(f"mednli\nglove=a.txt wiki-mimic=b.bin\n\n{flags}\n")
-    found = tables.filled(tables.TABLES[5], folder)["lacking"]
-    script = f"bash launch/mednli_table5.sh {folder} mednli"
-    assert set(found) == {f"{script} glove=a.txt wiki-mimic=b.bin -- {flags}", f"{script} -- {flags}"}
-    assert "wiki-mimic-esim" in found[f"{script} glove=a.txt wiki-mimic=b.bin -- {flags}"]
-    assert "fasttext-cc-bow" in found[f"{script} -- {flags}"]
+    missing = ["bow", "infersent", "retrofit-bow", "retrofit-esim", "retrofit-infersent"]
+    assert found["lacking"] == {f"bash launch/mednli.sh '{folder}' mednli 6": missing}
 
 
 def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
-    folder = runs(
-        tmp_path, baseline_esim=(wrong(5),), demo_full_sequential_esim=(wrong(1),), snli_mixed_esim=(wrong(4),)
-    )
+    folder = runs(tmp_path, esim=(wrong(5),), demo_full_sequential_esim=(wrong(1),), snli_mixed_esim=(wrong(4),))
     found = tables.filled(tables.TABLES[4], folder)
     (own,) = cells(found, run="demo-full-sequential-esim")
     assert (own["row"], own["column"], own["paper"], own["difference"]) == ("demo-full", "sequential ESIM", None, None)
     assert own["ours"] == pytest.approx(40)
     assert [cell["ours"] for cell in cells(found, column="mixed ESIM")] == [pytest.approx(10)]
     assert len(found["cells"]) == 56
-    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", none_bow=(wrong(3),), bias_bow=(wrong(1),)))
+    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)))
     assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
 
 
 def test_training_on_other_pairs_is_noted(tmp_path):
-    folder = runs(tmp_path, none_esim=(RIGHT,), retrofit_esim=(RIGHT,))
-    data = json.loads((folder / "none-esim" / "data.json").read_text())
-    edit(folder / "none-esim" / "data.json", splits={**data["splits"], "train": {"rows": 7}})
-    assert tables.filled(tables.TABLES[6], folder)["notes"] == [
-        "retrofit-esim was trained on other pairs than none-esim"
-    ]
+    folder = runs(tmp_path, esim=(RIGHT,), retrofit_esim=(RIGHT,))
+    data = json.loads((folder / "esim" / "data.json").read_text())
+    edit(folder / "esim" / "data.json", splits={**data["splits"], "train": {"rows": 7}})
+    assert tables.filled(tables.TABLES[6], folder)["notes"] == ["retrofit-esim was trained on other pairs than esim"]
 
 
 def test_unknown_tables_and_folders_are_refused(tmp_path):

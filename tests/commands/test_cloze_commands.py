@@ -284,7 +284,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     assert rows["SA-Ent"][0] == "missing"
     assert rows["human-expert"][0] == "-"
     assert "NOT COMPARABLE with ours on file" in out
-    assert "bash launch/clicr_table4.sh table CORPUS_FOLDER" in out
+    assert "bash launch/clicr.sh table CORPUS_FOLDER" in out
     fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)

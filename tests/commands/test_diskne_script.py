@@ -1,4 +1,4 @@
-"""launch/diskne_tables.sh fills every cell of DisKnE's tables from made-up files in the published layouts."""
+"""launch/diskne.sh fills every cell of DisKnE's tables from made-up files in the published layouts."""
 
 import csv
 import json
@@ -133,7 +133,7 @@ def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(
     weights = {name: tmp_path / "mlm" / "private" / f"weights-{seed}" for seed, name in enumerate(("one", "two"))}
     environment["WEIGHTS"] = " ".join(f"{name}={place}" for name, place in weights.items())
     runs = tmp_path / "runs"
-    script = ("bash", "launch/diskne_tables.sh", runs, "mednli", *SMALL)
+    script = ("bash", "launch/diskne.sh", runs, "mednli", *SMALL)
     printed = call(*script).stdout
     (tmp_path / "printed.txt").write_text(printed)
     systems = {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis", *weights}

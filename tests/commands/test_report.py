@@ -182,7 +182,7 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
         out,
     )
     assert "NOT COMPARABLE" not in out
-    assert re.search(r"not there yet: bow, features, infersent\n +bash launch/mednli_table3.sh runs mednli\n", out)
+    assert re.search(r"not there yet: bow, features, infersent\n +bash launch/mednli\.sh runs mednli 3\n", out)
     page = check_offline((tmp_path / "table.html").read_text())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
     assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]

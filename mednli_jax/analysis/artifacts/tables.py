@@ -1,6 +1,6 @@
 """Tables 1, 2 and 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) in Markdown: the paper's figures beside ours.
 
-Ours come from a folder as launch/artifacts_tables.sh fills it: the runs `hypothesis` and `pair`, and what `evaluate
+Ours come from a folder as launch/artifacts.sh fills it: the runs `hypothesis` and `pair`, and what `evaluate
 --json` says of them by partition, as partition-INPUT-SPLIT.json.
 """
 

@@ -146,4 +146,4 @@ def _fill(folder, corpus, split, kind):
     if kind == "baseline" and (folder / "baselines" / f"baselines.{split}.json").is_file():
         flags = [f"--corpus={of}", f"--split={split}", "--vectors=FILE", f"--out={folder / 'baselines'}"]
         return shlex.join(["python", "launch/cloze_baselines.py", *flags])
-    return shlex.join(["bash", "launch/clicr_table4.sh", str(folder), "demo" if of == DEMO else of])
+    return shlex.join(["bash", "launch/clicr.sh", str(folder), "demo" if of == DEMO else of])

@@ -143,7 +143,7 @@ def systems(folder: Path) -> list[System]:
     runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
     if not runs:
         problem = f"{folder}: holds no finished run of folds"
-        raise RunError(f"{problem}. Fix: give the folder that launch/diskne_tables.sh made.")
+        raise RunError(f"{problem}. Fix: give the folder that launch/diskne.sh made.")
     return [finished(path) for path in runs]
 
 

@@ -221,7 +221,7 @@ def test_table_4_names_what_is_missing(tmp_path):
         "interrupted", "missing", "missing", "",
     ]  # fmt: skip
     ((command, lacks),) = found["lacking"].items()
-    assert command == f"bash launch/clicr_table4.sh {tmp_path} clicr"
+    assert command == f"bash launch/clicr.sh {tmp_path} clicr"
     assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
     printed = "\n".join(section_lines(cloze_table4.table_section(found)))
     assert "NOT COMPARABLE" not in printed

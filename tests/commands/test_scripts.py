@@ -1,0 +1,302 @@
+"""The scripts of the papers: what they would train, and with tiny sizes the whole way to the filled tables."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from canaries import found_in
+from compiler import FAST
+from made_up_commands import PHRASES, ROOT, SECRET, environment_of, write_articles
+from made_up_mednli import DIM, write_everything
+from test_report import check_offline
+
+from mednli_jax.analysis import tables
+from mednli_jax.analysis.cloze import table4
+
+VECTORS = (
+    "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.npy",
+    "glove-bioasq.bin", "glove-bioasq-mimic.txt", "wiki-mimic.txt.gz",
+)  # fmt: skip
+TINY = ("--config.train.epochs=1", "--config.train.max_buckets=1", "--config.seeds=0", f"--config.vectors.dim={DIM}")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A data folder of empty files, because a dry run only checks names."""
+    names = ["snli/snli_1.0_train.jsonl", "multinli/multinli_1.0_train.jsonl.gz", *(f"vectors/{n}" for n in VECTORS)]
+    for name in names:
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).touch()
+    return tmp_path / "data"
+
+
+def call(name, *arguments, timeout=60, **variables):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST, **variables}
+    command = ["bash", f"launch/{name}", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def planned(name, *arguments, data="", **variables):
+    """({name of a run that the script would train: its flags}, what it says on stderr)."""
+    done = call(name, *arguments, MEDNLI_JAX_DATA=str(data), DRY_RUN="1", **variables)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return {row[0].rpartition("/")[2]: row[2].split() for row in rows}, done.stderr
+
+
+def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data, tmp_path):
+    found, said = planned("mednli.sh", tmp_path / "runs", "mednli", data=data)
+    assert (said, (tmp_path / "runs").exists(), len(found)) == ("", False, 112)
+    published = [cell for table in tables.TABLES.values() for cell in table.cells if cell.paper is not None]
+    names = {name for cell in published for name in (cell.run, cell.baseline) if name}
+    assert names <= set(found)
+    for name in names:
+        assert "--config.seeds=0,1,2,3,4,5" in found[name], name
+        corpora = [flag.partition(":")[2] for flag in found[name] if flag.startswith("--config=")]
+        assert corpora == ["mednli"], name
+    for number, table in tables.TABLES.items():
+        alone = set(planned("mednli.sh", tmp_path, "mednli", number, data=data)[0])
+        assert {cell.run for cell in table.cells if cell.paper is not None} <= alone < set(found)
+
+
+def test_flags_reach_every_run_and_come_last(data, tmp_path):
+    flags = ["--config.seeds=0", "--config.data.limit=60"]
+    found, _ = planned("mednli.sh", tmp_path, "mednli", *flags, data=data, NEURAL_FLAGS="--config.model.hidden_size=8")
+    for name, given in found.items():
+        seeds = [flag for flag in given if flag.startswith("--config.seeds=")]
+        assert seeds == ["--config.seeds=0"], name  # repeated flags would add up
+        assert "--config.data.limit=60" in given, name
+        assert ("--config.model.hidden_size=8" in given) == (name != "features")
+
+
+def test_sources_are_genres_or_variants_and_those_that_are_found(data, tmp_path):
+    def sources(*arguments, **variables):
+        found, said = planned("mednli.sh", tmp_path, *arguments, "4", data=data, **variables)
+        return found, {name.split("-")[0] for name in found if "-" in name}, said
+
+    found, names, _ = sources("mednli", SOURCES="multinli/slate travel", MODES="sequential mixed")
+    assert names == {"source", "slate", "travel"}
+    assert "--config=configs/bow.py:multinli/slate" in found["source-slate-bow"]
+    assert "--config.train.batch_size=512" in found["source-slate-bow"]
+    assert "--config.data.mix=multinli/travel" in found["travel-mixed-esim"]
+    found, _, _ = sources("mednli_code", SOURCES="snli slate")
+    assert "--config=configs/bow.py:multinli_code/slate" in found["source-slate-bow"]
+    assert "--config=configs/esim.py:snli_code" in found["source-snli-esim"]
+    assert "--config=configs/esim.py:mednli_code" in found["snli-direct-esim"]
+    (data / "multinli" / "multinli_1.0_train.jsonl.gz").unlink()
+    _, names, said = sources("mednli")
+    assert (names, "multinli" in said) == ({"source", "snli"}, True)
+
+
+def test_vectors_are_those_that_are_given_or_found(data, tmp_path):
+    (data / "vectors" / "fasttext-mimic.npy").unlink()
+    found, said = planned("mednli.sh", tmp_path, "mednli", "5", "7", data=data)
+    assert not [name for name in found if "mimic-bow" in name and "glove" not in name and "wiki" not in name]
+    assert ("fasttext-mimic" in said, "MIMIC" in said) == (True, True)
+    found, _ = planned("mednli.sh", tmp_path, "mednli", "7", data=data, MIMIC="own.bin", KNOWLEDGE="replace bias")
+    for name in ("vectors-fasttext-mimic-bow", "mimic-replace-esim", "mimic-bias-esim"):
+        assert "--config.vectors.path=own.bin" in found[name]
+    found, _ = planned("mednli.sh", tmp_path, "mednli", "5", data=data, VECTORS="random= cui=a.txt")
+    assert {name for name in found if name.endswith("-bow")} == {"vectors-random-bow", "vectors-cui-bow"}
+    assert found["vectors-random-bow"][-1] == "--config.vectors.path="
+
+
+def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
+    """The finished run trained on 1,000 pairs a second, counted over both seeds, for five epochs."""
+    folder = tmp_path / "runs" / "esim"
+    folder.mkdir(parents=True)
+    result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 9.0}
+    result["train_examples_per_second"] = 1000.0
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "data.json").write_text(json.dumps({"splits": {"train": {"rows": 600}}}))
+    done = call("mednli.sh", "--dry-run", folder.parent, "mednli", MEDNLI_JAX_DATA=str(data))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\n112 runs, 1 done; about " in done.stdout
+    assert done.stdout.rpartition("finished run: ")[2].splitlines()[0] == "esim"
+    rows = {line.split()[-1].rpartition("/")[2]: line.split() for line in done.stdout.splitlines() if "/" in line}
+    assert rows["esim"][0] == "done"
+    assert float(rows["source-snli-esim"][2]) == pytest.approx(549_367 * 5 * 6 / 1000 / 3600, abs=0.06)
+
+
+def test_the_readers_of_clicr_start_from_the_vectors_that_are_there_or_from_random_ones(data, tmp_path):
+    def flags(**variables):
+        found, said = planned("clicr.sh", tmp_path, "clicr", "--config.seeds=0", data=data, **variables)
+        assert set(found) == set(table4.RUNS.values())
+        (of_all,) = {tuple(flag for flag in row if "vectors" in flag) for row in found.values()}
+        return of_all, "random" in said
+
+    def both(path):
+        return (f"--config.vectors.path={path}", f"--config.data.answer_vectors={path}")
+
+    assert flags() == (both(""), True)
+    assert flags(VECTORS="own.vec") == (both("own.vec"), False)
+    (data / "vectors" / "clicr.vec").touch()
+    assert flags() == (both(data / "vectors" / "clicr.vec"), False)
+
+
+def test_the_systems_of_diskne(tmp_path):
+    found, _ = planned("diskne.sh", tmp_path, "demo")
+    assert set(found) == {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis"}
+    more = {"SYSTEMS": "ESIM", "WEIGHTS": "one=a two=b", "TABLE7": "1", "TABLE8": "1"}
+    found, _ = planned("diskne.sh", tmp_path, "folder", "--config.seeds=0", **more)
+    assert set(found) == {"ESIM", "one", "two", "full", "name", "hypothesis-full", "hypothesis-name", "bert"}
+    assert "--config.model.weights=b" in found["two"]
+    assert {"--config.model.weights=a", "--config.diskne.negatives=random"} <= set(found["bert"])
+    assert all("--config.data.dir=folder" in flags and "--config.seeds=0" in flags for flags in found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # an idle machine of two cores takes a third of this
+def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
+    write_everything(tmp_path / "data")
+    runs, mentions = tmp_path / "runs", f"--config.knowledge.mentions={tmp_path / 'data' / 'metamap.mmi'}"
+    environment = {**environment_of(tmp_path), "NEURAL_FLAGS": "--config.model.hidden_size=8"}
+    environment["FEATURES_FLAGS"] = "--config.model.trees=4"
+    flags = (runs, "mednli", *TINY, "--config.train.batch_size=16", mentions)
+    done = call("mednli.sh", *flags, timeout=1700, **environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads((runs / "check.json").read_text())
+    assert found["verdicts"]["missing"] == 0
+    for number, table in tables.TABLES.items():
+        known = {(one["run"], one["column"], one["row"]): one for one in found["tables"][str(number)]}
+        for cell in table.cells:
+            if cell.paper is not None:
+                one = known[cell.run, cell.column, cell.row]
+                assert (one["ours"] is not None, one["verdict"]) == (True, "not judged"), cell
+                assert "hidden size 8" in one["remark"] or cell.run == "features"
+    assert all(one["ours"] is not None for one in found["tables"]["2"])
+    assert found["figure 3"]["ontology"] == "umls"
+    assert len(found["figure 3"]["occurrences"]) > 1
+    assert isinstance(found["table 8"], dict)
+    assert "Reproduction check" in check_offline((runs / "check.html").read_text()).words
+    for number in (3, 4, 5, 6, 7):
+        assert f"\nTable {number}:" in f"\n{done.stdout}"
+    for row in (line for line in (runs / "check.md").read_text().splitlines() if line.startswith("| ")):
+        assert all(part.strip() for part in row[1:-1].split(" | ")[2:]), row
+    for file in ("check.html", "check.json", "check.md"):
+        assert found_in((runs / file).read_bytes()) == set(), file
+    shutil.rmtree(runs / "slate-direct-bow")
+    again = call("mednli.sh", *flags, timeout=600, **environment)  # only the lost run is made a second time
+    assert again.returncode == 0, again.stderr[-4000:]
+    assert json.loads((runs / "check.json").read_text())["tables"] == found["tables"]
+    assert (again.stderr.count(": complete\n"), "epoch 1" in again.stderr) == (111, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", [False, True])
+def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path, vectors):
+    write_articles(tmp_path / "data" / "clicr")
+    environment = environment_of(tmp_path)
+    if vectors:
+        words = sorted({word for phrase in PHRASES for word in phrase.split()} | {"case", "had", "and", "shows"})
+        rows = np.random.default_rng(0).normal(size=(len(words), DIM)).round(3)
+        lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, rows, strict=True))
+        (tmp_path / "v.vec").write_text("".join(lines))
+        environment["VECTORS"] = str(tmp_path / "v.vec")
+    small = ("--config.model.hidden_size=3", "--config.train.epochs=1", "--config.seeds=0", TINY[-1])
+    done = call("clicr.sh", tmp_path / "runs", "clicr", *small, timeout=1800, **environment)
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    found = {row["system"]: row for row in table4.filled(tmp_path / "runs")["rows"]}
+    lacking = {system for system, row in found.items() if row["state"] == "missing"}
+    assert lacking == (set() if vectors else {"sim-entity"})
+    metrics = {"exact_match", "f1", "bleu2", "bleu4", *(("embedding",) if vectors else ())}
+    assert all(set(row["ours"]) == metrics for row in found.values() if row["state"] == "complete")
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_artefacts_are_filled_from_the_demo(tmp_path):
+    small = ("--config.train.epochs=1", "--config.seeds=0")
+    environment = {"MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "VECTORS": "--config.vectors.dim=8"}
+    done = call("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=1200, **environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    for number in (1, 2, 6):
+        assert f"Table {number}:" in done.stdout
+    again = call("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=300, **environment)
+    assert (again.returncode, again.stdout, "epoch 1" in again.stderr) == (0, done.stdout, False)
+
+
+# Replaces python in a script: records its arguments and makes the files that the commands would make.
+PYTHON = """#!/usr/bin/env bash
+case $1 in -c) echo none; exit ;; -) cat >/dev/null; exit ;; esac
+echo "$*" >>"$CALLS"
+[[ $* != *"${FAILS:-nothing fails}"* ]] || exit ${CODE:-1}
+for flag in "$@"; do
+  case $flag in
+  --json=* | --junitxml=*) echo >"${flag#*=}" ;;
+  --workdir=*)
+    mkdir -p "${flag#*=}/private"
+    echo >"${flag#*=}/private/predictions.test.jsonl"
+    echo '{"status": "complete"}' >"${flag#*=}/result.json"
+    ;;
+  esac
+done
+"""
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Calls a script with a python that records: (name, arguments, variables) -> (exit code, calls of python)."""
+    calls = tmp_path / "calls"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(PYTHON)
+    (tmp_path / "bin" / "python").chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+    def of(name, *arguments, **variables):
+        calls.write_text("")
+        command = ["bash", f"launch/{name}", *map(str, arguments)]
+        environment = {**os.environ, "PATH": path, "CALLS": str(calls), "MEDNLI_JAX_DATA": "", **variables}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+        return done.returncode, calls.read_text().splitlines()
+
+    return of
+
+
+@pytest.mark.parametrize(("code", "rest"), [(1, True), (3, False)])
+def test_a_failed_run_is_made_again_and_an_interruption_ends_the_script(recorded, tmp_path, code, rest):
+    arguments = ("mednli.sh", tmp_path / "runs", "demo", "6")
+    ended, calls = recorded(*arguments, FAILS="retrofit=unit", CODE=str(code))
+    assert ended == code
+    assert any("retrofit=concepts" in call for call in calls) == rest
+    ended, calls = recorded(*arguments)
+    trained = [call for call in calls if "mednli_jax.train" in call]
+    assert (ended, all("retrofit=unit" in call for call in trained)) == (0, rest)
+    assert len(trained) == (3 if rest else 8)
+
+
+def test_a_day_with_an_accelerator_goes_on_where_it_ended(recorded, tmp_path):
+    folder = tmp_path / "day"
+    code, called = recorded("accelerator_day.sh", folder, FAILS="--models=esim")
+    assert code == 1
+    assert "pytest" in called[0]  # tests come first, because they tell whether the figures mean anything
+    assert any("--models=bow" in call for call in called[3:])  # calls after a failure still run
+    kept = {file.name for file in folder.iterdir() if file.is_file()}
+    assert {"tests.xml", "infersent-64.jsonl", "bow-512.jsonl", "determinism.txt"} <= kept
+    assert (folder / "determinism.txt").read_text() == "same\n"
+    code, called = recorded("accelerator_day.sh", folder)
+    assert (code, len(called)) == (0, 2)  # one call for each batch size
+    assert all("--models=esim" in call for call in called)
+    assert recorded("accelerator_day.sh", folder) == (0, [])
+    assert not folder.stat().st_mode & 0o077
+
+
+SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.name not in ("runs.sh", "usage.sh"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
+    for flag, code in (("--help", 0), ("-h", 0), ("--frob", 2)):
+        done = subprocess.run(["bash", ROOT / "launch" / name, flag], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code
+        shown = done.stderr if code else done.stdout
+        assert f"launch/{name}" in shown
+        assert not any(line.startswith("#") for line in shown.splitlines())
+        assert not code or (shown.startswith("error: "), shown.count("\n")) == (True, 1)
+    assert not list(tmp_path.iterdir())
