@@ -219,7 +219,8 @@ def test_the_tables_of_the_artefacts_are_filled_from_the_demo(tmp_path):
     for number in (1, 2, 6):
         assert f"Table {number}:" in done.stdout
     again = call("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=300, **environment)
-    assert (again.returncode, again.stdout, "epoch 1" in again.stderr) == (0, done.stdout, False)
+    assert (again.returncode, "epoch 1" in again.stderr) == (0, False)
+    assert done.stdout.endswith(again.stdout)  # the first time, train names its results before the tables
 
 
 # Replaces python in a script: records its arguments and makes the files that the commands would make.
