@@ -458,12 +458,13 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
         (b'{"premise": "a"}\n', 1),
         (b'{"premise": 3, "hypothesis": "b"}\n', 1),
         (b"a\tb\tc\n", 1),
+        (b"a\tb\n\nc\td\n", 2),
     ],
 )
 def test_bad_pairs_are_named_by_line(stdin, line):
     with pytest.raises(UserError, match=f"stdin:{line}"):
         list(predict.read_chunks(io.BytesIO(stdin)))
-    read = next(predict.read_chunks(io.BytesIO(b'a\tb\r\n\n{"premise": "c", "hypothesis": "d"}\n')))
+    read = next(predict.read_chunks(io.BytesIO(b'a\tb\r\n{"premise": "c", "hypothesis": "d"}\n')))
     assert read == [("a", "b"), ("c", "d")]
 
 
