@@ -165,7 +165,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         _published_code(config)
     if knowledge == "typed":
         _typed(config)
-        config.model.update(same_words=True)  # equal words are a type of relation, which the paper does not have
+        config.model.update(
+            same_words=True,  # equal words are a type of relation, which the paper does not have
+        )
     if model == "fasttext":
         _fasttext(config)
     if model == "bert":
