@@ -1,4 +1,4 @@
-"""CliCR (Šuster & Daelemans 2018) and corpora in its format: one JSON object a file, read article by article.
+"""CliCR (Šuster & Daelemans 2018) and corpora in its format, one JSON object a file.
 
     {"version": "1.0", "data": [{"source": "...", "document": {"title": "...", "context": "...", "qas": [
       {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
@@ -19,21 +19,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.corpora.cloze.files import (
-    BEGIN,
-    END,
-    BrokenJSON,
-    Node,
-    Scanner,
-    found_files,
-    marked_text,
-    parse_marked,
-    split_files,
-)
-from mednli_jax.errors import ConfigError, DataError, Problems
+from mednli_jax.corpora.cloze.files import BEGIN, END, Node, marked_text, parse_marked
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
-from mednli_jax.progress import warn
+from mednli_jax.progress import Watch, warn
 from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
 
 VERSION = "1.0"
@@ -43,7 +33,6 @@ ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
 STRAY_MARKS = ("text", "refuse", "ignore")
 MOST_STRAY = 0.01  # share of a file's marks; with more stray marks the file has another format
-_QUERY_KEY = re.compile(rb'"query"[ \t\r\n]{0,9}:')
 
 
 def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -> dict[str, Split]:
@@ -51,7 +40,7 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit, stray_marks: see read_clicr; the limit applies to train; dev and test are always complete.
-    Raises: DataError(s) for missing or bad files, or queries that are in two splits; ConfigError for the options.
+    Raises: DataError(s) for missing or bad files, or queries that are in two splits.
     """
     paths = source_files(folder)
     return check_disjoint(
@@ -64,12 +53,18 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -
 
 def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
     """(the corpus's own folder, split -> its file, plain or gzipped, or None)."""
-    return found_files(folder, "clicr", FILES)
+    place = Path(folder) / "clicr" if (Path(folder) / "clicr").is_dir() else Path(folder)
+    return place, {split: either_name(place / file) for split, file in FILES.items()}
 
 
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped. Raises: DataError(s) for missing ones."""
-    return split_files(folder, "clicr", FILES, SOURCE)
+    (place, found), problems = find_files(folder), Problems()
+    for file in (FILES[split] for split, path in found.items() if path is None):
+        lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
+        problems.add(DataError(lacking, file=file, fix=f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"))
+    problems.raise_if_any()
+    return found
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
@@ -90,23 +85,24 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     return checked
 
 
-def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None, stray_marks: str = "text") -> Split:
-    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. Memory holds the examples and one article.
+def read_clicr(path: Path, *, split: str = "", limit: int | None = None, stray_marks: str = "text") -> Split:
+    """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
-    split: name of the split; by default the letters that the file's name begins with (train1.0.json is "train").
-    limit: stop after so many queries.
+    split: name of the split; by default the file's.
+    limit: number of queries that are read.
     stray_marks: how to treat a BEG__ or __END that has no partner, and marks around a placeholder. "text": such marks
     are removed and counted, and the words stay as plain text; a file with a larger share of them than MOST_STRAY is
     refused. "ignore": the same without a limit. "refuse": each is an error.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of repaired marks.
-    Raises: DataError, or DataErrors with the first 20 faults together; ConfigError for a limit under 1 or an unknown
-    value of stray_marks.
+    Raises: DataError, or DataErrors with the first 20 faults together.
     """
-    check_options(limit, stray_marks)
     path = either_name(Path(path)) or Path(path)
-    reader = _Reader(path.name, stray_marks)
-    with opened_text(path) as stream:
-        _read_articles(Scanner(stream), reader, limit)
+    reader, articles = _Reader(path.name, stray_marks), _articles(path)
+    with Watch(len(articles)) as watch:
+        for number, article in enumerate(watch(articles, path.name)):
+            reader.take(number, article)
+            if limit is not None and len(reader.examples) >= limit:
+                break
     reader.problems.raise_if_any()
     reader.check_marks()
     examples = tuple(reader.examples[:limit])
@@ -120,43 +116,20 @@ def read_clicr(path: Path, *, split: str | None = None, limit: int | None = None
             f"{path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
             f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
         )
-    return Split(split or re.match(r"[a-z]*", path.name.lower()).group() or path.name, examples, facts)
+    return Split(split or path.name, examples, facts)
 
 
-def check_options(limit: int | None, stray_marks: str = "text") -> None:
-    """Raises ConfigError for a limit under 1, or a value of stray_marks that is not in STRAY_MARKS."""
-    if limit is not None and limit <= 0:
-        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
-    if stray_marks not in STRAY_MARKS:
-        known = ", ".join(STRAY_MARKS)
-        raise ConfigError(f"config.data.stray_marks is '{stray_marks}'. Fix: give one of {known}.")
-
-
-def _read_articles(scanner, reader, limit):
-    """Hands all articles to the reader, up to `limit` queries."""
-    top, seen = Node(reader.file, "", {}), set()
+def _articles(path):
+    """The articles of a file as JSON values. Raises: DataError."""
     try:
-        for key in scanner.fields():
-            seen.add(key)
-            if key != "data":
-                value = scanner.value()
-                if key == "version" and str(value) != VERSION:
-                    fix = f"this reader knows version {VERSION} only: take that release"
-                    reader.problems.add(top.fault(f"is not {VERSION}", "version", fix))
-                continue
-            for number in scanner.items():
-                reader.take(number, scanner.value())
-                if limit is not None and len(reader.examples) >= limit:
-                    return
-        scanner.end()
-    except BrokenJSON:
-        where = f"behind article {reader.articles}" if reader.articles else "from its start"
-        fault = top.fault(f"the file is not valid JSON of CliCR's form {where}, or cut short")
-        reader.problems.add(fault)
-        return
-    for key in ("version", "data"):
-        if key not in seen:
-            reader.problems.add(top.fault("is missing", key))
+        with opened_text(path) as stream:
+            top = Node(path.name, "", json.load(stream))
+    except (json.JSONDecodeError, RecursionError):  # the message of the first may quote the text
+        raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
+    if str(top.get("version", (str, int, float), "a string")) != VERSION:
+        fix = f"this reader knows version {VERSION} only: take that release"
+        raise top.fault(f"is not {VERSION}", "version", fix)
+    return top.get("data", list, "a list")
 
 
 class _Reader:
@@ -275,15 +248,8 @@ class _Reader:
 
 def count_queries(path: Path) -> int:
     """Queries of a file in CliCR's format, counted without parsing it. Raises: DataError for a damaged file."""
-    count, rest = 0, b""
-    with opened(path) as stream:
-        while piece := stream.read(1 << 20):
-            rest += piece
-            # Quotes inside a text are escaped, so these bytes are always a key. `rest` has a key that was cut in two.
-            found = list(_QUERY_KEY.finditer(rest))
-            count += len(found)
-            rest = rest[max(found[-1].end() if found else 0, len(rest) - 32) :]
-    return count
+    with opened(path) as stream:  # quotes inside a text are escaped, so these bytes are always a key
+        return len(re.findall(rb'"query"\s*:', stream.read()))
 
 
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:

@@ -1,142 +1,20 @@
-"""Files of cloze queries: JSON piece by piece, fields by their path, marked phrases.
+"""Files of cloze queries: fields of JSON by their path, and marked phrases.
 
-A corpus of CliCR's kind is one JSON object of hundreds of megabytes without a line break. `Scanner` gives the items of
-its long list one by one, so that memory holds one article, and `Node` says where in the file a fault is:
-`dev1.0.json:data[17].document.qas[2].answers[0].text`.
+`Node` says where in the file a fault is: `dev1.0.json:data[17].document.qas[2].answers[0].text`.
 """
 
-import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import DataError
 from mednli_jax.examples import PLACEHOLDER, SEVERAL, Entity
-from mednli_jax.textfiles import FRESH_COPY, character_fault, either_name
+from mednli_jax.textfiles import FRESH_COPY, character_fault
 
-PIECE = 1 << 20  # characters that are read at a time
-MAX_ITEM = 1 << 26  # characters without the end of an item: the file is broken
 BEGIN, END = "BEG__", "__END"
 # The tokeniser that CliCR went through left the placeholder of some queries in two parts.
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
-_BLANKS = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
-
-
-def found_files(folder: Path, corpus: str, files: Mapping[str, str]) -> tuple[Path, dict[str, Path | None]]:
-    """(the corpus's own folder, split -> its file, plain or gzipped, or None); arguments: see split_files."""
-    place = Path(folder) / corpus if (Path(folder) / corpus).is_dir() else Path(folder)
-    return place, {split: either_name(place / file) for split, file in files.items()}
-
-
-def split_files(folder: Path, corpus: str, files: Mapping[str, str], source: str) -> dict[str, Path]:
-    """split -> its file, plain or gzipped.
-
-    Args:
-      folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under the corpus's name.
-      files: split -> the file's name without .gz. source: where a user gets the files, for the message.
-
-    Raises: DataError(s) for missing ones.
-    """
-    paths, problems = {}, Problems()
-    place, found = found_files(folder, corpus, files)
-    for split, path in found.items():
-        file = files[split]
-        if path is None:
-            lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
-            fix = f"{source} and put {file} into $MEDNLI_JAX_DATA/{corpus}/"
-            problems.add(DataError(lacking, file=file, fix=fix))
-        else:
-            paths[split] = path
-    problems.raise_if_any()
-    return paths
-
-
-class BrokenJSON(Exception):
-    """The text is no JSON, or not of the form that was requested."""
-
-
-class Scanner:
-    """A JSON text, taken value by value from a stream. Every method raises BrokenJSON where it finds something else."""
-
-    def __init__(self, stream):
-        self._stream, self._text, self._at, self._ended = stream, "", 0, False
-
-    def fields(self) -> Iterator[str]:
-        """The keys of the object that comes next. Before the next key the caller takes the value of this one."""
-        yield from self._members("{", "}", self._key)
-
-    def items(self) -> Iterator[int]:
-        """The numbers of the items of the list that comes next; the caller takes each item."""
-        yield from self._members("[", "]", count().__next__)
-
-    def value(self):
-        """The value that comes next, whole."""
-        self._peek()
-        size = PIECE
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except RecursionError:
-                raise BrokenJSON from None
-            except ValueError:
-                if self._ended or len(self._text) - self._at > MAX_ITEM:
-                    raise BrokenJSON from None
-            else:
-                if end < len(self._text) or self._ended:  # a number at the end of the text may go on
-                    self._at = end
-                    return value
-            self._more(size)
-            size *= 2
-
-    def end(self) -> None:
-        """Nothing but blanks is left."""
-        if self._peek():
-            raise BrokenJSON
-
-    def _members(self, opening, closing, head):
-        self._take(opening)
-        if self._peek() == closing:
-            self._at += 1
-            return
-        while True:
-            yield head()
-            character = self._peek()
-            self._at += 1
-            if character == closing:
-                return
-            if character != ",":
-                raise BrokenJSON
-
-    def _key(self):
-        key = self.value() if self._peek() == '"' else None
-        if key is None:
-            raise BrokenJSON
-        self._take(":")
-        return key
-
-    def _take(self, character):
-        if self._peek() != character:
-            raise BrokenJSON
-        self._at += 1
-
-    def _peek(self):
-        """The next character that is no blank, "" at the end."""
-        while True:
-            self._at = _BLANKS.match(self._text, self._at).end()
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if self._ended:
-                return ""
-            self._more(PIECE)
-
-    def _more(self, size):
-        piece = self._stream.read(size)
-        self._ended = not piece
-        self._text, self._at = self._text[self._at :] + piece, 0
 
 
 class Node:

@@ -181,7 +181,6 @@ class Clicr(_CorpusBuilder, skip_registration=True):
 
     @staticmethod
     def check(limit, genre):
-        clicr.check_options(limit)
         if genre:
             raise ConfigError("config.data.genre: 'clicr' has no genres. Fix: leave the genre out.")
 
