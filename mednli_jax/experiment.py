@@ -21,8 +21,7 @@ from mednli_jax.corpora.base import Corpus, cache_folder, data_folder, file_path
 from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.cloze.corpus import NAMES as CLOZE_NAMES
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding
-from mednli_jax.corpora.cloze.texts import types_of_train
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, types_of_train
 from mednli_jax.corpora.diskne.corpus import NAMES as DISKNE_NAMES
 from mednli_jax.corpora.diskne.corpus import DisKnECorpus
 from mednli_jax.corpora.nli.concepts import Linking, Terminology, prefixes

@@ -148,7 +148,7 @@ def made_up_passages(queries: int, *, tokens: int = 1500, dim: int = 200, seed: 
 
 
 def _texts(arrays, passage_of, gold):
-    """What candidates and answers are called, as `cloze.texts.Texts` reads them: their numbers."""
+    """What candidates and answers are called, as `cloze.encoding.Texts` reads them: their numbers."""
     of_passage = np.split(arrays["candidate_type"], arrays["candidate_type_start"][1:-1])
     right = (of_passage[passage][number] for passage, number in zip(passage_of, gold, strict=True))
     named = {

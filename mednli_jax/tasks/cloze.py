@@ -19,9 +19,8 @@ from mednli_jax import answers, metrics
 from mednli_jax.baselines.entity import known_vectors
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
-from mednli_jax.corpora.cloze.encoding import encode_new
+from mednli_jax.corpora.cloze.encoding import Query, Texts, encode_new
 from mednli_jax.corpora.cloze.files import parse_marked
-from mednli_jax.corpora.cloze.texts import Query, Texts
 from mednli_jax.corpora.cloze.views import all_views
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
 from mednli_jax.models.packing import MASKED_ENERGY

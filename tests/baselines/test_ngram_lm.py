@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_answers import cloze, passage
+from made_up_cloze import cloze, passage
 
 from mednli_jax.baselines.ngram_lm import (
     END,

@@ -6,14 +6,13 @@ import jax
 import numpy as np
 import optax
 import pytest
-from test_cloze_encoding import corpus
+from made_up_cloze import corpus
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.batching import Layout
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze, encode_new
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new, types_of_train
 from mednli_jax.corpora.cloze.files import marked_text
-from mednli_jax.corpora.cloze.texts import Texts, types_of_train
 from mednli_jax.corpora.cloze.views import SETUPS, all_views
 from mednli_jax.errors import RunError
 from mednli_jax.runs import RunDirectory, read_types, write_types

@@ -17,7 +17,7 @@ from mednli_jax.analysis.cloze.tables import read_answers
 from mednli_jax.analysis.outcomes import SAME_FILES, check_corpora, complete, names_of, read_rows
 from mednli_jax.analysis.sections import Comparison
 from mednli_jax.corpora.arrays import Prepared
-from mednli_jax.corpora.cloze.texts import Query, Texts
+from mednli_jax.corpora.cloze.encoding import Query, Texts
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
 

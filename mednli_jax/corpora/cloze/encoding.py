@@ -16,7 +16,7 @@ part of passage a is field[field_start[a] : field_start[a + 1]]. Rows are the qu
   blank, query_passage, gold [N] int32  place of the placeholder; the passage; the right candidate's number in it, or -1
   label, premise_length, hypothesis_length [N] int32: gold, tokens of the passage and of the query, under the names by
                                         which the cache knows what every corpus has
-  candidate_text, answer_text uint8     see texts.Texts
+  candidate_text, answer_text uint8     see Texts
 
 Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a query, V words.
 """
@@ -30,11 +30,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.corpora.arrays import pad
-from mednli_jax.corpora.cloze.texts import Texts as Texts  # of these arrays
-from mednli_jax.corpora.cloze.views import all_views, check_setup, how_answerable, loose_positions, phrase_of
-from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.examples import ClozeExample, Split
+from mednli_jax.corpora.arrays import Prepared, Rows, pad
+from mednli_jax.corpora.cloze.views import ENTITY, all_views, how_answerable, loose_positions, phrase_of
+from mednli_jax.errors import DataError
+from mednli_jax.examples import Answer, ClozeExample, Split
 from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
@@ -70,12 +69,6 @@ class ClozeEncoding:
     vectors_seed: int = 0
     vectors_sd: float = RANDOM_SD
 
-    def __post_init__(self):
-        check_setup(self.setup)
-        for name in ("max_passage", "max_query", "max_words"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}. Fix: give a number, or 0 for no limit.")
-
 
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
@@ -108,7 +101,7 @@ def encode_new(
     """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
     Beside the arrays, how many passages were cut.
 
-    types: names of the phrases of training, see texts.types_of_train; other phrases are numbered behind them.
+    types: names of the phrases of training, see types_of_train; other phrases are numbered behind them.
     """
     flat = _Flat(encoding, types)
     _, facts = flat.add(Split("new", tuple(examples)), unwatched, answerable_only=False)
@@ -287,3 +280,57 @@ def _counts(rows, arrays, types_of_train):
         "candidates": int(candidates.sum()),
         "answers_of_unseen_type": int((arrays["candidate_type"][right] >= types_of_train).sum()),
     }
+
+
+# -- the strings of the arrays ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as `answers` reads it: accepted answers, the dataset's first, and tags."""
+
+    uid: str
+    answers: tuple[Answer, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The strings that belong to a prepared corpus's arrays: the candidates' phrases and the accepted answers."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    def candidates(self, passage: int) -> tuple[str, ...]:
+        """The candidates of a passage in the order of their numbers."""
+        text = self._piece("candidate_text", passage)
+        return tuple(text.split("\n")) if text else ()
+
+    def answers(self, row: int) -> tuple[Answer, ...]:
+        """All answers of a query, the dataset's first."""
+        return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
+
+    def queries(self, rows: Rows) -> list[Query]:
+        """The queries of a split as `answers` reads them."""
+        return [
+            Query(uid, self.answers(rows.first + row), tags)
+            for row, (uid, tags) in enumerate(zip(rows.uids, rows.tags, strict=True))
+        ]
+
+    def _piece(self, name, number):
+        start, end = self.arrays[f"{name}_start"][number : number + 2]
+        return self.arrays[name][start:end].tobytes().decode()
+
+
+def types_of_train(prepared: Prepared) -> tuple[str, ...]:
+    """The names of the phrases that occur in training, in the order of their numbers: their words, or in the set-up
+    anonym their tokens."""
+    arrays, manifest = prepared.arrays, prepared.manifest
+    count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
+    if manifest["setup"] == "anonym":
+        return tuple(f"{ENTITY}{number}" for number in range(count))
+    texts, names = Texts(arrays), [""] * count
+    for passage in range(rows["first_passage"], rows["first_passage"] + rows["passages"]):
+        start, end = arrays["candidate_type_start"][passage : passage + 2]
+        for number, phrase in zip(arrays["candidate_type"][start:end], texts.candidates(passage), strict=True):
+            names[number] = phrase
+    return tuple(names)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_answers import cloze
+from made_up_cloze import cloze
 
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import table4 as cloze_table4

@@ -1,55 +1,25 @@
 """Prepared cloze corpora hold the tokens of the views, each passage once, and only words of training."""
 
 import os
-import random
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_cloze import corpus
+from made_up_commands import write_articles
 
 from mednli_jax.corpora.cloze.corpus import ClozeCorpus
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new
-from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.views import SETUPS, all_views, loose_positions
-from mednli_jax.errors import ConfigError, UserError
-from mednli_jax.examples import Answer, ClozeExample, Passage, Split
+from mednli_jax.errors import UserError
+from mednli_jax.examples import Answer
 from mednli_jax.knowledge.vectors import random_vectors
 from mednli_jax.text import SPECIALS, UNK
 
 ROOT = Path(__file__).parents[3]
-WORDS = [f"w{n}" for n in range(30)]
-
-
-def split(name, seed, passages=7, queries=3, own=()):
-    """Random passages. Some have no marks, and some answers are not candidates. own: words of this split alone."""
-    rng, examples = random.Random(seed), []
-    words = [*WORDS, *own]
-    for number in range(passages):
-        phrases = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)] if number % 5 != 4 else []
-        parts = [
-            f"BEG__{rng.choice(phrases)}__END" if phrases and rng.random() < 0.3 else rng.choice(words)
-            for _ in range(40)
-        ]
-        title, context = parse_marked(f"On BEG__{rng.choice(words)}__END"), parse_marked(" ".join(parts))
-        passage = Passage(
-            f"{name}{number}", title.tokens, context.tokens, context.entities, context.sentences, "", title.entities
-        )
-        for query in range(queries):
-            marked = parse_marked(
-                " ".join([*rng.choices(words, k=rng.randint(0, 9)), "@placeholder", *rng.choices(words, k=4)])
-            )
-            texts = [rng.choice([*phrases, "not there"]), rng.choice([*phrases, "nor this"])]
-            answers = (Answer(texts[0], "C1", "test"), Answer(texts[1], "C1", "", "UMLS"))
-            uid = f"{name}{number}.{query}"
-            examples.append(ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers))
-    return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
-
-
-def corpus(own=("xylo",)):
-    return {"train": split("train", 1), "dev": split("dev", 2, own=own), "test": split("test", 3, passages=3)}
 
 
 def piece(arrays, name, number, start=None):
@@ -159,7 +129,6 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
     assert (by_word["xylo"], by_word["w3"]) == ([1, 2, 3], [4, 5, 6])
     assert "yodel" not in vocab
     assert "elsewhere" not in vocab
-    np.testing.assert_array_equal(by_word["w4"], random_vectors(["w4"], dim=3, seed=5)[0])
     assert by_word[SPECIALS[0]] == [0, 0, 0]
     words = facts["vocabulary"]
     assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, len(vocab) - 2)
@@ -167,16 +136,7 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
     assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # "yodel" is missing
 
 
-def test_random_vectors_are_those_of_their_words_however_many_are_drawn_at_a_time(monkeypatch):
-    _, _, vocab, vectors, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
-    monkeypatch.setattr("mednli_jax.corpora.cloze.encoding._AT_A_TIME", 3)
-    _, _, _, again, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=5))
-    np.testing.assert_array_equal(vectors, again)
-    np.testing.assert_array_equal(vectors[1:], random_vectors(vocab.words[1:], dim=5, seed=0))
-    assert not vectors[0].any()
-
-
-def test_random_vectors_are_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
+def test_random_vectors_are_those_of_their_words_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("w3 4 5 6\n")
     settings = {"vectors_path": path, "vectors_dim": 3}
@@ -184,6 +144,7 @@ def test_random_vectors_are_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
         encode_cloze(corpus(), ClozeEncoding("noent", **settings, **sd)) for sd in ({}, {"vectors_sd": 1.0})
     )
     drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
+    np.testing.assert_array_equal(narrow[drawn], random_vectors([vocab.words[row] for row in drawn], dim=3, seed=0))
     np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
     assert 0.7 < wide[drawn].std() < 1.3
     assert wide[vocab.words.index("w3")].tolist() == [4, 5, 6]
@@ -259,70 +220,37 @@ def test_without_an_answerable_training_query_nothing_is_prepared():
         )
 
 
-def test_bad_encodings_are_refused():
-    with pytest.raises(ConfigError):
-        ClozeEncoding("marks")
-    with pytest.raises(ConfigError, match="max_query is -1"):
-        ClozeEncoding("ent", max_query=-1)
-
-
 # ---- on disk ----
 
 
-@dataclass(frozen=True, eq=False)
-class MadeUp(ClozeCorpus):
-    """The corpus above, with a file as its source."""
-
-    source: Path | None = None
-
-    def splits(self):
-        return corpus()
-
-    def source_files(self):
-        return [self.source]
-
-
-def prepare(tmp_path, source, **changes):
-    encoding = ClozeEncoding(**{"setup": "ent", "vectors_dim": 4, **changes})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
-        return MadeUp("made_up", encoding, source=source).prepare()
-
-
-def test_a_prepared_corpus_is_found_again_until_something_changes(tmp_path):
-    source = tmp_path / "train1.0.json"
-    source.write_text("one")
-    assert not prepare(tmp_path, source)[1]
-    again, hit = prepare(tmp_path, source)
-    assert hit
-    kept, arrays, _, vectors, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
-    assert set(again.arrays) == set(arrays)
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_prepared_corpus_has_the_arrays_of_its_splits(tmp_path, monkeypatch, setup):
+    """tests/corpora/test_prepared_content.py says what the key of a corpus depends on."""
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    made = ClozeCorpus("file", ClozeEncoding(setup, vectors_dim=4), write_articles(tmp_path / "own"))
+    assert not made.prepare()[1]
+    again, hit = made.prepare()
+    kept, arrays, _, vectors, facts = encode_cloze(made.splits(), made.encoding)
+    assert (hit, set(again.arrays)) == (True, set(arrays))
     for name, array in arrays.items():
         assert again.arrays[name].dtype == array.dtype
         np.testing.assert_array_equal(again.arrays[name], array, err_msg=name)
     np.testing.assert_array_equal(again.vectors, vectors)
+    assert list(again.splits) == ["train", "dev", "test"]
     for name, rows in again.splits.items():
         assert rows.uids == tuple(case.uid for case in kept[name].examples)
         assert rows.first == facts["splits"][name]["first"]
-        gold = arrays["gold"][rows.first : rows.first + len(rows)]
-        np.testing.assert_array_equal(rows.label, gold)
-    assert list(again.splits) == ["train", "dev", "test"]
+        np.testing.assert_array_equal(rows.label, arrays["gold"][rows.first : rows.first + len(rows)])
     assert Texts(again.arrays).answers(0) == kept["train"].examples[0].answers
-    manifest = (again.folder / "manifest.json").read_text()
-    assert "not there" not in manifest
-    assert {path.stat().st_mode & 0o777 for path in again.folder.iterdir()} == {0o600}
-    assert not prepare(tmp_path, source, setup="anonym")[1]
-    assert not prepare(tmp_path, source, max_passage=9)[1]
-    source.write_text("other")
-    assert not prepare(tmp_path, source)[1]
 
 
 def test_nothing_depends_on_the_order_of_hashes(tmp_path):
     code = (
-        "import hashlib, sys; sys.path.insert(0, 'tests/corpora/cloze'); import test_cloze_encoding as t\n"
+        "import hashlib, sys; sys.path.insert(0, 'tests'); import made_up_cloze as m\n"
+        "from mednli_jax.corpora.cloze import encoding as t\n"
         "digest = hashlib.sha256()\n"
-        "for setup in t.SETUPS:\n"
-        "    _, arrays, vocab, *_ = t.encode_cloze(t.corpus(), t.ClozeEncoding(setup, vectors_dim=4, max_passage=15))\n"
+        "for setup in ('ent', 'anonym', 'noent'):\n"
+        "    _, arrays, vocab, *_ = t.encode_cloze(m.corpus(), t.ClozeEncoding(setup, vectors_dim=4, max_passage=15))\n"
         "    digest.update(repr((vocab.words, [(n, a.tolist()) for n, a in sorted(arrays.items())])).encode())\n"
         "print(digest.hexdigest())"
     )

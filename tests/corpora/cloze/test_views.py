@@ -20,7 +20,6 @@ from mednli_jax.corpora.cloze.views import (
     views,
     with_titles,
 )
-from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Answer, ClozeExample, Passage, Split
 
 CONTEXT = (
@@ -212,8 +211,3 @@ def test_seen_answers_are_those_of_training_whatever_their_case():
     assert tagged["test"].facts["answers_of_train"] == {"seen": 2, "unseen": 2}
     assert tagged["train"] is train
     assert tag_seen(tagged) == tagged
-
-
-def test_an_unknown_set_up_is_refused():
-    with pytest.raises(ConfigError, match=r".*'entity'.*ent, anonym, noent"):
-        views(HAND, "entity")

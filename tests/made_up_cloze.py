@@ -1,0 +1,67 @@
+"""Made-up cloze queries: passages and queries written by hand, and a random corpus."""
+
+import random
+
+import numpy as np
+
+from mednli_jax.corpora.cloze.files import parse_marked
+from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+
+WORDS = [f"w{n}" for n in range(30)]
+
+
+def split(name, seed, passages=7, queries=3, own=()):
+    """Random passages. Some have no marks, and some answers are not candidates. own: words of this split alone."""
+    rng, examples = random.Random(seed), []
+    words = [*WORDS, *own]
+    for number in range(passages):
+        phrases = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)] if number % 5 != 4 else []
+        parts = [
+            f"BEG__{rng.choice(phrases)}__END" if phrases and rng.random() < 0.3 else rng.choice(words)
+            for _ in range(40)
+        ]
+        title, context = parse_marked(f"On BEG__{rng.choice(words)}__END"), parse_marked(" ".join(parts))
+        passage = Passage(
+            f"{name}{number}", title.tokens, context.tokens, context.entities, context.sentences, "", title.entities
+        )
+        for query in range(queries):
+            marked = parse_marked(
+                " ".join([*rng.choices(words, k=rng.randint(0, 9)), "@placeholder", *rng.choices(words, k=4)])
+            )
+            texts = [rng.choice([*phrases, "not there"]), rng.choice([*phrases, "nor this"])]
+            answers = (Answer(texts[0], "C1", "test"), Answer(texts[1], "C1", "", "UMLS"))
+            uid = f"{name}{number}.{query}"
+            examples.append(ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers))
+    return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
+
+
+def corpus(own=("xylo",)):
+    return {"train": split("train", 1), "dev": split("dev", 2, own=own), "test": split("test", 3, passages=3)}
+
+
+def marked(text):
+    """The tokens of a text such as "the [chest pain] went", and the entities in brackets."""
+    tokens, entities, start = [], [], 0
+    for token in text.split():
+        if token.startswith("["):
+            start = len(tokens)
+        tokens.append(token.strip("[]"))
+        if token.endswith("]"):
+            entities.append(Entity(start, len(tokens)))
+    return tuple(tokens), tuple(entities)
+
+
+def passage(text, uid="p"):
+    """A passage; | separates its sentences."""
+    tokens, entities = marked(text.replace("|", " "))
+    ends = np.cumsum([len(sentence.split()) for sentence in text.split("|")])
+    return Passage(uid, (), tokens, entities, tuple(map(int, ends)))
+
+
+def cloze(uid, text, query, *answers, kind="problem", tags=()):
+    """A query about a passage (its text, or a Passage). `_` is the blank, and the first answer is the dataset's."""
+    tokens, entities = marked(query)
+    tokens = tuple(PLACEHOLDER if token == "_" else token for token in tokens)
+    own = (Answer(answers[0], "C1", kind, "dataset"), *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]))
+    about = passage(text) if isinstance(text, str) else text
+    return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
