@@ -25,8 +25,8 @@ from made_up_files import (
 from mednli_jax.analysis import categories
 from mednli_jax.analysis.cloze import skills
 from mednli_jax.analysis.cloze import tables as cloze_tables
-from mednli_jax.corpora.cloze.case_reports import read_reports
 from mednli_jax.corpora.cloze.clicr import read_clicr
+from mednli_jax.corpora.cloze.query_builder import read_reports
 from mednli_jax.corpora.diskne import negatives
 from mednli_jax.corpora.diskne.published import read_published
 from mednli_jax.corpora.nli.notes import PastMedicalHistory
