@@ -6,9 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from mednli_jax.analysis import mlm
-from mednli_jax.analysis.cloze import evaluation as cloze_evaluation
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
-from mednli_jax.analysis.cloze import predictions as cloze_predictions
 from mednli_jax.analysis.cloze import sections as cloze_sections
 from mednli_jax.analysis.diskne import runs as diskne_runs
 from mednli_jax.analysis.evaluation import Evaluation, Options
@@ -66,9 +64,9 @@ QUERIES = Kind(
     run_sections=lambda _, result: cloze_sections.run_sections(result),
     closing_sections=lambda *_: (),
     compare=cloze_outcomes.compare,
-    evaluate=cloze_evaluation.evaluate,
-    prediction_lines=cloze_predictions.prediction_lines,
-    write_attention=cloze_predictions.write_attention,
+    evaluate=cloze_outcomes.evaluate,
+    prediction_lines=cloze_sections.prediction_lines,
+    write_attention=cloze_sections.write_attention,
 )
 FOLDS = replace(
     PAIRS,

@@ -3,7 +3,6 @@
 The results hold counts, shares and scores, never a word of the corpus.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mednli_jax.analysis.sections import Grid, Section, points
 from mednli_jax.analysis.tables import published
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.examples import ClozeExample
-from mednli_jax.textfiles import text_lines
+from mednli_jax.textfiles import json_lines
 
 # Appendix B, and "none" for queries that the passage does not answer; the other names are those of Figures 4 and 5.
 SKILLS = (
@@ -54,27 +53,16 @@ def read_scores(path: Path) -> dict[str, float]:
     Raises: DataError or DataErrors.
     """
     path, problems, found = Path(path), Problems(), {}
-    for number, line in text_lines(path, problems):
-        if line.strip():
-            uid, f1 = _score(line)
-            if uid is None or uid in found:
-                fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
-                problem = "the row holds no uid with an f1 from 0 to 1, or repeats a uid"
-                problems.add(DataError(problem, file=path.name, line=number, fix=fix))
-            else:
-                found[uid] = f1
+    for number, row in json_lines(path, problems):
+        uid, f1 = row.get("uid"), row.get("f1")
+        if isinstance(uid, str) and uid not in found and type(f1) in (int, float) and 0 <= f1 <= 1:
+            found[uid] = float(f1)
+        else:
+            fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
+            problem = "the row holds no uid with an f1 from 0 to 1, or repeats a uid"
+            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
     problems.raise_if_any()
     return found
-
-
-def _score(line):
-    try:
-        row = json.loads(line)
-        uid, f1 = row["uid"], row["f1"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None, 0.0
-    number = isinstance(f1, int | float) and not isinstance(f1, bool) and 0 <= f1 <= 1
-    return (uid, float(f1)) if isinstance(uid, str) and number else (None, 0.0)
 
 
 def statistics(

@@ -18,13 +18,12 @@ from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.examples import ClozeExample, Split
 from mednli_jax.files import write_atomic
 from mednli_jax.metrics import mean_sd, wilson_interval
-from mednli_jax.textfiles import opened
+from mednli_jax.textfiles import json_lines, opened_text
 
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
 METRICS = tuple(HEADER)
 # CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
 PAPER = {row["system"]: row["paper"] for row in published("clicr")["tables"]["4"]["rows"] if row["paper"]}
-MOST_BYTES = 1 << 28
 
 
 def corpus(name: str) -> dict[str, Split]:
@@ -67,68 +66,37 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
 
     Raises: DataError, or DataErrors with the first 20 faults, see the module.
     """
-    path = Path(path)
-    known, answers, first, problems = {example.uid for example in examples}, {}, {}, Problems()
-    for line, entry, pair in _entries(path):
-        where, (uid, answer) = f"line {line}" if line else f"entry {entry}", pair or ("", "")
-        if pair is None:
-            problem, fix = "the line is no JSON object with uid and answer", _FORMS
-        elif not (isinstance(uid, str) and isinstance(answer, str)):
-            problem, fix = f"{'answer' if isinstance(uid, str) else 'uid'} is not text", "write it in quotes"
-        elif uid in first:
-            problem, fix = f"uid repeats that of {first[uid]}", "keep one answer a query"
+    path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
+    for line, entry, uid, answer in _entries(path, problems):
+        if not (isinstance(uid, str) and isinstance(answer, str)):
+            problem, fix = "uid or answer is missing or no text", _FORMS
+        elif uid in answers:
+            problem, fix = "uid repeats that of an earlier one", "keep one answer a query"
         elif uid not in known:
             problem = "uid is that of no query of this split"
             fix = "score the split it belongs to: --corpus and --split"
         else:
-            first[uid], answers[uid] = where, answer
+            answers[uid] = answer
             continue
-        problems.add(DataError(problem if line else f"{where}: {problem}", file=path.name, line=line, fix=fix))
+        problems.add(DataError(problem if line else f"entry {entry}: {problem}", file=path.name, line=line, fix=fix))
     problems.raise_if_any()
     if not answers:
         raise DataError("holds no answers", file=path.name, fix=_FORMS)
     return answers
 
 
-def _entries(path) -> Iterator[tuple[int | None, int | None, tuple | None]]:
-    """(line, None, (uid, answer)) of JSON lines, None for a line that is none; (None, entry, ...) of one object."""
-    text = _text(path)
-    head = next((line for line in text.split("\n") if line.strip()), "")
-    try:
-        lines = ".jsonl" in path.suffixes or "uid" in json.loads(head)
-    except (ValueError, TypeError, RecursionError):
-        lines = False
-    if lines:
-        yield from ((n, None, _pair(line)) for n, line in enumerate(text.split("\n"), start=1) if line.strip())
-        return
-    try:
-        # Pairs, because a dict would hide that a uid stands there twice; arrays stay lists.
-        pairs = json.loads(text, object_pairs_hook=tuple)
-    except (ValueError, RecursionError):
-        raise DataError("is neither a JSON object nor JSON lines", file=path.name, fix=_FORMS) from None
-    if not isinstance(pairs, tuple):
-        raise DataError("holds no JSON object", file=path.name, fix=_FORMS)
-    yield from ((None, n, pair) for n, pair in enumerate(pairs, start=1))
-
-
-def _pair(line):
-    try:
-        row = json.loads(line)
-        return row["uid"], row["answer"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-def _text(path):
-    with opened(path) as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        problem = f"cannot be read (more than {MOST_BYTES >> 20} MB)"
-        raise DataError(problem, file=path.name, fix="give the answers alone")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError("is not valid UTF-8", file=path.name, fix="save the file as UTF-8") from None
+def _entries(path, problems) -> Iterator[tuple]:
+    """(line, None, uid, answer) of JSON lines, (None, entry, uid, answer) of one JSON object."""
+    with opened_text(path) as stream:
+        try:
+            whole = json.load(stream)
+        except (json.JSONDecodeError, RecursionError):
+            whole = None
+    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
+        yield from ((None, number, *pair) for number, pair in enumerate(whole.items(), start=1))
+    else:
+        rows = json_lines(path, problems)
+        yield from ((number, None, row.get("uid"), row.get("answer")) for number, row in rows)
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
@@ -173,7 +141,8 @@ def run_lines(name: str, scores: dict) -> Iterator[str]:
     yield f"{name}: {queries:,} queries, {missing} without an answer"
     spread = f"sd {sd(exact)}; " if len(exact["per_seed"]) > 1 else ""  # of one seed it says nothing
     yield f"exact match {points(exact['mean'])} ({spread}95 % interval of one run {points(low)}-{points(high)})"
-    yield f"{scores['in_passage']:,} queries have their answer among the candidates; loss {scores['loss']['mean']:.4f}"
+    loss = f"; loss {scores['loss']['mean']:.4f}" if scores["loss"] else ""  # none where no answer can be scored
+    yield f"{scores['in_passage']:,} queries have their answer among the candidates{loss}"
 
     def row(found):
         rest = (cell(found[metric], metric) if metric in found else "" for metric in METRICS[2:])
