@@ -249,37 +249,6 @@ def transformer(name: str, **more) -> config_dict.ConfigDict:
     )
 
 
-MLM_VARIANTS = ("demo", "file")
-
-
-def mlm(model: str = "masked_lm", variant: str = "demo") -> config_dict.ConfigDict:
-    """BERT's encoder as a masked language model (Devlin et al. 2019), from scratch or from weights.
-
-    The defaults are those of a small model. For the sizes of BERT, set the fields or give weights.
-    variant: demo, the bundled facts as text; file, train.txt and optionally dev.txt in --config.data.dir.
-    Raises: UserError for an unknown variant.
-    """
-    _check_variant(variant, MLM_VARIANTS)
-    config = config_dict.ConfigDict()
-    config.task = "mlm"  # the kind of experiment; the config file sets it
-    config.seeds = (0,)  # one model is trained with each seed
-    config.data = _section(
-        name=variant,  # the corpus; the variant of the config sets it
-        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
-        limit=config_dict.placeholder(int),  # only the first N documents of train
-        lowercase=True,  # whether a vocabulary made from the texts is lower-cased
-        pieces=8000,  # size of the vocabulary, made from the texts unless the weights contain one
-        max_length=128,  # pieces of a row, with the special ones
-        content="both",  # demo: "facts", "names" of MeSH, or "both"
-        withhold=(),  # demo: diseases and categories whose facts are left out
-    )
-    config.model = transformer(model)
-    config.train = _train()
-    config.train.update(epochs=10, batch_size=32, learning_rate=5e-4, weight_decay=0.01, clip=1.0, patience=10)
-    config.train.update(optimizer="adamw", schedule="warmup_linear", max_buckets=4)
-    return config
-
-
 def _train() -> config_dict.ConfigDict:
     """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
@@ -408,7 +377,6 @@ VARIANTS_OF = {
     "sentence pairs": VARIANTS + CODE_VARIANTS,
     "cloze queries": tuple(CLOZE_VARIANTS),
     "DisKnE": DISKNE_VARIANTS,
-    "running text": MLM_VARIANTS,
 }
 
 

@@ -31,8 +31,6 @@ from mednli_jax.corpora.nli.encoding import Encoding
 from mednli_jax.corpora.nli.pieces import PieceEncoding
 from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.corpora.nli.wordpiece import WordPieces
-from mednli_jax.corpora.texts.corpus import NAMES as TEXT_NAMES
-from mednli_jax.corpora.texts.corpus import TextCorpus
 from mednli_jax.errors import ConfigError
 from mednli_jax.files import private_folder, write_atomic, writing
 from mednli_jax.fitting import boosting, gradient
@@ -45,7 +43,6 @@ from mednli_jax.models import table
 from mednli_jax.runs import RunDirectory, write_types
 from mednli_jax.tasks.cloze import ClozeTask
 from mednli_jax.tasks.diskne import DisKnETask
-from mednli_jax.tasks.mlm import MaskedLMTask
 from mednli_jax.tasks.nli import NLITask
 from mednli_jax.tasks.task import Task
 from mednli_jax.training import loop, optim, precision, transfer
@@ -202,7 +199,7 @@ def of(config) -> Experiment:
     weights that cannot be read."""
     validation.check(config)
     folder, train, seeds = data_folder(config.data.dir), config.train, tuple(config.seeds)
-    corpus, task = {"nli": _nli, "cloze": _cloze, "diskne": _diskne, "mlm": _mlm}[config.task](config, folder)
+    corpus, task = {"nli": _nli, "cloze": _cloze, "diskne": _diskne}[config.task](config, folder)
     entry = table.entry(config.model.name)
     experiment = Experiment(
         seeds=seeds,
@@ -263,15 +260,6 @@ def _cloze(config, folder):
         answer_vectors=file_path(data.answer_vectors, folder),
         renumber=data.renumber,
     )
-
-
-def _mlm(config, folder):
-    data = config.data
-    _check_name(data.name, TEXT_NAMES)
-    settings = {name: data[name] for name in ("lowercase", "limit", "content")}
-    withhold = tuple(validation.several(data.withhold))
-    corpus = TextCorpus(data.name, _pieces(config, folder), folder=corpus_folder(data), withhold=withhold, **settings)
-    return corpus, MaskedLMTask()
 
 
 def nli_corpus(config) -> NLICorpus:

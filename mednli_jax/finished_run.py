@@ -41,9 +41,8 @@ _FILES = ("files.vectors.npy", "files.vocabulary.json")
 DATA_FIELDS = {
     "nli": (*_FILES, "knowledge.longest_path", "tokeniser"),
     "cloze": (*_FILES, "candidates.types_of_train"),
-    "mlm": (*_FILES, "pieces.mask"),
 }
-PARENTS = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne, "mlm": defaults.mlm}
+PARENTS = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne}
 
 
 def load_run(folder) -> "FinishedRun":
@@ -370,9 +369,6 @@ def source_run(target: experiment.Experiment, prepared) -> FinishedRun:
     source = load_run(target.transfer.init_from)
     if source.trees:
         raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
-    if table.entry(source.experiment.model.name).writer:
-        problem = f"{source.directory.folder}: its weights are taken as pretrained ones"
-        raise RunError(f"{problem}. Fix: --config.model.weights= a folder weights-SEED below its private/.")
     source.check_words(prepared)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
-from mednli_jax.corpora.demo.facts import CONTENTS
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
@@ -74,7 +73,6 @@ CHOICES = {
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),
-    "data.content": CONTENTS,
     "vectors.unknown": ("mean", "random"),
     "knowledge.direction": DIRECTIONS,
     "knowledge.cycles": CYCLES,

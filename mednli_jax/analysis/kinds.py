@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mednli_jax.analysis import mlm
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import sections as cloze_sections
 from mednli_jax.analysis.diskne import runs as diskne_runs
@@ -15,7 +14,7 @@ from mednli_jax.analysis.sections import Comparison, Section
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.runs import RunDirectory
 
-NLI, CLOZE, DISKNE, MLM = "nli", "cloze", "diskne", "mlm"
+NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 
 
 @dataclass(frozen=True)
@@ -75,16 +74,7 @@ FOLDS = replace(
     run_sections=lambda directory, _: diskne_runs.run_sections(directory.folder),
     closing_sections=lambda directory, _: diskne_runs.run_sections(directory.folder)[0],
 )
-TEXTS = replace(
-    PAIRS,
-    corpus="running text",
-    units="rows",
-    inputs="",
-    run_sections=lambda _, result: mlm.run_sections(result),
-    compare=mlm.compare,
-    evaluate=mlm.evaluate,
-)
-KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS, MLM: TEXTS}
+KINDS = {NLI: PAIRS, CLOZE: QUERIES, DISKNE: FOLDS}
 # (command, flags that only runs of some tasks take, these tasks, the message for runs of others)
 FLAGS = (
     ("report", ("categories", "categories_file", "paths"), (NLI, DISKNE),

@@ -111,12 +111,4 @@ def queries(prepared: Prepared) -> Iterator[str]:
     yield f"  vocabulary: {words['words']} words, {source}; {more}"
 
 
-def texts(prepared: Prepared) -> Iterator[str]:
-    """Facts of running text."""
-    manifest = prepared.manifest
-    for name, facts in manifest["splits"].items():
-        yield f"  {name}: {facts['rows']} rows of at most {manifest['pieces']['room']} pieces, {facts['pieces']} in all"
-    yield f"  vocabulary: {manifest['vocabulary']['words']} {manifest['vocabulary']['source']}"
-
-
-LINES = {"nli": pairs, "diskne": folds, "cloze": queries, "mlm": texts}  # by the name of a task
+LINES = {"nli": pairs, "diskne": folds, "cloze": queries}  # by the name of a task

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 
-from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.fitting.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.models import table
 from mednli_jax.training import transfer
@@ -44,7 +43,6 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     best = trainer.run()
     epochs = np.asarray(best.epoch).tolist()
     check_converged(epochs, "seed")
-    _keep_weights(best, experiment, session)
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
@@ -71,21 +69,6 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
     trainer.begin()
     lacking = f"; not in the file, random: {', '.join(drawn)}" if drawn else ""
     return f"weights from {weights.name}; weights of other heads, not used: {len(unused)}{lacking}"
-
-
-def _keep_weights(best, experiment, session) -> None:
-    """Writes weights from which other models can start: one folder for each seed, with the vocabulary."""
-    writer, directory = table.entry(experiment.model.name).writer, session.directory
-    if not writer or not directory:
-        return
-    vocabulary = experiment.corpus.read_vocabulary(directory.private / "vocabulary.json")
-    for place, seed in enumerate(experiment.seeds):
-        params = jax.tree.map(lambda leaf, place=place: leaf[place], best.params)
-        folder = private_folder(directory.private / f"weights-{seed}")
-        for name, content in writer(params, experiment.model.fields).items():
-            write_atomic(folder / name, content)
-        vocabulary.export(folder)
-        session.say(f"weights for --config.model.weights: {folder}")
 
 
 def _start(trainer, experiment, session) -> dict:

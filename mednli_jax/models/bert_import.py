@@ -1,4 +1,4 @@
-"""Reads and writes weights of BERT in the format of the Transformers library: config.json and model.safetensors.
+"""Reads weights of BERT in the format of the Transformers library: config.json and model.safetensors.
 
 Other formats are not read, because they hold programs (pickle) that reading would run. Every weight is checked: one
 error lists all weights that are missing, have another shape or are unknown to BERT.
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialised
 
 from mednli_jax.errors import DataError, UserError
 
@@ -38,9 +37,6 @@ FIXED = {
     "add_cross_attention": (False, False),
 }
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
-# Parts that the weights may lack (masked language models have no pooler, other models no decoder). The parameters of a
-# missing part keep their random values.
-_OPTIONAL = (("pooler",), ("transform", "norm_transform", "decoder_bias"))
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _CONVERT = (
@@ -87,23 +83,22 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
 
     Args:
       path: as for `read_architecture`.
-      params: nested parameters of models.bert.BERT or masked_lm.MaskedLM.
+      params: nested parameters of models.bert.BERT.
       stacked: whether leaves have a leading axis [S, ...] of seeds, which all start from the same weights.
 
     Returns (params, names of unused weights in the file, which belong to other heads, parts of the model that the file
-    lacks, see _OPTIONAL).
+    lacks: masked language models have no pooler, which keeps its random values).
 
     Raises: UserError that lists all weights that do not fit, DataError.
     """
     file = _weights_file(path)
     found = _tensors(file)
     expected, drawn = _sources(params), []
-    for parts in _OPTIONAL:
-        places = [place for place in expected if place[0] in parts]
-        if places and not any(name in found for place in places for name in expected[place]):
-            drawn.append(parts[0])
-            for place in places:
-                del expected[place]
+    pooler = [place for place in expected if place[0] == "pooler"]
+    if pooler and not any(name in found for place in pooler for name in expected[place]):
+        drawn.append("pooler")
+        for place in pooler:
+            del expected[place]
     result, missing, wrong, used = {}, [], [], set()
     for place, names in expected.items():
         shape = _leaf(params, place).shape[1 if stacked else 0 :]
@@ -125,29 +120,6 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
     merged = {place: _as_leaf(result[place], _leaf(params, place)) for place in expected}
     unused = sorted(name for name in found if name not in used and not _IGNORED.match(name))
     return _replaced(params, merged), unused, drawn
-
-
-def weight_files(params: dict, fields: dict) -> dict[str, bytes]:
-    """{file name: content} of weights that `load_weights` and other libraries can read.
-
-    Args:
-      params: nested parameters of one seed, as for `load_weights`.
-      fields: of the module: those of SIZES, epsilon, dropout; vocab_size is taken from the table of pieces.
-    """
-    tensors = {}
-    for place, names in _sources(params).items():
-        array = np.asarray(_leaf(params, place))
-        for name, part in zip(names, np.split(array, len(names), axis=-1), strict=True):
-            prefix = "bert." if name.startswith(_ENCODER) else ""
-            tensors[prefix + name] = np.ascontiguousarray(part.T if place[-1] == "kernel" else part)
-    fields = {**fields, "vocab_size": len(params["embeddings"]["words"])}
-    config = {theirs: fields[ours] for theirs, ours in SIZES.items()}
-    config |= {name: value for name, (value, _) in FIXED.items()}
-    config |= {"layer_norm_eps": fields["epsilon"], "pad_token_id": 0, "tie_word_embeddings": True}
-    config |= {f"{part}_dropout_prob": fields["dropout"] for part in ("hidden", "attention_probs")}
-    config["architectures"] = ["BertForMaskedLM" if "transform" in params else "BertModel"]
-    described = json.dumps(config, indent=2, sort_keys=True) + "\n"
-    return {WEIGHTS: serialised(tensors, metadata={"format": "pt"}), CONFIGS[0]: described.encode()}
 
 
 def _least_bytes(values) -> int:
@@ -173,9 +145,7 @@ def _weights_file(path) -> Path:
         if pickles and not here:
             raise _pickle(pickles[0])
         holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
-        ours = sorted(f"private/{folder.name}" for folder in path.glob("private/weights-*"))  # of a run of masked_lm
-        fix = f"name {ours[0]} below it" if ours else "name the one file of the weights"
-        raise UserError(f"{path.name}: the folder holds {holds}. Fix: {fix}.")
+        raise UserError(f"{path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
     if path.suffix != ".safetensors":
         raise _pickle(path.name)
     return path
@@ -257,12 +227,6 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
                 sources[module, ours, which] = [f"{layer}.{theirs}.{ends[which]}"]
     if "pooler" in params:
         sources |= {("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")}
-    if "transform" in params:
-        head = "cls.predictions"
-        sources |= {("transform", which): [f"{head}.transform.dense.{ends[which]}"] for which in ("kernel", "bias")}
-        norm = {which: [f"{head}.transform.LayerNorm.{ends[which]}"] for which in ("scale", "bias")}
-        sources |= {("norm_transform", which): names for which, names in norm.items()}
-        sources["decoder_bias",] = [f"{head}.bias"]
     return sources
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 import os
 import pkgutil
-from collections.abc import Callable
 from types import ModuleType
 
 import flax.linen as nn
@@ -17,7 +16,6 @@ from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.ga_reader import GAReader
 from mednli_jax.models.infersent import InferSent
-from mednli_jax.models.masked_lm import MaskedLM
 from mednli_jax.models.sa_reader import SAReader
 
 
@@ -27,17 +25,15 @@ class Entry:
 
     Args:
       module: a linen class; None for a model that is not a network.
-      task: "nli" for pairs of sentences, "cloze" for queries about passages, "mlm" for running text.
+      task: "nli" for pairs of sentences, "cloze" for queries about passages.
       fitter: the key in experiment.FITTERS of the function that trains it.
       pretrained: module with the functions read_architecture and load_weights; None without pretrained weights.
-      writer: (params, fields) -> {file name: content}, writes weights from which other models can start; or None.
     """
 
     module: type | None
     task: str = "nli"
     fitter: str = "gradient"
     pretrained: ModuleType | None = None
-    writer: Callable | None = None
 
     def has_field(self, name: str) -> bool:
         return self.module is not None and name in {field.name for field in dataclasses.fields(self.module)}
@@ -50,7 +46,6 @@ MODELS = {
     "esim": Entry(ESIM),
     "fasttext": Entry(FastText),
     "bert": Entry(BERT, pretrained=bert_import),
-    "masked_lm": Entry(MaskedLM, task="mlm", pretrained=bert_import, writer=bert_import.weight_files),
     "ga_reader": Entry(GAReader, task="cloze"),
     "sa_reader": Entry(SAReader, task="cloze"),
 }
@@ -101,7 +96,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
       platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
       half: whether states have 16 bits, for models that support it.
       facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
-        num_types of candidates that occur in training; vocab_size, cls_id, sep_id, mask_id, room of its pieces.
+        num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
 
     Raises: UserError naming the field.
     """

@@ -38,7 +38,6 @@ from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.demo import diskne as demo_benchmark
-from mednli_jax.corpora.demo import facts
 from mednli_jax.corpora.demo import words as demo_words
 from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
@@ -49,7 +48,6 @@ from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli import pieces as encode_pieces
 from mednli_jax.corpora.nli.encoding import encode_corpus
 from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
-from mednli_jax.corpora.texts.corpus import TextCorpus
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, paths, store
 from mednli_jax.knowledge.distances import DIRECTIONS
@@ -395,17 +393,6 @@ def demo_diskne(folder):
     return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
 
 
-def texts(folder):
-    (folder / "train.txt").write_text("Heart failure. It is common.\n\nAsthma wheezes, often.\nNo fever.\n\n" * 12)
-    made = [TextCorpus("file", PieceEncoding(None, 60, room), folder).build() for room in (8, 40)]
-    return [*made, TextCorpus("demo", PieceEncoding(None, 400, 24), limit=40, content="names").build()]
-
-
-def demo_facts(folder):
-    contents = [(content, ()) for content in facts.CONTENTS]
-    return [facts.fact_text(*given) for given in (*contents, ("both", ("D006333", "tests")))]
-
-
 MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     words: "corpora.nli.encoding",
     typed_links: "corpora.nli.encoding",
@@ -419,8 +406,6 @@ MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     demo_full: "corpora.demo.nli",
     demo_cloze: "corpora.demo.cloze",
     demo_diskne: "corpora.demo.diskne",
-    texts: "corpora.texts.corpus",
-    demo_facts: "corpora.demo.facts",
 }
 
 

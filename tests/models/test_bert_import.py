@@ -131,6 +131,18 @@ def test_all_seeds_start_from_the_same_weights(small, tmp_path):
     np.testing.assert_array_equal(got["logits"]["kernel"], stacked["logits"]["kernel"])
 
 
+def test_weights_of_a_masked_language_model_leave_the_pooler_as_it_was_drawn(small, tmp_path):
+    _, before = small
+    weights = {name: array for name, array in reference_weights().items() if "pooler" not in name}
+    folder = written(tmp_path / "weights", {**weights, "cls.predictions.bias": np.zeros(4, np.float32)})
+    params, unused, lacking = bert_import.load_weights(folder, before)
+    assert lacking == ["pooler"]
+    assert "cls.predictions.bias" in unused
+    assert_same(params["pooler"], before["pooler"])
+    words = weights["bert.embeddings.word_embeddings.weight"]
+    np.testing.assert_array_equal(params["embeddings"]["words"], words)
+
+
 def test_pretrained_states_are_the_reference_s():
     """The model is real: 6 layers, and states of 384 numbers."""
     try:

@@ -9,7 +9,7 @@ A capital sigma at a word's end becomes σ, as in the library's fast tokenisers;
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-MASK = "[MASK]"  # which only masked language models need
 FILES = ("vocab.txt", "tokenizer.json")
 CONFIG = "tokenizer_config.json"
 LONGEST_WORD = 100  # characters; a longer word is unknown
@@ -125,9 +124,7 @@ class WordPieces:
         return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
 
     @classmethod
-    def of_texts(
-        cls, texts: Iterable[str], size: int, *, lowercase: bool = True, specials: Sequence[str] = SPECIALS
-    ) -> "WordPieces":
+    def of_texts(cls, texts: Iterable[str], size: int, *, lowercase: bool = True) -> "WordPieces":
         """A vocabulary of at most `size` pieces for models without pretrained weights.
 
         The special pieces, every character of the texts at the head of a word and (##) within one, then the most
@@ -142,7 +139,7 @@ class WordPieces:
             for word, _ in split.pre_tokenize_str(bare.normalize_str(text.encode("utf-8", "replace").decode("utf-8")))
         )
         characters = sorted({character for word in counts for character in word})
-        words = [*specials, *characters, *(f"##{character}" for character in characters)]
+        words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
         if len(words) > size:
             fault = f"the texts have {len(characters)} characters, which take {len(words)} of {size} pieces"
             raise DataError(fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
@@ -154,16 +151,6 @@ class WordPieces:
         """Writes the pieces and how text is prepared for them, as JSON."""
         content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
         files.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
-
-    def export(self, folder: Path) -> None:
-        """Writes the files that `load`, and the Transformers library, read."""
-        files.write_atomic(folder / FILES[0], "\n".join(self.words) + "\n")
-        settings = {
-            "do_lower_case": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "tokenizer_class": "BertTokenizer",
-        }
-        files.write_json(folder / CONFIG, settings)
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":

@@ -1,1 +1,0 @@
-"""Running text for masked language models."""
