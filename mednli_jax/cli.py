@@ -1,6 +1,7 @@
 """Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax nor a command.
 
-Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable.
+Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable. Where several processes train together
+and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too.
 Only the user can read what a command or a script writes (files 0600, folders 0700). Reports of internal errors quote
 no data, see errors.
 """
@@ -77,26 +78,20 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
     return script(work)
 
 
-def script(
-    work: Callable[[], int | None], report: Callable[[BaseException], None] = errors.report_bug, *, piped: bool = True
-) -> int:
+def script(work: Callable[[], int | None]) -> int:
     """Runs `work` and returns its exit code. Bad input, a full disk and Ctrl-C print one line each.
 
-    Output contains no control characters for the terminal, see errors.printable.
-
-    Args:
-      work: the function to run; it returns an exit code or None.
-      report: reports a bug.
-      piped: whether a closed output, as in `predict ... | head`, is a normal end. False where others await the process.
+    Output contains no control characters for the terminal, see errors.printable. A closed output, as in
+    `predict ... | head`, is a normal end.
     """
     os.umask(0o077)
     errors.hide_messages()
     out, err = errors.PrintableStream(sys.stdout), errors.PrintableStream(sys.stderr)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        return _exit_code(work, report, piped)
+        return _exit_code(work)
 
 
-def _exit_code(work, report, piped):
+def _exit_code(work):
     try:
         return work() or OK
     except UserError as error:
@@ -106,14 +101,14 @@ def _exit_code(work, report, piped):
         print("interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        if piped and isinstance(error, BrokenPipeError):
+        if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
         if isinstance(error, OSError) and error.errno in REFUSALS:
             where, reason = error.filename or "a file", os.strerror(error.errno)
             print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
             return USAGE
-        report(error)
+        errors.report_bug(error)
         return BUG
 
 

@@ -259,13 +259,11 @@ def _train() -> config_dict.ConfigDict:
         clip=0.0,  # largest global norm of the gradient; 0 = no limit
         optimizer="adam",  # "adam", "amsgrad", "adamw" or "sgd"
         momentum=0.0,  # sgd: momentum
-        schedule="constant",  # "constant", "plateau", "halving", "cyclical", "linear" or "warmup_linear"
+        schedule="constant",  # "constant", "plateau", "halving", "linear" or "warmup_linear"
         warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
         accumulate=1,  # batches whose gradients are accumulated for one step
         decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: in epochs from halve_from
         halve_from=3,  # halving: the first epoch with a lower rate
-        floor=0.1,  # cyclical: the lowest rate, as a share of learning_rate
-        cycle=0,  # cyclical: steps from one lowest rate to the next; 0 = one epoch
         average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = no averaging
         average_every=0,  # steps between two samples of that average; 0 = one sample at the end of each epoch
         patience=5,  # the run ends after this many epochs without a better dev score

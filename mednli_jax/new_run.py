@@ -56,13 +56,7 @@ def train(
         directory.metrics()
         session.count_earlier_sessions()
 
-    def interrupted():
-        session.write_status("interrupted")
-        session.say(f"interrupted. To continue: {command}")
-
     session.write_status("running")
-    if here.watch:
-        here.watch.on_loss = interrupted
     session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
     for line in copied_pairs(prepared.manifest):
         session.say(f"warning: {line}")
@@ -73,9 +67,11 @@ def train(
         _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
         return cli.OK
     except (Interrupted, KeyboardInterrupt):
-        interrupted()
+        session.write_status("interrupted")
+        session.say(f"interrupted. To continue: {command}")
         return cli.INTERRUPTED
     except BaseException as error:
+        here.await_loss(error)
         with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
             session.write_status("failed")
             reason = error if isinstance(error, UserError) else summary(error)  # the message of a bug may quote text
@@ -108,7 +104,6 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
             result[split] = task.score(rows, logits)
             directory.write_predictions(split, task.predictions(rows, logits))
             lines.append(task.summary(split, result[split]))
-    hosts.here().part()
     session.write_status("complete", result)
     write_atomic(directory.folder / "report.html", html.run_page(directory))
     notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
@@ -129,10 +124,12 @@ def train_along(experiment: Experiment) -> int:
             fitted = experiment.fit(prepared, Session(None))
         except (Interrupted, KeyboardInterrupt):
             return cli.INTERRUPTED
+        except BaseException as error:
+            here.await_loss(error)
+            raise
         for split in ("dev", "test"):
             if prepared.splits.get(split):
                 fitted.logits(split)
-        here.part()
         return cli.OK
 
 

@@ -25,7 +25,7 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on tes
 
 Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
-Exit codes: 0 done, 2 bad input or usage, 3 interrupted (continue with --resume)."""
+Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was lost (3, 134: go on with --resume)."""
 
 
 def define(values: cli.Flags) -> None:
@@ -78,7 +78,7 @@ def main(values: cli.Flags) -> int:
         here.check_same("config", config.to_dict())
         return train() if here.leads else new_run.train_along(spec)
 
-    return here.run(lambda: cli.script(work, here.report, piped=False))
+    return here.run(lambda: cli.script(work))
 
 
 def _describe(spec) -> int:

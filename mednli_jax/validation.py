@@ -66,7 +66,7 @@ CHOICES = {
     "train.select": ("loss", "accuracy", "last"),
     "train.precision": ("default", "float32", "tf32", "bfloat16"),
     "train.optimizer": ("adam", "amsgrad", "sgd", "adamw"),
-    "train.schedule": ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear"),
+    "train.schedule": ("constant", "plateau", "halving", "linear", "warmup_linear"),
     "train.shuffle": ("even", "random", "binned"),
     "data.setup": SETUPS,
     "data.stray_marks": STRAY_MARKS,
@@ -97,12 +97,11 @@ NUMBERS = {
     (1, COUNT): "data.limit data.sample data.pieces train.batch_size train.epochs train.patience train.accumulate "
     "train.checkpoint_epochs train.halve_from train.group model.buckets model.trees diskne.least",
     (0, COUNT): "data.max_passage data.max_query data.max_words model.vocab_size diskne.at_once train.average_every "
-    "train.evaluate_every train.least_epochs train.cycle train.average_from vectors.retrofit_rounds",
+    "train.evaluate_every train.least_epochs train.average_from vectors.retrofit_rounds",
     (0, 2**32 - 1): "vectors.seed knowledge.permute_seed diskne.negatives_seed",
     (1, 4): "train.max_buckets",
     (0, 1e30): "train.learning_rate train.weight_decay train.clip train.checkpoint_minutes vectors.random_sd",
     (-1e30, 1e30): "model.knowledge_scale",
-    (0, 1): "train.floor",
     (0, 0.999): "train.momentum train.warmup model.dropout",
     (0.001, 1): "train.decay model.subsample model.learning_rate",
     (0.001, 0.999): "diskne.dev",

@@ -3,12 +3,10 @@
   python hosts_worker.py RESULT.npz MODEL [HOST:PORT PROCESSES PROCESS]
 
 The results are the losses of 20 steps in float64, the logits after them, and the first gradient in float32. MODEL may
-also be `resumed`, where a second trainer resumes a checkpoint in which some seeds have stopped, or `prepares`, which
-waits for ten minutes.
+also be `resumed`, where a second trainer resumes a checkpoint in which some seeds have stopped.
 """
 
 import sys
-import time
 from pathlib import Path
 
 import jax
@@ -115,13 +113,9 @@ def main(path, name, *others):
     here = hosts.join(others[0], int(others[1]), int(others[2])) if others else hosts.here()
 
     def work():
-        if name == "prepares":  # a preparation that takes long
-            print(name, flush=True)
-            time.sleep(600)
         found = resumed(Devices(), Path(path).parent / "many") if name == "resumed" else results(name, Devices())
         if here.leads:
             np.savez(Path(path), **found)
-        here.part()
         return 0
 
     return here.run(work)

@@ -44,7 +44,6 @@ UNSAFE = {
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
 EXCEPTIONS = {  # the fastest PyTorch, and the connection between the processes of a run
     *(("benchmarking", name, "torch") for name in ("torch_models", "torch_side", "torch_bert", "torch_readers")),
-    ("training", "watch", "socket"),
 }
 UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
 UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "read_pickle"}

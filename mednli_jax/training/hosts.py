@@ -1,41 +1,35 @@
 """Several processes, on one or more machines, that train one model together.
 
-All processes take the same steps; only the first writes files. Small messages (which processes are alive, whether one
-should stop, whether all have the same corpus) use the key-value store of jax's coordination service, so that no device
-waits. Arrays are exchanged between devices. `watch` ends all processes when one is lost.
+All processes take the same steps; only the first writes files. Small messages (whether one should stop, whether all
+have the same corpus) use the key-value store of jax's coordination service, so that no device waits. Arrays are
+exchanged between devices. Where a process is lost, jax's service ends the others by SIGABRT, exit code 134.
 """
 
-import contextlib
-import ctypes
 import hashlib
 import json
 import os
-import signal
-import sys
-import tempfile
 import time
 
 import jax
 
-from mednli_jax import errors
 from mednli_jax.errors import RunError
 from mednli_jax.progress import say
-from mednli_jax.training import watch
 
 JOIN_SECONDS = 300
-# Timeouts of jax's own check of the processes. It must be slower than Watch: it ends processes without a message.
-HEARTBEAT_SECONDS, SHUTDOWN_SECONDS = 100, 5
-LONG_MS = 7 * 24 * 3600 * 1000  # effectively no timeout: Watch ends a process that waits for a lost one
+HEARTBEAT_SECONDS = 15  # without a sign of life, after which jax's service counts a process as lost
+END_SECONDS = 60  # in which all processes must come to their end once one has
+LONG_MS = 7 * 24 * 3600 * 1000  # effectively no timeout: jax ends a process that waits for a lost one
+FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so
 
 
 class Hosts:
-    """The processes of a run, seen from one of them. A single process exchanges and watches nothing."""
+    """The processes of a run, seen from one of them. A single process exchanges nothing."""
 
-    def __init__(self, client=None, index: int = 0, count: int = 1, **streams):
+    def __init__(self, client=None, index: int = 0, count: int = 1):
         self.index, self.count = index, count
-        self.watch = watch.Watch(client, index, count, **streams) if count > 1 else None
         self._client = client
         self._rounds = self._meetings = 0
+        self._told = False  # whether another process has said that it failed
 
     @property
     def leads(self) -> bool:
@@ -43,10 +37,18 @@ class Hosts:
         return self.index == 0
 
     def meet(self) -> None:
-        """Waits until all processes call this; does nothing after `part`."""
-        if self.watch and not self.watch.parted:
-            self._meetings += 1
-            self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", LONG_MS)
+        """Waits until all processes call this. Raises RunError where one of them has failed instead."""
+        if self.count > 1:
+            self._wait(LONG_MS)
+            for key, meeting in self._client.key_value_dir_get(FAILED):
+                if int(meeting) == self._meetings:  # a process that failed after it comes to the next one
+                    self._told = True
+                    process = key.rpartition("/")[2]
+                    raise RunError(f"process {process} of {self.count} has failed. Fix: see the last output of it.")
+
+    def _wait(self, milliseconds):
+        self._meetings += 1
+        self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", milliseconds)
 
     def exchange(self, value: str) -> list[str]:
         """The values of all processes, in the order of the processes."""
@@ -70,43 +72,35 @@ class Hosts:
         return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
 
     def check_same(self, what: str, value) -> None:
-        """Raises UserError on every process whose JSON value differs from that of the first. what: its name."""
-        digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-        if self.exchange(digest)[0] != digest:
+        """Raises RunError on all processes where their JSON values differ. what: the name of the value."""
+        digests = self.exchange(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest())
+        if other := next((index for index, digest in enumerate(digests) if digest != digests[0]), None):
             raise RunError(
-                f"process {self.index} has another {what} than process 0. Fix: give all processes the same "
+                f"process {other} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."
             )
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def watch_closely(self) -> None:
-        """From now on a process must answer within watch.PATIENCE."""
-        if self.watch:
-            self.watch.patience = watch.PATIENCE
-
-    def part(self) -> None:
-        """Declares that no process waits for another from now on; the first one may still write files."""
-        if self.watch:
-            self.watch.parted = True
-
     def run(self, work) -> int:
-        """Runs `work` and ends the process with the exit code that it returns. An error here ends all processes."""
-        if not self.watch:
-            return work()
+        """Runs `work` and returns its exit code. All processes end together; where one has failed, the others fail."""
+        code = work()
+        if self.count == 1:
+            return code
+        if code in (1, 2) and not self._told:
+            self._client.key_value_set(f"{FAILED}{self.index}", str(self._meetings + 1))
         try:
-            code = work()
-        except BaseException as error:
-            self.report(error)
-            code = 1
-        self.watch.leave(code)
+            if not self._told:
+                self._wait(END_SECONDS * 1000 if code else LONG_MS)
+            jax.distributed.shutdown()
+        except jax.errors.JaxRuntimeError:  # the others wait for this one on their devices; jax ends them
+            os._exit(code)
         return code
 
-    def report(self, error: BaseException) -> None:
-        """Prints a bug. Most device errors are lost connections, so this first gives the watch time to report one."""
-        if isinstance(error, jax.errors.JaxRuntimeError):
-            time.sleep(self.watch.patience + 3 * watch.BEAT)
-        errors.report_bug(error)
+    def await_loss(self, error: BaseException) -> None:
+        """Waits after an error of a device: mostly another process was lost, and jax then ends this one."""
+        if self.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
+            time.sleep(2 * HEARTBEAT_SECONDS)
 
 
 _here = Hosts()
@@ -141,7 +135,6 @@ def join(
         return _here
     if any(value is not None for value in explicit):
         _check(*explicit, automatic)
-    stderr, output = _quiet() if process else (2, None)
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
@@ -153,7 +146,7 @@ def join(
             cluster_detection_method="deactivate" if None not in explicit else None,
             initialization_timeout=JOIN_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
-            shutdown_timeout_seconds=SHUTDOWN_SECONDS,
+            shutdown_timeout_seconds=END_SECONDS,
         )
         counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
     except (ValueError, RuntimeError) as error:
@@ -163,16 +156,9 @@ def join(
         ) from None
     if len(set(counts)) != 1:
         raise RunError(f"the processes have {counts} devices. Fix: give each process the same number.")
-    if output is None and jax.process_index():
-        stderr, output = _quiet()
     from orbax.checkpoint import multihost  # a slow import
 
-    streams = {"host": coordinator and coordinator.rpartition(":")[0].strip("[]"), "stderr": stderr, "output": output}
-    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts), **streams)
-    if _here.watch:
-        if output is not None:
-            _catch_abort(_here.watch)
-        sys.excepthook = lambda kind, error, trace: (_here.report(error), _here.watch.leave(1))
+    _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts))
     return _here
 
 
@@ -197,29 +183,3 @@ def _number(name):
 
 def _first_line(error):
     return (str(error).strip().splitlines() or [""])[0].rstrip(".")
-
-
-def _quiet():
-    """Redirects file descriptors 1 and 2 to a temporary file; returns (descriptor of the user's stderr, of the file).
-
-    Processes other than the first call this to hide the output of libraries. Python's sys.stderr still writes to the
-    user's stderr, so that a bug is printed.
-    """
-    output = tempfile.TemporaryFile()  # noqa: SIM115 - open for the life of the process
-    stderr = os.dup(2)
-    sys.stderr.flush()
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-    for stream in (1, 2):
-        os.dup2(output.fileno(), stream)
-    return stderr, os.dup(output.fileno())
-
-
-def _catch_abort(over):
-    """Sets a C handler for SIGABRT, because Python handlers run in the main thread, which may wait for a device."""
-    global _handler
-    _handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(over.aborted)
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).signal(int(signal.SIGABRT), _handler)
-
-
-_handler = None  # keeps the handler alive, because C code holds no reference to it

@@ -142,7 +142,6 @@ class Trainer:
             learner, average = states.keep_seeds((learner, average), np.arange(live))  # in the first's shapes
             self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all((learner, best, average))
             self._go_on(self._carried(), meta)
-            self._hosts.watch_closely()
 
     def _go_on(self, carried, meta):
         restored = self.program.devices.replicate(carried)
@@ -407,8 +406,6 @@ class Trainer:
         """
         stop, save, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk)
         self._chunk = -int(steps)
-        if stop:
-            self._hosts.part()
         return bool(stop), bool(save)
 
 

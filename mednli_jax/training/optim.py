@@ -19,9 +19,8 @@ from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
 # "plateau": lower after an epoch without a new best, whose weights are dropped; "halving": lower with each epoch from a
-# given one on; "cyclical": up and down within each cycle of steps; "linear": down to 0 at the end of the run;
-# "warmup_linear": up from 0 in the first steps of the run, then down to 0.
-SCHEDULES = ("constant", "plateau", "halving", "cyclical", "linear", "warmup_linear")
+# given one on; "linear": down to 0 at the end of the run; "warmup_linear": up from 0 in the first steps, then to 0.
+SCHEDULES = ("constant", "plateau", "halving", "linear", "warmup_linear")
 
 
 class AccumulatorState(NamedTuple):
@@ -54,8 +53,6 @@ def build_optimizer(
     schedule: str = "constant",
     decay: float = 0.5,
     halve_from: int = 1,
-    floor: float = 0.0,
-    cycle: int = 0,
     warmup: float = 0.1,
     accumulate: int = 1,
     epochs: int = 1,
@@ -91,7 +88,7 @@ def build_optimizer(
     elif schedule == "plateau":
         rate = optax.inject_hyperparams(lambda rate_factor: optax.scale(-learning_rate * rate_factor))(rate_factor=1.0)
     else:
-        how = {"decay": decay, "halve_from": halve_from, "floor": floor, "cycle": cycle, "warmup": warmup}
+        how = {"decay": decay, "halve_from": halve_from, "warmup": warmup}
         by_batch = rate_of_step(schedule, learning_rate, epochs=epochs, epoch_steps=epoch_steps, **how)
         rate = optax.scale_by_learning_rate(lambda step: by_batch(step * accumulate))
     made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
@@ -125,16 +122,12 @@ def rate_of_step(
     epoch_steps: int,
     decay: float = 0.5,
     halve_from: int = 1,
-    floor: float = 0.0,
-    cycle: int = 0,
     warmup: float = 0.1,
 ) -> optax.Schedule:
     """The learning rate as a function of the number of earlier steps.
 
     Args:
       schedule: "halving": multiplied by `decay` at each epoch from number `halve_from` on.
-        "cyclical": the triangular policy (Smith 2017, section 3), in cycles of `cycle` steps (0 = an epoch): in half a
-        cycle up from floor * rate to the rate, then back.
         "linear": multiplied by the share of the run's steps that remain, as in fastText's supervised mode.
         "warmup_linear": up from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's
         fine-tuning.
@@ -143,14 +136,6 @@ def rate_of_step(
     if schedule == "halving":
         starts = ((epoch - 1) * epoch_steps for epoch in range(halve_from, epochs + 1))
         return optax.piecewise_constant_schedule(learning_rate, dict.fromkeys(starts, decay))
-    if schedule == "cyclical":
-        length = cycle or epoch_steps
-
-        def triangle(step):
-            height = 1 - jnp.abs(2 * (step % length) / length - 1) if length > 1 else 1.0  # one step has no slope
-            return learning_rate * (floor + (1 - floor) * height)
-
-        return triangle
     rising = math.ceil(round(warmup * steps, 6)) if schedule == "warmup_linear" else 0
     falling = optax.linear_schedule(learning_rate, 0.0, max(steps - rising, 1))
     if not rising:

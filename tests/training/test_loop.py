@@ -519,9 +519,9 @@ PROTOCOLS = {
     "constant": ({}, {}),
     "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau", "decay": 0.5}),
     "halving": ({"schedule": "halving", "halve_from": 2}, {"schedule": "halving", "decay": 0.5, "halve_from": 2}),
-    "cyclical": (
-        {"schedule": "cyclical", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05, "floor": 0.1},
-        {"schedule": "cyclical", "average_from": 1},
+    "linear": (
+        {"schedule": "linear", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05},
+        {"schedule": "linear", "average_from": 1},
     ),
     "average": ({}, AVERAGED),
 }
@@ -546,7 +546,7 @@ UPS_AND_DOWNS = {0: [1.0, 2.0, 0.5], 5: [1.0, 0.9, 0.8], 7: [float("nan"), 2.0, 
 @pytest.mark.parametrize("name", list(PROTOCOLS)[1:])
 @pytest.mark.slow
 def test_a_stopped_run_with_a_protocol_is_the_unbroken_run(bow, name, tmp_path):
-    """Stops come in the middle and at the end of epochs. Rates, cycles and averages continue bit-identically."""
+    """Stops come in the middle and at the end of epochs. Rates and averages continue bit-identically."""
     program, settings = protocol_of(name, bow)
     program = with_script(program, UPS_AND_DOWNS)
     unbroken = train(program, settings)

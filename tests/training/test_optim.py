@@ -127,21 +127,9 @@ def test_halving_lowers_the_rate_at_the_start_of_each_epoch_from_one_on():
     np.testing.assert_allclose(shares(4, **how, halve_from=1), [0.5, 0.5, 0.25, 0.25])
 
 
-def test_a_cycle_climbs_from_the_floor_and_comes_back():
-    how = {"schedule": "cyclical", "floor": 0.1, "cycle": 4}
-    np.testing.assert_allclose(shares(9, **how), [0.1, 0.55, 1.0, 0.55, 0.1, 0.55, 1.0, 0.55, 0.1], rtol=1e-6)
-    np.testing.assert_allclose(shares(4, schedule="cyclical", cycle=3), [0, 2 / 3, 2 / 3, 0], atol=1e-7)
-
-
-def test_a_cycle_is_an_epoch_unless_set():
-    for length, expected in ((2, [0.5, 1.0, 0.5]), (1, [1.0, 1.0, 1.0])):
-        found = shares(3, schedule="cyclical", floor=0.5, epochs=7, epoch_steps=length)
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_an_accumulated_step_moves_a_cycle_by_its_batches():
-    found = shares(10, schedule="cyclical", cycle=8, accumulate=2)
-    np.testing.assert_allclose(found[1::2], [0, 0.5, 1, 0.5, 0], atol=1e-7)  # every second batch makes a step
+def test_an_accumulated_step_counts_its_batches():
+    found = shares(8, schedule="linear", epochs=2, epoch_steps=4, accumulate=2)
+    np.testing.assert_allclose(found[1::2], [1, 0.75, 0.5, 0.25], atol=1e-7)  # every second batch makes a step
 
 
 def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
@@ -161,22 +149,22 @@ def config(**train):
 
 def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     asked = {
-        "schedule": "cyclical",
+        "schedule": "warmup_linear",
         "optimizer": "sgd",
         "momentum": 0.9,
-        "floor": 0.2,
-        "cycle": 6,
+        "warmup": 0.5,
+        "epochs": 4,
         "learning_rate": 0.5,
     }
     asked |= {"average_from": 2, "average_every": 3, "decay": 0.25, "halve_from": 4}
     made = config(**asked)
     own = experiment.of(made)
-    optimizer = own.optimizer_for(types.SimpleNamespace(steps=11))
+    optimizer = own.optimizer_for(types.SimpleNamespace(steps=5))
     state = optimizer.init({"w": jnp.zeros(2)})
     updates, state = optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
-    np.testing.assert_allclose(updates["w"], [-0.1, -0.1], rtol=1e-6)  # a fifth of the rate
+    np.testing.assert_array_equal(updates["w"], [0, 0])  # half of the run's 20 steps warm up, from 0
     updates, _ = optimizer.update({"w": jnp.zeros(2)}, state, {"w": jnp.zeros(2)})
-    np.testing.assert_allclose(updates["w"], -0.9 * 0.5 * (0.2 + 0.8 / 3) * np.ones(2), rtol=1e-6)
+    np.testing.assert_allclose(updates["w"], -0.9 * 0.5 / 10 * np.ones(2), rtol=1e-6)
     given = own.settings
     taken = {"schedule", "decay", "halve_from", "average_from", "average_every"}
     assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
@@ -205,7 +193,6 @@ BAD = {
     "decay that is no number": {"decay": float("nan")},
     "decay that grows": {"decay": 2.0},
     "halve_from": {"halve_from": 0},
-    "floor": {"floor": 1.5},
     "average_from after the end": {"epochs": 4, "average_from": 5},
     "average_from below 0": {"average_from": -1},
     "average_every below 0": {"average_from": 1, "average_every": -1},
