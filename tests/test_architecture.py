@@ -42,7 +42,7 @@ UNSAFE = {
     *("urllib", "http", "socket", "ssl", "requests", "httpx", "aiohttp", "ftplib", "smtplib", "xmlrpc", "webbrowser"),
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
-EXCEPTIONS = {  # the fastest PyTorch, and the connection between the processes of a run
+EXCEPTIONS = {  # the fastest PyTorch
     *(("benchmarking", name, "torch") for name in ("torch_models", "torch_side", "torch_bert", "torch_readers")),
 }
 UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
