@@ -87,7 +87,7 @@ def test_devices_and_seeds_do_not_change_training(name):
     assert abs(on_eight - together).max() < 1e-8
     assert abs(np.stack(alone, axis=1) - together).max() < 1e-8
     # Equal losses prove nothing if the steps do nothing or the seeds do not differ.
-    assert (abs(together[-1] - together[0]) > 1e-2).all()
+    assert (abs(together[-1] - together[0]) > 5e-3).all()
     assert abs(together[0, 0] - together[0, 1]) > 1e-6
     assert np.asarray(learner.step).tolist() == [20, 20, 20]
 
