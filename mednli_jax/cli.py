@@ -7,7 +7,6 @@ no data, see errors.
 """
 
 import ast
-import contextlib
 import difflib
 import errno
 import inspect
@@ -81,17 +80,10 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
 def script(work: Callable[[], int | None]) -> int:
     """Runs `work` and returns its exit code. Bad input, a full disk and Ctrl-C print one line each.
 
-    Output contains no control characters for the terminal, see errors.printable. A closed output, as in
-    `predict ... | head`, is a normal end.
+    A closed output, as in `predict ... | head`, is a normal end.
     """
     os.umask(0o077)
     errors.hide_messages()
-    out, err = errors.PrintableStream(sys.stdout), errors.PrintableStream(sys.stderr)
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        return _exit_code(work)
-
-
-def _exit_code(work):
     try:
         return work() or OK
     except UserError as error:

@@ -1,61 +1,26 @@
 """Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of a corpus.
 
-UserError, DataError and DataErrors are for bad usage and bad files. The message of a bug, of a warning or of an
-exception that a library logs may quote the data. Only its type and place are reported, never its message.
-$MEDNLI_JAX_TRACEBACK=1 shows the whole report, for places where text may be shown.
+UserError, DataError and DataErrors are for bad usage and bad files. The message of a bug may quote the data, so only
+its type and place are reported. $MEDNLI_JAX_TRACEBACK=1 shows the whole report, for places where text may be shown.
 """
 
-import logging
 import os
-import re
 import sys
 import threading
 import traceback
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 MAX_PROBLEMS = 20
 PACKAGE = Path(__file__).parent
 SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
-FIRST_FRAMES, LAST_FRAMES = 8, 24  # number of frames kept from the start and the end of a long traceback
-MOST_CAUSES = 4  # most earlier exceptions of a chain that are reported
-# Beginning of a warning that the user can act on -> text that is printed instead of its type and place.
-KNOWN_WARNINGS = {
-    "Error reading persistent compilation cache entry": "a compiled program in the cache cannot be read and is "
-    "compiled again. Fix: if this warning comes each time, delete the folder `compiled` in $MEDNLI_JAX_CACHE, by "
-    "default ~/.cache/mednli_jax, or the folder $JAX_COMPILATION_CACHE_DIR.",
-}
-
-
-# Characters that control a terminal or that it cannot show: control characters except TAB and line feed, marks of
-# text direction, line separators, halves of surrogate pairs.
-_UNPRINTABLE = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """The text for a terminal, a log or a page: unprintable characters are escaped as in JSON, e.g. `\\u001b`."""
-    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-class PrintableStream:
-    """A text stream that writes only `printable` text to `stream`."""
-
-    def __init__(self, stream):
-        self.stream = getattr(stream, "stream", stream)
-
-    def write(self, text: str) -> int:
-        return self.stream.write(printable(text))
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
+MOST_FRAMES = 24  # innermost frames of a bug's report
 
 
 class UserError(Exception):
     """Bad input or usage. A command prints `error: ` and the message in one line and exits with code 2."""
 
     def __init__(self, message: str = ""):
-        super().__init__(printable(message).replace("\n", "\\n"))
+        super().__init__(message.replace("\n", "\\n"))
 
 
 class UsageError(UserError):
@@ -125,114 +90,39 @@ class Problems:
 
 
 def hide_messages() -> None:
-    """From here on, Python and logging report exceptions and warnings without their messages, in all threads."""
-    if _shows_all():
-        return
+    """From here on, exceptions that nothing catches are reported without their messages, in all threads."""
     sys.excepthook = lambda kind, error, trace: report_bug(error)
-    sys.unraisablehook = _unraisable
     threading.excepthook = lambda thread: report_bug(thread.exc_value or Exception())
-    warnings.formatwarning = _warning
-    if not isinstance(logging.getLogRecordFactory(), _Records):
-        logging.setLogRecordFactory(_Records(logging.getLogRecordFactory()))
 
 
 def report_bug(error: BaseException) -> None:
-    """Prints the type and place of an unexpected exception on stderr."""
-    if isinstance(error, SystemExit | KeyboardInterrupt):
-        return
-    if _shows_all():
-        traceback.print_exception(error)
-    print("\n".join(bug_lines(error)), file=sys.stderr, flush=True)
-
-
-def bug_lines(error: BaseException) -> list[str]:
-    """`KeyError in mednli_jax/text.py:120 (pad). Fix: ...`, then the frames, outermost first.
+    """Prints `bug: KeyError in mednli_jax/text.py:120 (pad). Fix: ...` on stderr, then the frames, outermost first.
 
     The lines hold no message, no source code and no value. The exceptions that led to this one follow in the same form.
     """
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return
+    if os.environ.get(SHOW_ALL, "") not in ("", "0"):
+        traceback.print_exception(error)
     fix = f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
-    result = [f"bug: {summary(error)}. Fix: {fix}."]
-    result += [f"  {frame}" for frame in _shortened([_place(frame) for frame in _frames(error)])]
-    return result + [f"  after {summary(cause)}" for cause in _causes(error)]
+    lines = [f"bug: {summary(error)}. Fix: {fix}.", *(f"  {place}" for place in _places(error)[-MOST_FRAMES:])]
+    while error := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
+        lines.append(f"  after {summary(error)}")
+    print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def summary(error: BaseException) -> str:
     """`KeyError in mednli_jax/text.py:120 (pad)`: the innermost frame of this package, else of all frames."""
-    frames = _frames(error)
-    in_package = [frame for frame in frames if Path(frame[0]).is_relative_to(PACKAGE)]
-    innermost = (in_package or frames)[-1:]
-    return f"{type(error).__name__}{''.join(f' in {_place(frame)}' for frame in innermost)}"
+    places = _places(error)
+    innermost = ([place for place in places if place.startswith(PACKAGE.name)] or places)[-1:]
+    return f"{type(error).__name__}{''.join(f' in {place}' for place in innermost)}"
 
 
-def _shows_all():
-    return os.environ.get(SHOW_ALL, "") not in ("", "0")
-
-
-def _frames(error):
-    """(file, line, function) of each frame. traceback.extract_tb is not used, because it reads the source lines."""
-    return [
-        (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-
-
-def _place(frame):
-    """`mednli_jax/text.py:120 (pad)`."""
-    path, line, function = frame
-    return f"{_from_root(path)}:{line} ({function})"
-
-
-def _from_root(path):
-    """The path of a source file, relative to the folder that holds its package."""
-    roots = sorted((root for root in map(os.path.abspath, filter(None, sys.path))), key=len, reverse=True)
-    root = next((root for root in (str(PACKAGE.parent), *roots) if path.startswith(root + os.sep)), "")
-    return path.removeprefix(root + os.sep) if root else os.path.basename(path)
-
-
-def _shortened(frames):
-    dropped = len(frames) - FIRST_FRAMES - LAST_FRAMES
-    return [*frames[:FIRST_FRAMES], f"... {dropped} frames", *frames[-LAST_FRAMES:]] if dropped > 0 else frames
-
-
-def _causes(error) -> Iterator[BaseException]:
-    """The exceptions that led to this one, the last first."""
-    for _ in range(MOST_CAUSES):
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if error is None:
-            return
-        if error.__traceback__ is not None:
-            yield error
-
-
-def is_echo(report) -> bool:
-    """Whether a tensorstore thread reports late, after a save or load, to an event loop that is closed already."""
-    return report.exc_type is RuntimeError and str(report.exc_value) == "Event loop is closed"
-
-
-def _unraisable(report):
-    # report.object and report.err_msg are left out, because a repr may quote the data.
-    if report.exc_value is not None and not is_echo(report):
-        report_bug(report.exc_value)
-
-
-def _warning(message, category, filename, lineno, line=None):
-    """Replaces warnings.formatwarning, because some warnings quote values."""
-    for beginning, text in KNOWN_WARNINGS.items():
-        if str(message).startswith(beginning):
-            return f"warning: {text}\n"
-    return f"warning: {category.__name__} in {_from_root(filename)}:{lineno}\n"
-
-
-class _Records:
-    """A log record factory that leaves out the messages of exceptions."""
-
-    def __init__(self, factory):
-        self.factory = factory
-
-    def __call__(self, name, level, path, line, message, arguments, error, *more, **named):
-        if isinstance(arguments, tuple):
-            arguments = tuple(summary(value) if isinstance(value, BaseException) else value for value in arguments)
-        if isinstance(message, BaseException):
-            message, arguments = summary(message), ()
-        if error and isinstance(error, tuple) and error[1] is not None:
-            message, arguments = f"{name}: {summary(error[1])}", ()  # the text of the log call may also quote the data
-        return self.factory(name, level, path, line, message, arguments, None, *more, **named)
+def _places(error):
+    """`mednli_jax/text.py:120 (pad)` for each frame. traceback.extract_tb would read the source lines."""
+    places = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        path = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else Path(*path.parts[-2:])
+        places.append(f"{path}:{line} ({frame.f_code.co_name})")
+    return places

@@ -4,45 +4,27 @@ All files of the package are written by this module, except a checkpoint (Orbax)
 """
 
 import contextlib
-import errno
-import glob
 import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from mednli_jax.errors import RunError
 
-STALE = 24 * 3600  # seconds after which a temporary folder counts as abandoned
-MAX_SMALL = 1 << 26  # most bytes of a file of settings, results or words; far more than the largest such file has
 _FIX = "free space or check the folder's permissions"
-
-
-class Refused(RunError):
-    """The system refuses to write. reason: its message; NumPy's error for a full disk has none."""
-
-    def __init__(self, path: Path, reason: str | None, fix: str):
-        self.reason = reason or "only a part of it was written"
-        super().__init__(f"{path}: cannot be written ({self.reason}). Fix: {fix}.")
 
 
 @contextlib.contextmanager
 def writing(path: Path, fix: str = _FIX):
-    """Turns an OSError into a one-line RunError that names the file or its folder.
-
-    The cause keeps no traceback: from Python 3.12 it would form a reference cycle with the frames of contextlib, which
-    would keep objects of the caller alive, such as the lock of a run.
-    """
+    """Turns an OSError into a one-line RunError that names the file or its folder."""
     try:
         yield
-    except Refused as error:
-        raise Refused(path, error.reason, fix) from error.with_traceback(None)
-    except OSError as error:
-        raise Refused(path, error.strerror, fix) from error.with_traceback(None)
+    except OSError as error:  # NumPy's error for a full disk has no message of the system
+        reason = error.strerror or "only a part of it was written"
+        raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
 
 
 def _temporary(path: Path) -> Path:
@@ -53,12 +35,12 @@ def _temporary(path: Path) -> Path:
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the new, never a part.
 
-    A block that fails leaves the old content and no temporary file. A device or a pipe is written directly.
+    A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is written directly.
     Raises: RunError.
     """
     path = Path(path)
     temporary = _temporary(path)
-    if path.exists() and not path.is_file() and not path.is_dir():  # /dev/stdout, a named pipe
+    if path.exists() and not path.is_file() and not path.is_dir():
         with writing(path), open(path, "wb") as file:
             yield file
         return
@@ -87,12 +69,11 @@ def write_over(path: Path, content: str, mark: str) -> None:
     Raises: RunError where the path holds a file that does not begin with `mark`, which identifies the type.
     """
     path = Path(path)
-    if content and not content.startswith(mark):
-        raise ValueError("the content does not begin with the mark of its type")
     if path.is_file() and path.stat().st_size:
         with writing(path), open(path, "rb") as file:
-            if file.read(len(mark.encode())) != mark.encode():
-                raise RunError(f"{path}: exists and is another kind of file. Fix: give another name.")
+            other = file.read(len(mark.encode())) != mark.encode()
+        if other:
+            raise RunError(f"{path}: exists and is another kind of file. Fix: give another name.")
     write_atomic(path, content)
 
 
@@ -100,7 +81,6 @@ def write_over(path: Path, content: str, mark: str) -> None:
 def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
     """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
 
-    Temporary folders for the same name that a killed process left more than a day ago are also removed.
     keep: whether a folder that another process has meanwhile put there is kept.
     Raises: RunError, also where writing a file in the block fails.
     """
@@ -108,11 +88,8 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
     temporary = _temporary(folder)
     with writing(folder, fix):
         try:
-            private_folder(folder.parent)
-            for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
-                with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
-                    if left == temporary or time.time() - left.stat().st_mtime > STALE:
-                        shutil.rmtree(left, ignore_errors=True)
+            private_folder(folder.parent, fix=fix)
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process that had the same number
             temporary.mkdir(mode=0o700)
             yield temporary
             if not (folder.is_dir() and keep()):
@@ -123,59 +100,41 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
 
 def put_in_place(made: Path, path: Path) -> None:
-    """Syncs a file that another library wrote on the same disk, makes it 0600 and renames it. Raises: RunError."""
+    """Makes a file that another library wrote on the same disk 0600 and renames it. Raises: RunError."""
     with writing(path):
-        with open(made, "rb") as file:
-            os.fsync(file.fileno())
         os.chmod(made, 0o600)
         os.replace(made, path)
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends a line to a file, all of it or nothing. A new file is 0600. Raises: RunError."""
-    data = f"{line}\n".encode()
-    with writing(path), open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        end = file.tell() if file.seekable() else None
-        try:
-            while data:
-                data = data[file.write(data) :]
-        except OSError:
-            if end is not None:
-                with contextlib.suppress(OSError):
-                    file.truncate(end)
-            raise
+    """Appends a line to a file. A new file is 0600. Raises: RunError."""
+    with writing(path), open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(f"{line}\n")
 
 
 def write_json(path: Path, value) -> None:
-    write_atomic(path, _json(value))
-
-
-def _json(value):
-    return json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n"
+    write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
-    """Writes a manifest as JSON, with the sha256 of its content in the field `seal`."""
+    """Writes a manifest as JSON, with the sha256 of its values in the field `seal`."""
     values = json.loads(json.dumps(values))  # the values as they will be read, for the digest
-    write_json(path, {**values, seal: _digest(values)})
+    write_json(path, {**values, seal: digest(values)})
 
 
 def read_sealed(path: Path, seal: str = "sha256") -> dict:
     """Reads a manifest of `write_sealed`, with the seal.
 
-    Raises OSError, ValueError, KeyError or TypeError where any byte has changed, even in `1E5` for `1e5`.
+    Raises OSError, ValueError, KeyError or TypeError where it is damaged.
     """
-    content = small_content(path)
-    try:
-        values = json.loads(content)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-    if _json(values).encode() != content or values[seal] != _digest({k: v for k, v in values.items() if k != seal}):
+    values = json.loads(path.read_bytes())
+    if values[seal] != digest({name: value for name, value in values.items() if name != seal}):
         raise ValueError("not what was written")
     return values
 
 
-def _digest(values):
+def digest(values) -> str:
+    """The sha256 of JSON values, for detecting damage."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -202,19 +161,10 @@ def next_free(folder: Path) -> Path:
     return candidate
 
 
-def small_content(path: Path) -> bytes:
-    """The bytes of a small file of this package. Raises OSError, also where it is larger than MAX_SMALL."""
-    with open(path, "rb") as file:
-        content = file.read(MAX_SMALL + 1)
-    if len(content) > MAX_SMALL:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-    return content
-
-
 def sha256(*paths: Path) -> str:
     """The sha256 of the concatenated bytes of the files. Raises OSError."""
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
-            hashlib.file_digest(file, lambda: digest)
-    return digest.hexdigest()
+            hashlib.file_digest(file, lambda: found)
+    return found.hexdigest()

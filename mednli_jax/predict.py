@@ -11,8 +11,7 @@ from absl import flags
 
 from mednli_jax import cli, inputs
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.progress import SLOW_SECONDS, Bar, say, warn
-from mednli_jax.textfiles import MAX_LINE_BYTES
+from mednli_jax.progress import Bar, say, warn
 
 USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
 
@@ -66,7 +65,7 @@ def main(values: cli.Flags) -> None:
 
     def predictions():
         nonlocal lines
-        with Bar("predict", None, unit=run.task.units, delay=SLOW_SECONDS) as bar:
+        with Bar("predict", None, unit=run.task.units) as bar:
             for chunk in chain([first], chunks):
                 yield from run.predict(chunk)
                 lines += len(chunk)
@@ -93,7 +92,7 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
       task: a key of inputs.FORMS.
       size: pairs in a list; None = all in one list.
 
-    Raises: DataError(s) of all lines of a list: not UTF-8, line too long, and those of inputs.text_pair.
+    Raises: DataError(s) of all lines of a list: not UTF-8, and those of inputs.text_pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
@@ -116,8 +115,6 @@ def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[
 
 def _item(raw, number):
     """The JSON value of a line that begins with { (None where it is damaged), else its cells."""
-    if len(raw) > MAX_LINE_BYTES:
-        raise DataError(f"is longer than {MAX_LINE_BYTES} bytes", file="stdin", line=number, fix="shorten the texts")
     try:
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError:

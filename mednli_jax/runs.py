@@ -6,10 +6,7 @@ Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `st
 interrupted, complete or failed. Only a complete run has results.
 """
 
-import contextlib
-import difflib
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -22,9 +19,16 @@ from importlib import metadata
 from pathlib import Path
 
 import mednli_jax
-from mednli_jax.errors import RunError, printable
-from mednli_jax.files import append_line, private_folder, small_content, write_atomic, write_json, writing
-from mednli_jax.textfiles import meant
+from mednli_jax.errors import RunError
+from mednli_jax.files import (
+    append_line,
+    private_folder,
+    read_sealed,
+    write_atomic,
+    write_json,
+    write_sealed,
+    writing,
+)
 
 TYPES = "types.json"
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
@@ -39,10 +43,10 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     Raises UserError where the file is missing or damaged, or does not hold an object with `fields`.
     """
     try:
-        values = json.loads(small_content(path))
+        values = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
     if not isinstance(values, dict):
         raise RunError(f"{path}: holds no JSON object. Fix: {fix}.")
@@ -87,27 +91,6 @@ def _is_run(folder):
     return all((folder / name).is_file() for name in ("config.json", "lock"))
 
 
-def _near(folder):
-    """A hint for a folder without a run: the runs in the folder, else those beside it with similar names."""
-    inside, beside = _runs_in(folder), {path.name: path for path in _runs_in(folder.parent)}
-    near = inside[:3] or [beside[name] for name in difflib.get_close_matches(folder.name, beside)]
-    if not near and not folder.exists():
-        return meant(folder)
-    return f" Did you mean {' or '.join(map(str, near))}?" if near else ""
-
-
-def _runs_in(folder):
-    try:
-        return sorted(path for path in folder.iterdir() if _is_run(path))
-    except OSError:
-        return []
-
-
-def _is_alive(pid: str) -> bool:
-    """Whether another process of this machine has the process id."""
-    return pid.isdecimal() and int(pid) != os.getpid() and Path(f"/proc/{pid}").exists()
-
-
 class RunDirectory:
     """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
 
@@ -120,9 +103,8 @@ class RunDirectory:
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
-            problem = f"{run.folder}: not a run directory (config.json is missing).{_near(run.folder)}"
-            raise RunError(f"{problem} Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
-        run._check_files()
+            problem = f"{run.folder}: not a run directory (config.json is missing)"
+            raise RunError(f"{problem}. Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
         return run
 
     @classmethod
@@ -136,9 +118,7 @@ class RunDirectory:
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
-            raise RunError(f"{run.folder}: no such run directory.{_near(run.folder)} Fix: {fix}.")
-        if found:  # with force all files are removed, even links, so only the lock is checked: it is opened first
-            run._check_files("lock" if force else "*")
+            raise RunError(f"{run.folder}: no such run directory. Fix: {fix}.")
         if found and not (resume or force):
             status = run.status()
             go_on = f"{FAILED}, then " if status == "failed" else "--resume to continue, "
@@ -155,11 +135,7 @@ class RunDirectory:
         run.lock()
         try:
             with writing(run.private, "check --workdir"):
-                for path in run.folder.iterdir():  # only a run that is started over can have links
-                    if path.is_symlink():
-                        path.unlink()
                 run.private.mkdir(mode=0o700, exist_ok=True)
-            run._sweep()
             if found and resume:
                 run._check_config(config)
             else:
@@ -170,25 +146,10 @@ class RunDirectory:
             raise
         return run
 
-    def _check_files(self, pattern="*"):
-        """Refuses links, pipes and devices. Links in a copied run could point to other folders."""
-        for path in self.folder.rglob(pattern):
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                problem = f"{path}: is a link or not a regular file, which no run holds"
-                raise RunError(f"{problem}. Fix: put the file or folder itself there, or remove it.")
-
     def _holds_files(self):
-        """Whether the folder has files that a failed start does not leave (a lock, a .gitignore, temporary files)."""
-        left = {self.folder / name for name in ("lock", ".gitignore")}
-        left.update(path for name in ("config.json", ".gitignore") for path in self.folder.glob(f".{name}.*.tmp"))
-        return any(path.is_symlink() or not (path.is_dir() or path in left) for path in self.folder.rglob("*"))
-
-    def _sweep(self):
-        """Removes temporary files of killed processes. Those of a live process, such as a report, stay."""
-        with writing(self.folder):
-            for path in [*self.folder.glob(".*.tmp"), *self.private.glob(".*.tmp")]:
-                if path.is_file() and not _is_alive(path.name.rsplit(".", 2)[-2]):
-                    path.unlink(missing_ok=True)
+        """Whether the folder has files that a killed start does not leave (a lock, hidden files)."""
+        left = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return any(path != self.folder / "lock" for path in left)
 
     def _check_config(self, config):
         new = json.loads(json.dumps(config))  # as it would be read: tuples become lists
@@ -216,7 +177,7 @@ class RunDirectory:
             (self.folder / "result.json").unlink(missing_ok=True)  # first, because it describes the checkpoints
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
-                    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+                    path.rmdir() if path.is_dir() else path.unlink()
             names = "report.html public.html metrics.jsonl log.txt env.json data.json config.json"
             for name in names.split():
                 (self.folder / name).unlink(missing_ok=True)
@@ -297,19 +258,12 @@ class RunDirectory:
         Raises UserError for any other damaged line.
         """
         path, rows = self.folder / "metrics.jsonl", []
-        try:
-            lines = small_content(path).split(b"\n")[:-1] if path.is_file() else []
-        except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the file.") from None
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1):
             try:
-                epoch = json.loads(line)["epoch"]
-            except (ValueError, TypeError, KeyError, RecursionError):
-                epoch = None
-            if not isinstance(epoch, int):
+                rows.append((int(json.loads(line)["epoch"]), line))
+            except (ValueError, TypeError, KeyError):
                 problem = f"{path}:{number}: is not a row of metrics (a JSON object with its epoch)"
-                raise RunError(f"{problem}. Fix: restore the line, or remove it.")
-            rows.append((epoch, line))
+                raise RunError(f"{problem}. Fix: restore the line, or remove it.") from None
         return rows
 
     def keep_metrics(self, epochs: int) -> None:
@@ -318,38 +272,32 @@ class RunDirectory:
         write_atomic(self.folder / "metrics.jsonl", kept)
 
     def write_scalars(self, row: dict) -> None:
-        """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed, and flushes them.
+        """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed.
 
-        Each process opens one event file at its first epoch and marks a new session there. A process that was killed
-        before its checkpoint may have left events of this epoch and later ones; readers drop them at the mark.
+        Each process opens one event file at its first epoch. Points of this epoch and later ones, which a process wrote
+        that was killed before its checkpoint, are then not shown.
         """
-        from tensorboardX.proto import event_pb2, summary_pb2  # imported here because only training needs them
-
         folder, epoch = self.folder / "tensorboard", row["epoch"]
-        with writing(folder):
-            if self._scalars is None:
-                # SummaryWriter is not used: its flush does not wait for the thread that writes.
-                from tensorboardX.event_file_writer import EventsWriter
+        if self._scalars is None:
+            from tensorboardX import SummaryWriter  # imported here because only training needs it
 
+            with writing(folder):
                 folder.mkdir(mode=0o700, exist_ok=True)
-                # The number makes the name unique: it otherwise holds only the second of the start, and a second
-                # process of that second would empty the file of the first.
-                self._scalars = EventsWriter(str(folder / "events"), f".{len(list(folder.iterdir()))}")
-                start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-                self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, session_log=start))
-            values = {"examples_per_second": row["examples_per_second"]}
-            for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
-                values |= {f"{name}/seed{seed}": value for seed, value in zip(row["seeds"], row[name], strict=True)}
-            summary = summary_pb2.Summary(
-                value=[summary_pb2.Summary.Value(tag=tag, simple_value=v) for tag, v in values.items() if v is not None]
-            )
-            self._scalars.write_event(event_pb2.Event(wall_time=time.time(), step=epoch, summary=summary))
-            self._scalars.flush()
+                # The number tells apart the files of two processes that begin in one second.
+                suffix = f".{len(list(folder.iterdir()))}"
+            self._scalars = SummaryWriter(str(folder), purge_step=epoch, filename_suffix=suffix)
+        values = {"examples_per_second": row["examples_per_second"]}
+        for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
+            values |= {f"{name}/seed{seed}": value for seed, value in zip(row["seeds"], row[name], strict=True)}
+        for tag, value in values.items():
+            if value is not None:
+                self._scalars.add_scalar(tag, value, epoch)
+        self._scalars.flush()
 
     def close_scalars(self) -> None:
+        """Writes the points that are still waiting. Called at the end of training and at an interruption."""
         if self._scalars is not None:
-            with contextlib.suppress(OSError):
-                self._scalars.close()
+            self._scalars.close()
             self._scalars = None
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
@@ -358,27 +306,21 @@ class RunDirectory:
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
     def log(self, line: str) -> None:
-        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(line)}")
+        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
 
 
 def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
     """Writes private/types.json: the phrases of the training split in the order of their numbers."""
-    types = list(types)
-    write_json(directory.private / TYPES, {"types": types, "sha256": digest(types)})
+    write_sealed(directory.private / TYPES, {"types": list(types)})
 
 
 def read_types(directory: RunDirectory) -> tuple[str, ...]:
-    """Reads the file of `write_types`. Raises UserError where it is damaged."""
+    """Reads the file of `write_types`. Raises RunError where it is damaged."""
     path = directory.private / TYPES
-    values = read_json(path, "types", "sha256", fix="restore the run directory")
-    if digest(values["types"]) != values["sha256"]:
-        raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
-    return tuple(values["types"])
-
-
-def digest(values) -> str:
-    """The sha256 of JSON values, for detecting damage."""
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    try:
+        return tuple(read_sealed(path)["types"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.") from None
 
 
 def differing(old: dict, new: dict) -> list[str]:

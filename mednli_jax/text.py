@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError
-from mednli_jax.files import small_content, write_atomic
+from mednli_jax.files import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")
@@ -171,10 +171,10 @@ class Vocab:
         """Reads the file of `save`. Raises DataError where it is not such an array."""
         name, fix = Path(path).name, "prepare the data again"
         try:
-            words = json.loads(small_content(path).decode("utf-8"))
+            words = json.loads(Path(path).read_bytes())
         except OSError as error:
             raise DataError(f"cannot be read ({error.strerror})", file=name, fix=fix) from error
-        except (ValueError, RecursionError):
+        except ValueError:
             raise DataError("not valid JSON in UTF-8", file=name, fix=fix) from None
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise DataError("not a JSON array of words", file=name, fix=fix)

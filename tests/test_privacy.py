@@ -195,7 +195,7 @@ def chained(*_):
 
 
 def refused():
-    raise OSError(28, SENTENCE, SENTENCE)
+    raise OSError(28, SENTENCE)
 
 
 FAULTS = (value_error, chained, refused)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mednli_jax.analysis import charts, kinds, paths, public
 from mednli_jax.analysis.outcomes import read_metrics, result_of
 from mednli_jax.analysis.sections import Comparison, Grid, Section, lines, markdown_text
-from mednli_jax.errors import DataError, RunError, printable
+from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import Split
 from mednli_jax.runs import RunDirectory, environment, read_json
 
@@ -26,8 +26,7 @@ CARD = "# Model card: "  # the first words of a model card's file
 
 def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
     """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
-    page = _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
-    return printable(page)
+    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
 
 
 @cache

@@ -23,7 +23,6 @@ from mednli_jax.analysis.sections import Grid, Section, figure
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.progress import Bar
 from mednli_jax.runs import RunDirectory
-from mednli_jax.textfiles import meant
 
 OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
@@ -70,7 +69,7 @@ def check_folder(folder: Path) -> Path:
     """Raises RunError if the folder does not exist."""
     if not Path(folder).is_dir():
         fix = "give --runs=FOLDER, the folder that holds the runs"
-        raise RunError(f"{folder}: no such folder.{meant(folder)} Fix: {fix}.")
+        raise RunError(f"{folder}: no such folder. Fix: {fix}.")
     return Path(folder)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mednli_jax.analysis import charts
 from mednli_jax.benchmarking import families
-from mednli_jax.errors import PrintableStream, RunError, UsageError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import append_line, write_atomic
 from mednli_jax.progress import say, warn
 
@@ -114,7 +114,7 @@ def show(results: list[dict]) -> None:
         shown = Table(*titles)
         for line in cells:
             shown.add_row(*line)
-        Console(file=PrintableStream(sys.stdout).stream).print(shown)
+        Console().print(shown)
     else:
         for line in [titles, *cells]:
             print("\t".join(line))

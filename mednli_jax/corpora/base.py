@@ -8,7 +8,7 @@ from typing import Protocol
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
-from mednli_jax.textfiles import either_name, meant
+from mednli_jax.textfiles import either_name
 
 
 class Corpus(Protocol):
@@ -72,5 +72,5 @@ def required_folder(name: str, folder: Path | None) -> Path:
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
         problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
-        raise ConfigError(f"{problem}.{meant(folder)} Fix: put it back, or correct {source}.")
+        raise ConfigError(f"{problem}. Fix: put it back, or correct {source}.")
     return folder

@@ -164,7 +164,7 @@ def _count(count, path):
 
 
 def _count_pairs(path):
-    lines, name = sum(1 for _, line in byte_lines(path, watched=False) if line is None or line.strip()), path.name
+    lines, name = sum(1 for _, line in byte_lines(path) if line.strip()), path.name
     return lines - (0 if name.removesuffix(".gz").endswith(".jsonl") or name.startswith("s1.") else 1)
 
 

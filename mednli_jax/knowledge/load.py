@@ -3,7 +3,6 @@
 import difflib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,7 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
-from mednli_jax.textfiles import check_readable, meant
+from mednli_jax.textfiles import check_readable
 
 FORMAT = 3  # of the readers' results; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
@@ -128,7 +127,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         fix = f"give the path of {_PATHS}"
         raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else meant(path) if os.sep in spec else ""
+    hint = f" Did you mean '{close[0]}'?" if close else ""
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
     raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError
 from mednli_jax.text import sentence_tokens
-from mednli_jax.textfiles import byte_lines, decoded, empty_file, no_such_file, opened_text, too_long
+from mednli_jax.textfiles import byte_lines, decoded, empty_file, no_such_file, opened_text
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 MAX_ARTICLE = 1 << 24  # characters of one article
@@ -66,9 +66,7 @@ def split_sentences(text: str) -> list[str]:
 def lines(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 file, plain or gzipped."""
     for number, line in byte_lines(path):
-        if line is None:
-            raise too_long(path.name, number)
-        yield decoded(path.name, number, line.replace(b"\0", b" "))  # text of unknown origin may hold NUL bytes
+        yield decoded(path.name, number, line)
 
 
 def articles(path: Path) -> Iterator[str]:

@@ -20,7 +20,7 @@ from mednli_jax.knowledge.vector_rows import (
     unreadable_format,
     wrong_count,
 )
-from mednli_jax.textfiles import FRESH_COPY, byte_lines, check_readable, empty_file, line_fault, too_long
+from mednli_jax.textfiles import FRESH_COPY, byte_lines, check_readable, empty_file, line_fault
 
 
 def vocabulary_path(path: Path) -> Path:
@@ -32,9 +32,6 @@ def read_text(path: Path, wanted: Wanted) -> None:
     """Fills `wanted` from a file of rows `word number ... number`, with or without a header `rows dim`."""
     dim, problems, rows, promised = wanted.dim, Problems(), 0, None
     for number, line in byte_lines(path):
-        if line is None:
-            problems.add(too_long(path.name, number))
-            continue
         line = line.rstrip(b" ")
         if number == 1 and (header := text_header(line)) is not None:
             promised = header[0]
@@ -72,7 +69,7 @@ def read_array(path: Path, wanted: Wanted) -> None:
     problems, count = Problems(), 0
     for number, word in byte_lines(vocabulary):
         count = number
-        place = wanted.place(word) if word is not None and number <= len(array) else None
+        place = wanted.place(word) if number <= len(array) else None
         if place is not None and not wanted.fill(place, array[number - 1]):
             problems.add(not_finite(path, None, f"row {number - 1} (from 0)", "correct the row"))
     problems.raise_if_any()
@@ -101,7 +98,7 @@ def open_array(path: Path) -> np.ndarray:
 def read_pair(types: Path, vectors: Path, wanted: Wanted) -> None:
     """Fills `wanted` from BioASQ's two files, line by line together."""
     problems, words, rows = Problems(), 0, 0
-    for number, (word, row) in enumerate(zip_longest(text_words(types), text_words(vectors, watched=True)), start=1):
+    for number, (word, row) in enumerate(zip_longest(text_words(types), text_words(vectors)), start=1):
         words, rows = words + (word is not None), rows + (row is not None)
         if word is None or row is None:
             continue
@@ -138,19 +135,14 @@ def text_header(line: bytes) -> tuple[int, int] | None:
     return (int(parts[0]), int(parts[1])) if whole else None
 
 
-def text_words(path: Path, *, watched: bool = False) -> Iterator[bytes]:
+def text_words(path: Path) -> Iterator[bytes]:
     """The lines of a file of words (NAME.vocab.txt, types.txt), or of one of numbers alone."""
-    for number, line in byte_lines(path, watched=watched):
-        if line is None:
-            raise too_long(path.name, number)
-        yield line.strip(b" ")
+    return (line.strip(b" ") for _, line in byte_lines(path))
 
 
 def text_dim(path: Path) -> tuple[int, int]:
     """(rows, or -1 where no header says so; numbers a word) by the first line that is not empty."""
     for number, line in byte_lines(path):
-        if line is None:
-            raise too_long(path.name, number)
         line = line.rstrip(b" ")
         if number == 1 and (header := text_header(line)):
             return header

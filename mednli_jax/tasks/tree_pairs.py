@@ -8,9 +8,9 @@ import numpy as np
 from mednli_jax.baselines import boosting, trees
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.examples import LABELS, NLIExample
+from mednli_jax.files import digest as digest_of
 from mednli_jax.files import write_atomic
 from mednli_jax.runs import RunDirectory, read_json
-from mednli_jax.runs import digest as digest_of
 from mednli_jax.text import TOKENISERS
 
 FILE = "trees.json"  # in private/, because the terms are words of the corpus

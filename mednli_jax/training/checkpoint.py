@@ -8,7 +8,6 @@ With several processes only the first one saves and loads.
 import contextlib
 import errno
 import logging
-import math
 import os
 import re
 import shutil
@@ -24,13 +23,10 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import RunError, UserError, is_echo
+from mednli_jax.errors import RunError, UserError
 from mednli_jax.progress import warn
 
 KEEP = 2
-# Most bytes of a checkpoint's arrays: a constant plus a multiple of its size on disk. Weights are hardly compressed,
-# but optimiser moments that are all zero are.
-FREE_GROWTH, MAX_GROWTH = 1 << 28, 256
 PATIENCE = 20  # tenths of a second
 # If Orbax created its folders in a thread and that failed, other threads would wait for them and keep the process alive
 # for many minutes.
@@ -44,7 +40,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _reason(error) -> str:
     """The message of the operating system; in errors of tensorstore it is part of a longer message."""
-    message = getattr(error, "reason", None) or getattr(error, "strerror", None)
+    message = getattr(error.__cause__ or error, "strerror", None)
     return message or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
 
 
@@ -66,7 +62,7 @@ def _without_echoes():
     After a failure, writes may still be in progress, so the hook is then not removed.
     """
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda report: None if is_echo(report) else hook(report)
+    sys.unraisablehook = lambda report: None if str(report.exc_value) == "Event loop is closed" else hook(report)
     yield
     sys.unraisablehook = hook
 
@@ -122,7 +118,7 @@ class Checkpoints:
             ):
                 checkpointer.save(folder / str(number), tree)
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
-        except (OSError, ValueError, files.Refused) as error:
+        except (OSError, ValueError, RunError) as error:
             raise self._refused(number, error) from error
         with contextlib.suppress(OSError):  # the new checkpoint is saved; the next save deletes the remaining old ones
             self._drop_old()
@@ -183,18 +179,9 @@ def _alone():
 def _as_numpy(checkpointer, folder):
     """Restores the arrays to host memory, on whatever devices they were saved."""
     shapes = checkpointer.metadata(folder).item_metadata.tree
-    stored = sum(path.stat().st_size for path in folder.rglob("*"))
-    if sum(map(_bytes_of, jax.tree.leaves(shapes))) > FREE_GROWTH + MAX_GROWTH * stored:
-        raise ValueError("the arrays are larger than such files can hold")
     arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**_alone()), **_alone()) as reader:
         return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
-
-
-def _bytes_of(array) -> int:
-    """The memory for reading an array, in bytes. It is stored in chunks, and a chunk is decompressed as a whole."""
-    sizes = [math.prod(shape) for shape in (array.shape, array.storage.chunk_shape)]
-    return max(sizes) * np.dtype(array.dtype).itemsize
 
 
 def restore_into(template, tree):

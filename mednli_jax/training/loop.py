@@ -23,7 +23,7 @@ from jax.experimental import multihost_utils
 
 from mednli_jax.corpora import batching
 from mednli_jax.errors import ConfigError
-from mednli_jax.progress import SLOW_SECONDS, Bar, spinner
+from mednli_jax.progress import Bar, spinner
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
@@ -382,7 +382,7 @@ class Trainer:
     def predict(self, split: str, variables) -> np.ndarray:
         """Logits [S, N, C] of a split. Where a stop is requested, saves and raises Interrupted."""
         if self._hosts.count == 1:
-            with Bar(split, self.batches[split].rows, unit="rows", delay=SLOW_SECONDS) as bar:
+            with Bar(split, self.batches[split].rows, unit="rows") as bar:
 
                 def tick(rows):
                     bar.advance(rows)

@@ -271,7 +271,6 @@ def test_a_list_of_stop_words_is_folded(tmp_path):
         ("short\texpansion\nhtn\thypertension\tquokka\n", 2),
         ("\n", None),
         ("short\texpansion\n", None),
-        (b"a\tb\nhtn\tquokka\0\n", 2),
     ],
 )
 def test_a_bad_table_of_abbreviations_is_named_by_file_and_line(content, line, tmp_path):

@@ -8,7 +8,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from mednli_jax.corpora.diskne.corpus import example_of, synonyms_of
 from mednli_jax.corpora.diskne.folds import Fold
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.examples import LABELS
-from mednli_jax.files import MAX_SMALL, write_atomic
+from mednli_jax.files import write_atomic
 from mednli_jax.runs import RunDirectory, read_json
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
@@ -52,11 +51,11 @@ def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
     if not path.is_file():
         return rows
     with open(path, "rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, MAX_SMALL), b""), 1):
+        for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line)
                 rows.append({name: row[name] for name in fields})
-            except (ValueError, TypeError, KeyError, RecursionError):
+            except (ValueError, TypeError, KeyError):
                 fix = "restore the file, or train again"
                 raise DataError("is not as a run writes it", file=str(path), line=number, fix=fix) from None
     return rows

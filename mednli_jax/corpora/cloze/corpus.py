@@ -17,7 +17,6 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.text import Vocab
-from mednli_jax.textfiles import meant
 
 DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
 
@@ -78,7 +77,7 @@ class ClozeCorpus:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():  # checked before the corpus is read
-                raise ConfigError(f"{path}: there is no such file.{meant(path)} Fix: check --config.vectors.path.")
+                raise ConfigError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
             files.append(path)
         return files
 

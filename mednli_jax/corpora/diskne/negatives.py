@@ -144,11 +144,9 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 def _read_csv(path, wanted):
     found, problems, size = {}, Problems(), None
     for number, line in byte_lines(path):
-        key, _, rest = (line or b"").partition(b",")
+        key, _, rest = line.partition(b",")
         columns, concept, problem = rest.count(b",") + 1, wanted.get(key.strip(b'" ')), None
-        if line is None:
-            problem = "the line is too long"
-        elif number == 1:
+        if number == 1:
             size = columns
         elif line.strip() and columns != size:
             problem = f"{columns} numbers, the header names {size}"

@@ -17,7 +17,7 @@ from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.readers.metamap import read_metamap
 from mednli_jax.knowledge.readers.spans import SENTENCE, Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
-from mednli_jax.progress import SLOW_SECONDS, Bar, warn
+from mednli_jax.progress import Bar, warn
 
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
@@ -152,7 +152,7 @@ def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
     """`distances.shortest_paths` for a whole corpus: cached in `folder`, with a progress bar if it takes long."""
 
     def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
-        with Bar("paths between concepts", 0, unit="concepts", delay=SLOW_SECONDS) as bar:
+        with Bar("paths between concepts", 0, unit="concepts") as bar:
             return stored_paths(ontology, pairs, folder=folder, progress=bar.reach, **how)
 
     return paths

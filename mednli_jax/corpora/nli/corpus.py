@@ -1,6 +1,5 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
@@ -30,7 +29,7 @@ from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.progress import say
 from mednli_jax.text import Vocab, blank_tokens
-from mednli_jax.textfiles import check_readable, meant, no_such_file
+from mednli_jax.textfiles import check_readable, no_such_file
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -283,18 +282,17 @@ class NLICorpus:
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            hint = meant(missing[0])
-            raise ConfigError(f"{missing[0]}: there is no such file.{hint} Fix: check --config.vectors.path.")
+            raise ConfigError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
         return list(dict.fromkeys(files))
 
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
-        begun, size = time.monotonic(), sum(path.stat().st_size for path in self.source_files())
+        size = sum(path.stat().st_size for path in self.source_files())
         if size > LARGE:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
         linker = self.recogniser(splits)
-        how = (self.encoding, begun, self._retrofit_graph, self.paths, self.texts(linker=linker))
+        how = (self.encoding, self._retrofit_graph, self.paths, self.texts(linker=linker))
         *arrays, facts = words.encode_corpus(splits, linker, *how)
         shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
         return splits, *arrays, {**facts, **shared, "tokeniser": _tokeniser(splits)}

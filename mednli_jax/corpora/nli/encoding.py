@@ -325,20 +325,19 @@ def encode_corpus(
     splits: dict[str, Split],
     linker: Linker | Recognised | None,
     encoding: Encoding,
-    begun: float | None = None,
     retrofit_graph: Callable = lambda words: None,
     paths: Callable = shortest_paths,
     texts=None,
 ):
     """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links.
 
-    begun: see Watch. texts: what turns texts into numbers, None = WordTexts.
+    texts: what turns texts into numbers, None = WordTexts.
     """
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
     first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
-    with Watch(passes * len(examples), begun) as watch:
+    with Watch(passes * len(examples)) as watch:
         matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
         arrays = texts.arrays(examples, watch)
         links, knowledge = {}, {"ontology": "none", "longest_path": 0}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mednli_jax.corpora.nli.formats import MOST_NAMES, triple_paths
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.textfiles import check_readable, either_name, meant
+from mednli_jax.textfiles import check_readable, either_name
 
 MOST_FOLDERS = 1000  # searched below a folder for a missing file
 
@@ -158,7 +158,7 @@ def _missing(owner, corpus, file, places):
     elif folder and (folder / file).is_symlink() and not (folder / file).exists():
         lacking = f"a link to nothing stands where the file should be, in {folder}"
     else:
-        lacking += _elsewhere(folder, file, own=owner == "file") if folder else meant(places[0])
+        lacking += _elsewhere(folder, file, own=owner == "file") if folder else ""
     source = CORPORA[owner].source if owner in CORPORA else corpus.source
     if owner == "file":
         return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
@@ -166,7 +166,7 @@ def _missing(owner, corpus, file, places):
 
 
 def _elsewhere(folder, file, *, own):
-    """Where the file may be instead, as a further sentence of a message: below the folder, else under a similar name.
+    """Where the file may be instead, as a further sentence of a message: below the folder.
 
     own: for the user's own files, of which all that could be meant are named.
     """
@@ -175,7 +175,7 @@ def _elsewhere(folder, file, *, own):
             return f". Did you mean {Path(root) / found.pop()}?"
     if own and (others := sorted(path.name for path in folder.iterdir() if path.suffixes and path.is_file())):
         return f"; there are {', '.join(others[:MOST_NAMES])}"
-    return f".{hint}" if (hint := meant(folder / file)) else ""
+    return ""
 
 
 def read_with(path, ground_truth=None):

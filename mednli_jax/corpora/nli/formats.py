@@ -140,7 +140,7 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
     """
     paths = triple_paths(path)
     files = {field: file.name for field, file in paths.items()}
-    sides = [checked_lines(file, watched=field == "sentence1") for field, file in paths.items()]
+    sides = [checked_lines(file) for file in paths.values()]
     for number, items in enumerate(zip_longest(*sides), 1):
         lines = [item[1] for item in items if item]
         faults = [line for line in lines if isinstance(line, DataError)]

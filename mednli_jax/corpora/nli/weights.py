@@ -5,7 +5,6 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.errors import ConfigError
-from mednli_jax.textfiles import meant
 
 CONFIGS = ("config.json", "bert_config.json")
 WEIGHTS = "model.safetensors"
@@ -24,7 +23,7 @@ def find_weights(name: str | Path) -> Path:
             raise metadata.PackageNotFoundError
         distribution = metadata.distribution(str(name))
     except metadata.PackageNotFoundError:
-        problem = f"{path.name}: no such folder or file, and no such package is installed.{meant(path)}"
+        problem = f"{path.name}: no such folder or file, and no such package is installed."
         fix = f"name the folder of a BERT model ({CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
         raise ConfigError(f"{problem} Fix: {fix}.") from None
     files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))

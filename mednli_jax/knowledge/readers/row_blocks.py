@@ -17,7 +17,7 @@ from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.terminologies import is_a_graph
 from mednli_jax.knowledge.string_arrays import Relations
-from mednli_jax.textfiles import decoded, empty_file, opened, too_long
+from mednli_jax.textfiles import decoded, empty_file, opened
 
 BLOCK_BYTES = 1 << 24
 MAX_DIGITS = 18  # what an int64 holds, and the longest SNOMED CT identifier
@@ -54,7 +54,7 @@ class RowFile:
         """
         content, line, rows = hashlib.sha256(), 1, 0
         for data in _pieces(self.path, content):
-            if b"\0" in data or not data.isascii():
+            if not data.isascii():
                 decoded(self.path.name, line, data)  # raises where the bytes are not text
             if line == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
@@ -251,8 +251,6 @@ def _pieces(path, digest):
             data = rest + chunk
             cut = data.rfind(b"\n") + 1
             rest = data[cut:]
-            if len(rest) > BLOCK_BYTES:
-                raise too_long(path.name, None, BLOCK_BYTES)
             if cut:
                 yield data[:cut]
     if rest:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import test_wordnet
 from made_up_commands import prepare
 
-from mednli_jax import defaults, experiment, progress
+from mednli_jax import defaults, experiment
 from mednli_jax.analysis import prepared_lines
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import corpus as nli_corpora
@@ -24,7 +23,6 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.readers.spans import Recognised, Span
 from mednli_jax.knowledge.relations import kinds_of
-from mednli_jax.progress import Watch
 from mednli_jax.text import PAD, UNK
 
 ENCODING = Encoding(
@@ -555,54 +553,3 @@ def test_settings_that_cannot_be(fields, code, tmp_path):
     without = with_knowledge(corpus(tmp_path), **fields)
     without.model.knowledge = "none"  # a model without knowledge ignores these settings
     prepare(without)
-
-
-# ---- progress ----
-
-
-class Terminal:
-    """Replaces stderr."""
-
-    def __init__(self):
-        self.text = ""
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(0.5, False), (9.0, True)])
-def test_only_slow_work_shows_a_bar(monkeypatch, seconds, shown):
-    """Two passes over 2,000 pairs take this many seconds; with or without a bar all items come in order."""
-    terminal, clock = Terminal(), iter(np.linspace(0, seconds, 40))
-    monkeypatch.setattr(progress.sys, "stderr", terminal)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    with Watch(4000) as watch:
-        assert list(watch(range(2000), "numbers")) == list(range(2000))
-        assert list(watch(range(2000), "links")) == list(range(2000))
-        assert watch.done == 4000
-    assert ("preparing" in terminal.text) == shown
-
-
-def test_time_before_the_encoding_counts_as_waiting(monkeypatch):
-    """The time since reading began counts, so after slow reading the bar appears with the first pairs."""
-    terminal = Terminal()
-    monkeypatch.setattr(progress.sys, "stderr", terminal)
-    encode_corpus(SPLITS, LINKER, ENCODING)
-    assert terminal.text == ""
-    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
-    assert "preparing" in terminal.text
-    assert "30/30" in terminal.text  # 6 pairs: one pass for the vocabulary, two for words, two for concepts
-    assert "ETA" in terminal.text
-    assert "concepts of hypotheses" in terminal.text
-
-
-def test_slow_work_is_quiet_where_there_is_no_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_STRIDE", 1)
-    encode_corpus(SPLITS, LINKER, ENCODING, time.monotonic() - 10)
-    assert capsys.readouterr() == ("", "")

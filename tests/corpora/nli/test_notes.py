@@ -27,8 +27,8 @@ def line(row_id, text, error="", category="Discharge summary"):
 
 
 def notes(path, *lines, header=HEADER):
-    data = ",".join(f'"{name}"' for name in header) + "\n" + "".join(lines)
-    path.write_bytes(gzip.compress(data.encode()) if path.suffix == ".gz" else data.encode())
+    data = (",".join(f'"{name}"' for name in header) + "\n" + "".join(lines)).encode("utf-8", "surrogateescape")
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
 
 
@@ -186,7 +186,7 @@ def test_the_first_twenty_faults_come_together_and_end_the_reading(tmp_path):
 
 
 def test_a_fault_in_a_record_of_several_lines_names_its_own_line(tmp_path):
-    path = notes(tmp_path / "NOTEEVENTS.csv", line(5, "a"), line(6, f"b\n{SECRET}\0"), line(7, "c"))
+    path = notes(tmp_path / "NOTEEVENTS.csv", line(5, "a"), line(6, f"b\n{SECRET}\udce9"), line(7, "c"))
     with pytest.raises(DataError) as caught:
         list(PastMedicalHistory(path))
     assert caught.value.line == 4

@@ -83,13 +83,6 @@ def test_other_fields_are_no_numbers(field, tmp_path):
     assert block.numbers("one", np.array([0]), prefix=b"C", digits=7).tolist() == [1]
 
 
-def test_a_line_without_end_is_a_fault(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 50)
-    table = written(tmp_path, [["a", "b", "c" * 200]])
-    with pytest.raises(DataError):
-        list(table.blocks(hashlib.sha256()))
-
-
 def test_relations_by_name_merge_kinds_of_one_name_and_count_an_edge_once():
     edges = Edges()
     edges.add(np.array([0, 2, 0]), np.array([1, 1, 1]), np.array([1, 2, 3]), np.array([0, 2, 0]))
