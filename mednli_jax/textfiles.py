@@ -181,12 +181,12 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
 def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in cells become "\\n".
 
-    Blank lines are skipped. Reading ends at a faulty quote, because the start of the next record is unknown.
+    Blank lines are skipped. Reading ends at a faulty quote or a line that is not text.
     """
     path, numbers = Path(path), []
 
     def lines():
-        for number, line in text_lines(path, problems):
+        for number, line in text_lines(path):
             numbers.append(number)
             yield f"{line}\n"
 
@@ -195,6 +195,9 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
         numbers.clear()
         try:
             cells = next(records, None)
+        except DataError as error:
+            problems.add(error)
+            return
         except csv.Error:  # its message may quote the text
             problem, fix = "a quote of this record does not close", "quote whole cells, and double quotes inside them"
             problems.add(line_fault(path.name, numbers[0], problem, fix))
