@@ -10,7 +10,6 @@ configurations, 20, is the paper's for the SA reader. The table is sorted by exa
 """
 
 from mednli_jax import defaults
-from mednli_jax.sweeps.spaces import Real, Whole, search
 
 
 def get_config(variant="demo"):
@@ -19,9 +18,13 @@ def get_config(variant="demo"):
 
 
 def get_sweep():
+    from optuna.distributions import FloatDistribution, IntDistribution
+
+    from mednli_jax.sweeps import Sweep
+
     fields = {
-        "model.hidden_size": Whole(50, 160, log=True),
-        "model.dropout": Real(0.1, 0.6, log=True),
+        "model.hidden_size": IntDistribution(50, 160, log=True),
+        "model.dropout": FloatDistribution(0.1, 0.6, log=True),
         "model.query_feature": (True, False),
     }
-    return search(fields, trials=20, metric="dev.exact_match.mean")
+    return Sweep(fields, trials=20, metric="dev.exact_match.mean")

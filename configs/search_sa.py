@@ -10,7 +10,6 @@ The table is sorted by exact match on dev, best first.
 """
 
 from mednli_jax import defaults
-from mednli_jax.sweeps.spaces import Real, Whole, search
 
 
 def get_config(variant="demo"):
@@ -19,5 +18,9 @@ def get_config(variant="demo"):
 
 
 def get_sweep():
-    fields = {"model.hidden_size": Whole(50, 160, log=True), "model.dropout": Real(0.1, 0.7)}
-    return search(fields, trials=20, metric="dev.exact_match.mean")
+    from optuna.distributions import FloatDistribution, IntDistribution
+
+    from mednli_jax.sweeps import Sweep
+
+    fields = {"model.hidden_size": IntDistribution(50, 160, log=True), "model.dropout": FloatDistribution(0.1, 0.7)}
+    return Sweep(fields, trials=20, metric="dev.exact_match.mean")

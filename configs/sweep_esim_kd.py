@@ -5,11 +5,10 @@
   python launch/sweep.py --study=sweep_esim_kd-demo --table
 
 The trials are the product of all choices. Each trial is a run like those of configs/esim_kd.py. The table is sorted by
-dev accuracy, best first. For ranges and a random search use `search`, as in configs/search_ga.py.
+dev accuracy, best first. configs/search_ga.py has ranges and a random search.
 """
 
 from mednli_jax import defaults
-from mednli_jax.sweeps.spaces import product
 
 
 def get_config(variant="demo"):
@@ -17,7 +16,9 @@ def get_config(variant="demo"):
 
 
 def get_sweep():
-    return product({
+    from mednli_jax.sweeps import Sweep
+
+    return Sweep({
         "model.weighting": ("paper", "exp"),
         "train.batch_size": (32, 64),
         "train.learning_rate": (5e-4, 1e-3, 2e-3),

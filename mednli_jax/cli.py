@@ -155,14 +155,19 @@ def _with_corpus(argv, config_file) -> list[str]:
     return [f"--config={config_file}:file", f"--config.data.dir={path if path.is_dir() else path.parent}", *argv]
 
 
-def read_config(name: str) -> config_dict.ConfigDict:
-    """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant. Raises UserError where there is none."""
-    name, *variant = name.split(":", 1)
-    configs = _configs()
+def config_file(name: str) -> Path:
+    """The file of --config=NAME, whatever its variant. Raises UserError where there is none."""
+    name, configs = name.partition(":")[0], _configs()
     path = Path(name) if Path(name).is_file() else configs.get(name)
     if path is None:
         hint, known = defaults.did_you_mean(Path(name).stem, configs), ", ".join(configs)
         raise UsageError(f"--config: no config or file '{name}'.{hint} Fix: give a file or one of {known}.")
+    return path
+
+
+def read_config(name: str) -> config_dict.ConfigDict:
+    """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant. Raises UserError where there is none."""
+    path, variant = config_file(name), name.split(":", 1)[1:]
     try:
         found = runpy.run_path(str(path))["get_config"](*variant)
         found.lock()

@@ -1,0 +1,257 @@
+"""Sweeps: the values of trials, and launch/sweep.py with a script that replaces training."""
+
+import itertools
+import os
+import random
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from mednli_jax import cli
+from mednli_jax.runs import RunDirectory
+
+optuna = pytest.importorskip("optuna")
+from mednli_jax import sweeps  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+SECRET = "zyzzyva"  # the training prints it, and the sweep must not
+CONFIG = """
+from ml_collections import config_dict
+from optuna.distributions import FloatDistribution, IntDistribution
+from mednli_jax.sweeps import Sweep
+
+
+def get_config():
+    train = {"rate": 0.1, "size": 3, "kind": "a", "steps": 2, "pace": 0.0, "fails": ""}
+    return config_dict.ConfigDict({"train": train})
+
+
+def get_sweep():
+    return SWEEP
+"""
+PRODUCT = 'Sweep({"train.rate": (0.1, 0.2), "train.kind": ("a", "b")})'
+SEARCH = 'Sweep({"train.rate": FloatDistribution(0.01, 1, log=True), "train.size": IntDistribution(1, 9)}, trials=30)'
+# Replaces training: makes a run directory, a lock and saved steps as train does, and gives the score 1 - rate.
+TRAIN = """
+import signal, sys, time
+from mednli_jax.errors import UserError
+from mednli_jax.runs import Path, RunDirectory
+
+value = {name.rpartition(".")[2].lstrip("-"): text for name, _, text in (a.partition("=") for a in sys.argv[1:])}
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+print("SECRET", flush=True)
+try:
+    if value["rate"] == value.get("fails"):
+        raise UserError("this rate is refused. Fix: none.")
+    run = RunDirectory.create(Path(value["workdir"]), {"values": value["rate"]}, resume="resume" in value)
+except UserError as error:
+    sys.exit(print("error:", error, file=sys.stderr) or 2)
+run.write_result("running", {})
+for step in range(len(run.metrics()), int(value.get("steps", 2))):
+    time.sleep(float(value.get("pace", 0)))
+    run.append_metrics({"epoch": step})
+score = 1 - float(value["rate"])
+run.write_result("complete", {"dev": {"accuracy": {"mean": score}}, "test": {"accuracy": {"mean": score / 2}}})
+""".replace("SECRET", SECRET)
+
+
+def test_the_values_of_a_trial_follow_from_its_number_alone():
+    grid = sweeps.Sweep({"a": (1, 2), "b": ("x", "y", "z")})
+    assert sorted(tuple(values.values()) for values in grid.values()) == sorted(itertools.product((1, 2), "xyz"))
+    assert grid.values() == grid.values()
+    ranges = {"n": optuna.distributions.IntDistribution(3, 5), "on": (True, False)}
+    drawn = sweeps.Sweep(ranges, trials=40).values()
+    assert sweeps.Sweep(ranges, trials=5).values() == drawn[:5] == sweeps.Sweep(ranges, trials=40).values(5)
+    assert {(row["n"], row["on"]) for row in drawn} == set(itertools.product((3, 4, 5), (True, False)))
+
+
+@pytest.mark.parametrize(
+    ("file", "trials", "dropout"), [("sweep_esim_kd", 12, None), ("search_ga", 20, 0.6), ("search_sa", 20, 0.7)]
+)
+def test_the_sweeps_of_configs(file, trials, dropout):
+    found = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))
+    sweep, configs = found["get_sweep"](), [found["get_config"]("demo")]
+    configs += [found["get_config"](f"clicr/{setup}") for setup in ("anonym", "ent", "noent") if dropout]
+    assert len(sweep.values()) == trials
+    for config, values in itertools.product(configs, sweep.values()):
+        config.update_from_flattened_dict(values)  # raises for a field or a type that the config has not
+    if dropout:  # the ranges in the published code (clips/clicr, randomized_hyperparam_search.py)
+        size, rate = sweep.fields["model.hidden_size"], sweep.fields["model.dropout"]
+        assert (size.low, size.high, rate.low, rate.high) == (50, 160, 0.1, dropout)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a config and a script that replaces training."""
+    (tmp_path / "kd.py").write_text(CONFIG.replace("SWEEP", PRODUCT))
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(sweeps.signal, "signal", lambda *_: None)  # of pytest's own process
+    return tmp_path
+
+
+GIVEN = ["launch/sweep.py", "--config=kd.py", "--study=kd", "--grace=10", f"--command={sys.executable} train.py"]
+
+
+def started(*more):
+    command = [sys.executable, ROOT / GIVEN[0], *GIVEN[1:], *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def swept(place, monkeypatch, capfd):
+    """swept(*flags) -> (exit code, stdout, stderr) of the script."""
+
+    def call(*more):
+        monkeypatch.setattr(sys, "argv", [*GIVEN, *more])
+        code, (out, err) = cli.run(sweeps.main, sweeps.USAGE, sweeps.define), capfd.readouterr()
+        assert SECRET not in out + err
+        return code, out, err
+
+    return call
+
+
+def steps(trial):
+    return [step for step, _ in RunDirectory(Path("runs/kd") / f"trial-{trial}").metrics()]
+
+
+def wait_for(true, seconds=200):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def in_training():
+    return [path.name[6:] for path in Path("runs/kd").glob("trial-?") if RunDirectory(path).in_training()]
+
+
+def attempts(state, url="sqlite:///runs/kd/study.db"):
+    """The trials of the study's attempts in a state."""
+    study = optuna.load_study(study_name="kd", storage=url)
+    return sorted(trial.user_attrs["trial"] for trial in study.trials if trial.state.name == state and trial.user_attrs)
+
+
+def test_two_workers_share_a_product_and_a_third_finds_it_done(place, swept):
+    workers = [started(f"--workers={n}") for n in (1, 2)]
+    printed = [worker.communicate(timeout=100) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], printed
+    assert printed[0][0] == printed[1][0] == Path("runs/kd/table.md").read_text()
+    table = [line.strip("| ").split(" | ") for line in printed[0][0].splitlines()]
+    assert table[0] == ["trial", "train.rate", "train.kind", "dev.accuracy.mean", "test.accuracy.mean"]
+    assert [row[1] + row[3] for row in table[2::2]] == ["0.10.9", "0.20.8"]  # the best comes first
+    assert attempts("COMPLETE") == list(range(4))
+    assert [steps(trial) for trial in range(4)] == [[0, 1]] * 4
+    assert not [path for path in (place / "runs").rglob("*") if path.stat().st_mode & 0o077]
+    for more in ((), ("--table",)):
+        assert swept(*more) == (0, printed[0][0], "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_worker_saves_its_trials_and_the_command_goes_on_with_them(swept, number):
+    slow = ("--workers=2", "--config.train.steps=8", "--config.train.pace=0.25")
+    worker = started(*slow)
+    wait_for(lambda: len(in_training()) == 2 and all(map(steps, in_training())))
+    worker.send_signal(number)
+    out, err = worker.communicate(timeout=30)
+    assert (worker.returncode, out) == (-number if number == signal.SIGKILL else 3, "")
+    assert "Traceback" not in err
+    wait_for(lambda: not in_training(), seconds=5)
+    code, _, err = swept(*slow)
+    assert code == 0, err
+    assert [steps(trial) for trial in range(4)] == [list(range(8))] * 4  # resumed, not trained from the start
+
+
+def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
+    fails = "--config.train.fails=0.2"
+    code, out, err = swept(fails)
+    assert (code, len(out.splitlines()), err.count("this rate is refused. Fix: none.\n")) == (2, 2 + 2, 2)
+    assert "failed. Fix: see their logs, then --retry." in err.splitlines()[-1]
+    for more, failed in (((), 2), (("--retry",), 4)):
+        assert (swept(fails, *more)[0], len(attempts("FAIL"))) == (2, failed)
+
+
+BAD = {
+    "no sweep": ("get_sweep", "other", [], "kd.py: it defines no get_sweep. Fix: "),
+    "no metric": ('"b")})', '"b")}, metric="dev.f1.mean")', [], "has no number 'dev.f1.mean'"),
+    "no server": ("", "", ["--storage=postgresql+psycopg2://me:quokka@127.0.0.1:1/kd"], "--storage: no study 'kd'"),
+    "no study": ("", "", ["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_a_user_error(case, place, swept):
+    old, new, given, expected = BAD[case]
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", PRODUCT).replace(old, new))
+    code, _, err = swept(*given)
+    assert (code, expected in err, "Traceback" in err, "quokka" in err) == (2, True, False, False), err
+
+
+def test_a_search_goes_on_to_more_trials_with_the_same_config(place, swept):
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH))
+    assert swept("--trials=2")[0] == 0
+    assert swept("--trials=3", "--workers=2")[0] == 0
+    assert attempts("COMPLETE") == [0, 1, 2]
+    code, out, err = swept("--config.train.steps=3")
+    assert (code, out) == (2, "")
+    assert "study 'kd' was begun with other values of config.train.steps. Fix: " in err
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request):
+    """The URL of a database; for PostgreSQL it starts a server (Debian's package `postgresql`) without a port."""
+    if request.param == "sqlite":
+        yield "sqlite:///runs/kd/study.db"
+        return
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not programs:
+        pytest.skip("PostgreSQL is not installed")
+    home = Path(tempfile.mkdtemp(prefix="pg"))  # the path of a socket must be short
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
+    if user:  # the server refuses to run as root
+        shutil.chown(home, "postgres")
+
+    def call(program, *arguments):
+        command = [*user, programs[-1] / program, "-D", home / "data", *arguments]
+        subprocess.run(command, check=True, cwd=home, stdout=subprocess.DEVNULL, timeout=120)
+
+    call("initdb", "-U", "kd", "--auth=trust")
+    call("pg_ctl", "-w", "-o", f"-h '' -k {home}", "-l", home / "log", "start")
+    yield f"postgresql+psycopg2://kd@/postgres?host={home}"
+    call("pg_ctl", "-m", "immediate", "stop")
+    shutil.rmtree(home)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_killed(place, url):
+    """Two workers meet ten kills at random; a killed worker is started again, as a pod would be."""
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH))
+    given = ("--config.train.steps=5", "--config.train.pace=0.1", f"--storage={url}")
+    Path("runs/kd").mkdir(parents=True)
+    draws, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), 0
+    workers = [started(*given) for _ in range(2)]
+    while kills < 10:
+        # Kills are spread over the sweep: three more trials have begun at each than at the one before.
+        wait_for(lambda least=3 * kills: len(list(Path("runs/kd").glob("trial-*.log"))) > least)
+        time.sleep(draws.uniform(0, 1.5))
+        killed = workers.pop(draws.randrange(2))
+        kills += killed.poll() is None
+        killed.kill()
+        killed.communicate(timeout=30)
+        workers.append(started(*given))
+    printed = [worker.communicate(timeout=400) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], printed
+    assert attempts("COMPLETE", url) == list(range(30))
+    assert attempts("RUNNING", url) == attempts("WAITING", url) == []
+    assert [steps(trial) for trial in range(30)] == [list(range(5))] * 30  # resumed by one worker at a time
+    assert not in_training()
+    print(f"{kills} kills, {len(attempts('FAIL', url))} attempts died, {len(attempts('PRUNED', url))} not needed")
